@@ -1,0 +1,125 @@
+"""Keeps ``results.json`` current while a run trains."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+
+from radial_vicreg.callbacks.radius_monitor import RadiusMonitor
+from radial_vicreg.files import write_json
+from radial_vicreg.results import describe_run
+
+
+class ResultsWriter(pl.Callback):
+    """Writes ``results.json`` beside the checkpoint: after every epoch, at the end, and when a run breaks off.
+
+    ``status`` is ``running``, ``finished``, ``stopped`` (before ``max_epochs``), ``interrupted`` or ``failed``. Other
+    callbacks contribute what their ``results()`` returns. Only the first process writes.
+
+    Args:
+        config: the resolved configuration, plain containers only.
+        host: ``"solo"`` or ``"standalone"``.
+        folder: where to write. None: the folder of solo-learn's ``Checkpointer``, which is known once training
+            starts, or ``<checkpoint.dir>/<method>/<name>`` without one.
+    """
+
+    def __init__(self, config: dict[str, Any], host: str, folder: str | Path | None = None) -> None:
+        self.config = config
+        self.host = host
+        self.folder = Path(folder) if folder is not None else None
+        self.history: list[dict[str, float]] = []
+        self._seconds_before = 0.0
+        self._started = time.monotonic()
+        self._description: dict[str, Any] = {}
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Finds the folder and writes the first, empty results."""
+        if self.folder is None:
+            self.folder = _solo_folder(trainer, self.config)
+        self._description = describe_run(self.config, self.host, trainer.world_size)
+        self._write(trainer, "running")
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Adds the epoch's metrics."""
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        self.history.append({"epoch": trainer.current_epoch + 1, **_without_step_values(metrics)})
+        self._write(trainer, "running")
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Writes the final results and the figure of the radii."""
+        done = trainer.current_epoch >= (trainer.max_epochs or 0) and not trainer.interrupted
+        self._write(trainer, "finished" if done else "stopped")
+        if trainer.is_global_zero and self.folder is not None:
+            for callback in trainer.callbacks:  # type: ignore[attr-defined]
+                if isinstance(callback, RadiusMonitor):
+                    callback.draw(str(self.folder))
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Keeps what there is, with the reason."""
+        if self._description:
+            status = "interrupted" if isinstance(exception, KeyboardInterrupt) else "failed"
+            self._write(trainer, status, error=f"{type(exception).__name__}: {exception}")
+
+    def state_dict(self) -> dict[str, Any]:
+        """History and time spent, for a resumed run."""
+        return {"history": self.history, "seconds": self._seconds()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores :meth:`state_dict`."""
+        self.history = state_dict["history"]
+        self._seconds_before = state_dict["seconds"]
+
+    def _seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._started
+
+    def _write(self, trainer: pl.Trainer, status: str, error: str | None = None) -> None:
+        if not trainer.is_global_zero or self.folder is None:
+            return
+        last = self.history[-1] if self.history else {}
+        content: dict[str, Any] = {
+            **self._description,
+            "status": status,
+            "epochs": len(self.history),
+            "max_epochs": trainer.max_epochs,
+            "steps": trainer.global_step,
+            "seconds": round(self._seconds(), 1),
+            "processes": trainer.world_size,
+            "probes": {
+                "online_linear": {"top1": last.get("val_acc1"), "top5": last.get("val_acc5")},
+            },
+            "loss_terms": {name: value for name, value in last.items() if name.startswith("train_")},
+            "history": self.history,
+        }
+        if error is not None:
+            content["error"] = error
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if hasattr(callback, "results"):
+                _merge(content, callback.results())
+        write_json(self.folder / "results.json", content)
+
+
+def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
+    """Lightning keeps ``x``, ``x_step`` and ``x_epoch`` of one metric; the mean over the epoch is the one to keep."""
+    kept = {name: value for name, value in metrics.items() if not name.endswith(("_step", "_epoch"))}
+    for name in kept:
+        kept[name] = metrics.get(f"{name}_epoch", kept[name])
+    return kept
+
+
+def _merge(target: dict[str, Any], addition: dict[str, Any]) -> None:
+    for key, value in addition.items():
+        if isinstance(value, dict) and isinstance(target.get(key), dict):
+            target[key].update(value)
+        else:
+            target[key] = value
+
+
+def _solo_folder(trainer: pl.Trainer, config: dict[str, Any]) -> Path:
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if type(callback).__name__ == "Checkpointer" and hasattr(callback, "path"):
+            return Path(callback.path)
+    folder = (config.get("checkpoint") or {}).get("dir", "trained_models")
+    return Path(folder) / str(config["method"]) / str(config["name"])

@@ -1,0 +1,61 @@
+"""``radial-vicreg``: one command line, one module in :mod:`radial_vicreg.commands` for each sub-command."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from radial_vicreg import __version__
+
+COMMANDS = {
+    "pretrain": "train Radial-VICReg or VICReg (Hydra overrides)",
+    "synthetic": "the paper's 2-D experiments, their figures and their sweep",
+    "data": "prepare digits, CIFAR-10 or CIFAR-100",
+    "solo": "run a script of solo-learn with the method registered",
+    "doctor": "what is installed, which host would be used, what to do about the rest",
+}
+USAGE_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one sub-command.
+
+    Args:
+        argv: arguments after the program's name; default: those of the process.
+
+    Returns:
+        Exit status: 0; 1 when a run failed; 2 for wrong input, with one line on standard error; 130 after Ctrl-C.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return 0 if arguments else USAGE_ERROR
+    if arguments[0] in ("-V", "--version"):
+        print(f"radial-vicreg {__version__}")
+        return 0
+    command, *rest = arguments
+    if command not in COMMANDS:
+        return _fail("radial-vicreg", f"unknown command {command!r}; choose from {', '.join(COMMANDS)}")
+    run = importlib.import_module(f"radial_vicreg.commands.{command}").run
+    try:
+        return int(run(rest))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ValueError, OSError, ImportError) as error:
+        return _fail(f"radial-vicreg {command}", str(error))
+
+
+def _fail(who: str, message: str) -> int:
+    print(f"{who}: error: {' '.join(message.split())}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "usage: radial-vicreg COMMAND ...\n\n" + "\n".join(lines) + "\n\nradial-vicreg COMMAND --help tells more."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One module per sub-command of ``radial-vicreg``; each has ``run(arguments) -> exit status``."""

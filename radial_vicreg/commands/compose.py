@@ -1,0 +1,115 @@
+"""Configurations from Hydra's compose API, with errors of one line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+
+def compose(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> DictConfig:
+    """Composes a configuration of the package, or of a folder whose defaults may use the package's groups.
+
+    Args:
+        config_name: name without ``.yaml``, with its folder.
+        overrides: Hydra overrides.
+        config_path: folder to look in first.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        ValueError: no such configuration or folder, an override that cannot be parsed, an unknown key (the nearest
+            known one is named), a value that is missing.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    if config_path is not None and not Path(config_path).is_dir():
+        raise ValueError(f"--config-path {config_path} is not a folder")
+    GlobalHydra.instance().clear()
+    if config_path is None:
+        # No folder of its own: the package's plug-in puts its configurations on every search path.
+        context: Any = initialize(config_path=None, version_base="1.2")
+    else:
+        context = initialize_config_dir(str(Path(config_path).resolve()), version_base="1.2")
+    with context:
+        try:
+            cfg = hydra_compose(config_name, overrides=list(overrides))
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ValueError(_explain(error, config_name)) from error
+    try:
+        missing = OmegaConf.missing_keys(cfg)
+        if missing:
+            raise ValueError(f"{', '.join(sorted(missing))} must be given, for example {min(missing)}=VALUE")
+        OmegaConf.resolve(cfg.copy())
+    except OmegaConfBaseException as error:
+        raise ValueError(f"a value of {config_name} cannot be resolved: {error}") from error
+    return cfg
+
+
+def parse_hydra_flags(
+    arguments: Sequence[str], default_name: str, prog: str, description: str
+) -> tuple[DictConfig, bool]:
+    """Reads ``--config-name``, ``--config-path``, ``--cfg`` and overrides, as Hydra's own applications do.
+
+    Args:
+        arguments: command line after the sub-command.
+        default_name: configuration without ``--config-name``.
+        prog: for the usage text.
+        description: for the usage text.
+
+    Returns:
+        The configuration, and whether only its text is wanted (``--cfg``).
+    """
+    import argparse
+
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument("--config-name", "-cn", default=default_name, help=f"default: {default_name}")
+    parser.add_argument("--config-path", "-cp", help="folder with configurations of your own")
+    parser.add_argument("--cfg", action="store_true", help="print the composed configuration and stop")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides")
+    parsed = parser.parse_intermixed_args(list(arguments))
+    return compose(parsed.config_name, parsed.overrides, parsed.config_path), parsed.cfg
+
+
+def _explain(error: Exception, config_name: str) -> str:
+    text = str(error.__cause__ or error) if "Could not" not in str(error) else str(error)
+    found = re.search(r"[Cc]ould not override '([^']+)'", str(error)) or re.search(
+        r"Key '([^']+)' is not in struct", text
+    )
+    if found and found.group(1).startswith("shared/"):
+        return f"{found.group(1)}: {str(error).splitlines()[0]}"
+    if found:
+        key = found.group(1)
+        near = difflib.get_close_matches(key, list(_known_keys(config_name)), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "see `--cfg` for the known keys"
+        return f"unknown key {key!r}; {hint} (a new key is added with +{key}=...)"
+    return str(error)
+
+
+def _known_keys(config_name: str) -> Iterator[str]:
+    """Dotted keys of the configuration without overrides."""
+
+    def walk(node: Any, prefix: str) -> Iterator[str]:
+        for key in node:
+            dotted = f"{prefix}{key}"
+            yield dotted
+            child = OmegaConf.to_container(node, resolve=False)[key]  # type: ignore[index]
+            if isinstance(child, dict):
+                yield from walk(OmegaConf.create(child), f"{dotted}.")
+
+    from hydra import compose as hydra_compose
+    from hydra.errors import HydraException
+
+    try:
+        yield from walk(hydra_compose(config_name), "")
+    except (HydraException, OmegaConfBaseException):
+        return

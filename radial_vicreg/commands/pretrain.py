@@ -1,0 +1,75 @@
+"""``radial-vicreg pretrain [--config-name NAME] [--config-path DIR] [key=value ...]``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from radial_vicreg.commands.compose import parse_hydra_flags
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Trains one configuration and says where its results are.
+
+    Args:
+        arguments: command line after ``pretrain``.
+
+    Returns:
+        0, or 1 when the loss stopped being a number.
+
+    Raises:
+        ValueError: wrong configuration or data.
+    """
+    cfg, only_print = parse_hydra_flags(
+        arguments,
+        default_name="radialvicreg",
+        prog="radial-vicreg pretrain",
+        description="Pretrain with Radial-VICReg or VICReg on solo-learn's host or the embedded one (host=...).",
+    )
+    if only_print:
+        from omegaconf import OmegaConf
+
+        print(OmegaConf.to_yaml(cfg, resolve=True))
+        return 0
+    from radial_vicreg.hosts.guard import NonFiniteLossError
+    from radial_vicreg.hosts.train import pretrain
+
+    try:
+        folder = pretrain(cfg)
+    except NonFiniteLossError as error:
+        print(f"radial-vicreg pretrain: stopped: {error}", file=sys.stderr)
+        return 1
+    if (folder / "results.json").is_file():  # only the first process writes
+        print(summary(folder))
+    return 0
+
+
+def summary(folder: Path) -> str:
+    """The last lines of a run: radii, probes, files."""
+    results: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    lines = [f"{results['status']}: {results['epochs']} epochs, {results['steps']} steps, {results['seconds']:.0f} s"]
+    radii = results.get("radii") or {}
+    first, last = radii.get("initial"), radii.get("final")
+    if first and last:
+        lines += [
+            f"radii on {last['eval']['count']:.0f} {radii['images']} images, d = {last['dim']}:",
+            f"  W1 to chi  {first['eval']['w1_chi']:6.2f} -> {last['eval']['w1_chi']:6.2f}  (evaluation mode)",
+            f"  W1 to chi  {first['batch']['w1_chi']:6.2f} -> {last['batch']['w1_chi']:6.2f}  (batch statistics)",
+            f"  mean       {first['eval']['radius_mean']:6.2f} -> {last['eval']['radius_mean']:6.2f}"
+            f"  (sqrt(d - 1) = {(last['dim'] - 1) ** 0.5:.2f})",
+        ]
+    frozen = results["probes"].get("frozen_linear") or {}
+    if frozen.get("trained"):
+        before, after = frozen["untrained"], frozen["trained"]
+        lines.append(
+            f"linear probe of frozen features: untrained {before['top1']:.1f} %, trained {after['top1']:.1f} %"
+        )
+    online = results["probes"]["online_linear"]["top1"]
+    if online is not None:
+        lines.append(f"online linear probe: {online:.1f} %")
+    files = [file.relative_to(folder) for file in folder.rglob("*") if file.suffix in (".ckpt", ".png", ".json")]
+    lines.append(f"in {folder}: {', '.join(sorted(map(str, files)))}")
+    return "\n".join(lines)

@@ -1,0 +1,22 @@
+"""Preparation of data sets, and image folders with checks."""
+
+from radial_vicreg.data.cifar import open_cifar, prepare_cifar
+from radial_vicreg.data.digits import prepare_digits
+from radial_vicreg.data.folder import (
+    FolderSummary,
+    IndexedDataset,
+    UnlabelledFolder,
+    check_image_folder,
+    open_image,
+)
+
+__all__ = [
+    "FolderSummary",
+    "IndexedDataset",
+    "UnlabelledFolder",
+    "check_image_folder",
+    "open_cifar",
+    "open_image",
+    "prepare_cifar",
+    "prepare_digits",
+]

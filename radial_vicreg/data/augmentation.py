@@ -1,0 +1,110 @@
+"""The random crops of an image: solo-learn's augmentations by torchvision's transforms."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from PIL import Image, ImageFilter
+from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+from torch import Tensor
+from torchvision import transforms
+
+Transform = Callable[[Image.Image], Any]
+"""Anything that takes one RGB image."""
+
+_MEAN_STD = {
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    "imagenet": (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD),
+    "imagenet100": (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD),
+}
+_BLUR_SIGMA = (0.1, 2.0)  # pixels, as in SimCLR and solo-learn
+_SOLARIZE_THRESHOLD = 128
+
+
+class MultiCrop:
+    """Give ``num_crops[i]`` augmented crops of an image from each pipeline ``i``.
+
+    Args:
+        pipelines: image to tensor ``(3, crop_size, crop_size)``, one per entry of ``cfg.augmentations``.
+        num_crops: number of crops from each.
+    """
+
+    def __init__(self, pipelines: Sequence[Transform], num_crops: Sequence[int]) -> None:
+        """Keep the pipelines."""
+        if len(pipelines) != len(num_crops):
+            raise ValueError(f"{len(pipelines)} pipelines but {len(num_crops)} numbers of crops: give one for each")
+        self.pipelines, self.num_crops = list(pipelines), list(num_crops)
+
+    def __call__(self, image: Image.Image) -> list[Tensor]:
+        """Return all crops, pipeline after pipeline."""
+        return [
+            pipeline(image)
+            for pipeline, count in zip(self.pipelines, self.num_crops, strict=True)
+            for _ in range(count)
+        ]
+
+
+def build_augmentation(dataset_name: str, aug_cfg: DictConfig) -> transforms.Compose:
+    """Build one pipeline of ``cfg.augmentations``.
+
+    Operations, order, probabilities, ranges, interpolation and use of random numbers are solo-learn's: with
+    the same seeds, the crops are equal bit for bit. An operation whose ``prob`` is 0 or absent is left out.
+
+    Args:
+        dataset_name: chooses mean and standard deviation; ``custom`` takes ``aug_cfg.mean`` and
+            ``aug_cfg.std``, or ImageNet's.
+        aug_cfg: one entry of ``cfg.augmentations``.
+
+    Returns:
+        RGB image to normalised float32 tensor ``(3, crop_size, crop_size)``.
+    """
+    size, bicubic = aug_cfg.crop_size, transforms.InterpolationMode.BICUBIC
+    steps: list[Any] = []
+    if OmegaConf.select(aug_cfg, "rrc.enabled", default=False):
+        scale = (aug_cfg.rrc.crop_min_scale, aug_cfg.rrc.crop_max_scale)
+        steps.append(transforms.RandomResizedCrop(size, scale=scale, interpolation=bicubic))
+    else:
+        steps.append(transforms.Resize(size, interpolation=bicubic))
+    if p := _probability(aug_cfg, "color_jitter"):
+        jitter = aug_cfg.color_jitter
+        colors = transforms.ColorJitter(jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue)
+        steps.append(transforms.RandomApply([colors], p=p))
+    if p := _probability(aug_cfg, "grayscale"):
+        steps.append(transforms.RandomGrayscale(p=p))
+    if p := _probability(aug_cfg, "gaussian_blur"):
+        steps.append(transforms.RandomApply([transforms.Lambda(_gaussian_blur)], p=p))
+    if p := _probability(aug_cfg, "solarization"):
+        steps.append(transforms.RandomSolarize(_SOLARIZE_THRESHOLD, p=p))
+    if p := _probability(aug_cfg, "equalization"):
+        steps.append(transforms.RandomEqualize(p=p))
+    if p := _probability(aug_cfg, "horizontal_flip"):
+        steps.append(transforms.RandomHorizontalFlip(p=p))
+    return transforms.Compose([*steps, *to_normalised_tensor(dataset_name, aug_cfg)])
+
+
+def to_normalised_tensor(dataset_name: str, aug_cfg: DictConfig) -> list[Any]:
+    """Build the last two steps of every pipeline: to a tensor in [0, 1], then to mean 0 and deviation 1.
+
+    Args:
+        dataset_name: as in :func:`build_augmentation`.
+        aug_cfg: as in :func:`build_augmentation`.
+
+    Returns:
+        Two torchvision transforms.
+    """
+    own = (aug_cfg.get("mean", IMAGENET_DEFAULT_MEAN), aug_cfg.get("std", IMAGENET_DEFAULT_STD))
+    mean, std = _MEAN_STD.get(dataset_name, own)
+    return [transforms.ToTensor(), transforms.Normalize(mean=tuple(mean), std=tuple(std))]
+
+
+def _gaussian_blur(image: Image.Image) -> Image.Image:
+    # Python's generator, not torch's: that is the one solo-learn draws from.
+    return image.filter(ImageFilter.GaussianBlur(radius=random.uniform(*_BLUR_SIGMA)))
+
+
+def _probability(aug_cfg: DictConfig, operation: str) -> float:
+    return float(OmegaConf.select(aug_cfg, f"{operation}.prob", default=0.0) or 0.0)

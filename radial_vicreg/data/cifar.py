@@ -1,0 +1,80 @@
+"""CIFAR-10 and CIFAR-100 through torchvision, as it lays them out or as image folders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from rich.progress import track
+from torchvision.datasets import CIFAR10, CIFAR100
+
+from radial_vicreg.data.staging import is_complete, staged_folder
+
+_CLASSES = {"cifar10": CIFAR10, "cifar100": CIFAR100}
+_SPLITS = {"train": True, "val": False}
+
+
+def open_cifar(
+    name: str, root: str | Path, train: bool, transform: Callable[[Image.Image], Any] | None = None
+) -> CIFAR10:
+    """Open a split of CIFAR, after downloading it where it is not there.
+
+    Args:
+        name: ``cifar10`` or ``cifar100``.
+        root: folder with torchvision's copy; created when missing.
+        train: the 50,000 training images, otherwise the 10,000 test images.
+        transform: applied to each RGB image of 32 x 32 pixels.
+
+    Returns:
+        torchvision's dataset, which gives ``(image, target)``.
+
+    Raises:
+        ValueError: unknown name.
+        RuntimeError: it is not there and cannot be downloaded.
+    """
+    if name not in _CLASSES:
+        raise ValueError(f"unknown dataset {name!r}: expected one of {', '.join(_CLASSES)}")
+    dataset_class = _CLASSES[name]
+    try:
+        return dataset_class(str(root), train=train, transform=transform, download=True)
+    except (OSError, RuntimeError) as error:
+        raise RuntimeError(
+            f"{name} is not under {root} and could not be downloaded ({error}): connect to the network, or"
+            f" put torchvision's copy ({dataset_class.base_folder}) there"
+        ) from error
+
+
+def prepare_cifar(name: str, out: str | Path, as_folder: bool = False) -> Path:
+    """Download CIFAR, and export it as PNG image folders on request. Repeating it does nothing.
+
+    Args:
+        name: ``cifar10`` or ``cifar100``.
+        out: folder for torchvision's copy (170 MB): the ``data.train_path`` of these datasets.
+        as_folder: also write ``out/{train,val}/CLASS/*.png`` for ``data.dataset=custom``.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        ValueError: unknown name, or ``out/train`` or ``out/val`` holds something else.
+        RuntimeError: it cannot be downloaded.
+    """
+    root = Path(out)
+    splits = {split: open_cifar(name, root, train) for split, train in _SPLITS.items()}
+    if as_folder:
+        for split, dataset in splits.items():
+            _export(dataset, root / split, {"dataset": name, "split": split, "num_images": len(dataset)})
+    return root
+
+
+def _export(dataset: CIFAR10, folder: Path, description: dict[str, Any]) -> None:
+    if is_complete(folder, description):
+        return
+    with staged_folder(folder, description) as staging:
+        for class_name in dataset.classes:
+            (staging / class_name).mkdir()
+        for index in track(range(len(dataset)), description=f"writing {folder}"):
+            image, target = dataset[index]
+            image.save(staging / dataset.classes[target] / f"{index:05d}.png")

@@ -1,0 +1,102 @@
+"""The few collectives that the losses need; each is the identity when there is only one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def is_distributed() -> bool:
+    """Whether ``torch.distributed`` is initialised with more than one process."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def gather_with_grad(x: Tensor) -> Tensor:
+    """Concatenate ``x`` of every rank along its first dimension, in rank order, with gradients.
+
+    The backward pass gives each rank ``world_size`` times its own slice of the gradient, without
+    communication. That is the sum over ranks, because every rank must compute the same function of the
+    result; averaged by DDP it is the gradient of a single process that holds the whole batch.
+
+    Args:
+        x: any shape ``(n, ...)``, the same on every rank.
+
+    Returns:
+        Shape ``(world_size * n, ...)``, equal on every rank; ``x`` itself with one process.
+    """
+    return _Gather.apply(x) if is_distributed() else x
+
+
+def mean_over_ranks(x: Tensor) -> Tensor:
+    """Mean of ``x`` over ranks; the backward pass averages the gradient over ranks (one all-reduce).
+
+    Unlike :func:`gather_with_grad`, the ranks may compute different functions of the result.
+
+    Args:
+        x: any shape, the same on every rank.
+
+    Returns:
+        The same shape, equal on every rank; ``x`` itself with one process.
+    """
+    return _Mean.apply(x) if is_distributed() else x
+
+
+def broadcast_from_rank_zero(x: Tensor) -> Tensor:
+    """Overwrite ``x`` with rank 0's values (no gradient) and return it."""
+    if is_distributed():
+        dist.broadcast(x, src=0)
+    return x
+
+
+def any_rank(flag: bool) -> bool:
+    """Whether ``flag`` is true on at least one rank. Every rank must call it; it waits for the device."""
+    if not is_distributed():
+        return flag
+    on_gpu = dist.get_backend() == "nccl"
+    votes = torch.tensor([int(flag)], device=torch.device("cuda") if on_gpu else torch.device("cpu"))
+    dist.all_reduce(votes, op=dist.ReduceOp.MAX)
+    return bool(votes.item())
+
+
+def gather_integers(values: Sequence[int], device: torch.device) -> Tensor:
+    """Table of every rank's ``values``, shape ``(world_size, len(values))``, int64 on ``device``."""
+    row = torch.tensor([list(values)], dtype=torch.int64).to(device, non_blocking=True)
+    return _all_gather(row) if is_distributed() else row
+
+
+def _all_gather(x: Tensor) -> Tensor:
+    parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, x.contiguous())
+    return torch.cat(parts)
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.rows = x.shape[0]
+        return _all_gather(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        start = dist.get_rank() * ctx.rows
+        return grad[start : start + ctx.rows] * dist.get_world_size()
+
+
+class _Mean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return _reduce_mean(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return _reduce_mean(grad)
+
+
+def _reduce_mean(x: Tensor) -> Tensor:
+    total = x.clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(total)
+    return total / dist.get_world_size()

@@ -1,0 +1,69 @@
+"""Stops a run whose loss is no longer a number, without stalling a GPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# fp16's gradient scaler starts at 2^16 and halves after each overflow; after as many steps in a row it has reached 1.
+_SCALER_PATIENCE = 16
+
+
+class NonFiniteLossError(RuntimeError):
+    """The loss or one of its terms is NaN or infinite."""
+
+
+class FiniteGuard:
+    """Watches the loss terms of every step.
+
+    On a CPU they are checked at once. On a GPU they are copied to pinned memory without blocking and looked at one
+    step later, when the copy is long done. The terms are already averaged over the processes, and a mean with a NaN is
+    NaN, so all processes stop at the same step.
+
+    Args:
+        loss_scaling: True under fp16 mixed precision, where the gradient scaler deals with single overflows by
+            skipping the step; then only 16 such steps in a row stop the run.
+    """
+
+    def __init__(self, loss_scaling: bool = False) -> None:
+        self.patience = _SCALER_PATIENCE if loss_scaling else 0
+        self._bad_steps = 0
+        self._pending: tuple[Tensor, list[str], int, torch.cuda.Event] | None = None
+
+    def watch(self, names: list[str], values: Tensor, step: int) -> None:
+        """Takes the terms of one step.
+
+        Args:
+            names: name of each term.
+            values: shape ``(len(names),)``, the same on every process.
+            step: index of the step, for the message.
+
+        Raises:
+            NonFiniteLossError: this step's terms (CPU) or the previous step's (GPU) are not finite.
+        """
+        if values.device.type != "cuda":
+            self._check(names, values, step)
+            return
+        if self._pending is not None:
+            kept, kept_names, kept_step, copied = self._pending
+            copied.synchronize()
+            self._check(kept_names, kept, kept_step)
+        host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+        host.copy_(values.detach(), non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record()
+        self._pending = (host, names, step, copied)
+
+    def _check(self, names: list[str], values: Tensor, step: int) -> None:
+        finite = torch.isfinite(values)
+        if bool(finite.all()):
+            self._bad_steps = 0
+            return
+        self._bad_steps += 1
+        if self._bad_steps > self.patience:
+            bad = [name for name, ok in zip(names, finite.tolist(), strict=True) if not ok]
+            raise NonFiniteLossError(
+                f"not finite at step {step}: {', '.join(bad)}. The network has diverged: lower optimizer.lr, "
+                "lengthen scheduler.warmup_epochs, or keep method_kwargs.radial_ce_normalize true; "
+                "the last checkpoint is from before this step."
+            )

@@ -1,0 +1,68 @@
+"""``method_kwargs`` of Radial-VICReg: defaults and checks, the same for both hosts."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from radial_vicreg.losses import RadialVICRegLoss
+
+_NOT_IN_YAML = ("gather_distributed", "seed")
+LOSS_DEFAULTS: dict[str, Any] = {
+    name: parameter.default
+    for name, parameter in inspect.signature(RadialVICRegLoss).parameters.items()
+    if name not in _NOT_IN_YAML
+}
+DEFAULTS: dict[str, Any] = {**LOSS_DEFAULTS, "small_image_stem": "auto"}
+REQUIRED = ("proj_hidden_dim", "proj_output_dim")
+STEM_CHOICES = ("auto", True, False)
+
+
+def check_method_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Fills in defaults and checks every value.
+
+    Args:
+        kwargs: ``cfg.method_kwargs``.
+
+    Returns:
+        All keys, with a value each.
+
+    Raises:
+        ValueError: an unknown key (the nearest known one is named), a missing projector dimension, or a value out of
+            range (key, value and range are named).
+    """
+    known = (*REQUIRED, *DEFAULTS)
+    for key in kwargs:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
+            raise ValueError(f"method_kwargs.{key} is not a setting of radialvicreg; {hint}")
+    for key in REQUIRED:
+        value = kwargs.get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"method_kwargs.{key} must be a whole number of 1 or more, got {value!r}")
+    filled = {**DEFAULTS, **kwargs}
+    if not any(filled["small_image_stem"] is choice or filled["small_image_stem"] == choice for choice in STEM_CHOICES):
+        raise ValueError(
+            f"method_kwargs.small_image_stem must be auto, true or false, got {filled['small_image_stem']!r}"
+        )
+    build_objective(filled)
+    return filled
+
+
+def build_objective(kwargs: Mapping[str, Any], seed: int = 0) -> RadialVICRegLoss:
+    """The loss of a checked ``method_kwargs``.
+
+    Args:
+        kwargs: ``cfg.method_kwargs``.
+        seed: of the chi draws of the Wasserstein and reverse-KL objectives.
+
+    Returns:
+        The loss module.
+
+    Raises:
+        ValueError: a value out of range; key, value and range are named.
+    """
+    return RadialVICRegLoss(**{key: kwargs[key] for key in LOSS_DEFAULTS}, seed=seed)

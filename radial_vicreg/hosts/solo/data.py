@@ -1,0 +1,92 @@
+"""solo-learn's configuration rules and training pipeline, for ``radial-vicreg pretrain``."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+from solo.args.pretrain import parse_cfg
+from solo.data.pretrain_dataloader import (
+    FullTransformPipeline,
+    NCropAugmentation,
+    build_transform_pipeline,
+    prepare_datasets,
+)
+from torch.utils.data import Dataset
+
+from radial_vicreg.hosts.standalone.optim import process_count
+
+
+def solo_config(cfg: DictConfig) -> DictConfig:
+    """The configuration as solo-learn's own script would hand it to the method: defaults filled in, rates scaled.
+
+    Args:
+        cfg: configuration as written; not changed.
+
+    Returns:
+        A completed copy.
+
+    Raises:
+        ValueError: solo-learn's checks refuse the configuration.
+    """
+    completed = copy.deepcopy(cfg)
+    OmegaConf.set_struct(completed, False)
+    devices = completed.devices
+    # It scales by len(devices), whatever the type; a number of processes has no length.
+    completed.devices = list(range(process_count(cfg)))
+    try:
+        completed = parse_cfg(completed)
+    except AssertionError as error:
+        raise ValueError(f"solo-learn refuses this configuration: {error or 'an assertion without a text'}") from error
+    completed.devices = devices
+    return completed
+
+
+def configured_rates(cfg: DictConfig) -> dict[str, Any]:
+    """Undoes solo-learn's scaling of the rates, so that results carry the configuration as it was written.
+
+    Args:
+        cfg: configuration after solo-learn's ``parse_cfg``.
+
+    Returns:
+        The resolved configuration with ``optimizer.lr`` and ``classifier_lr`` as in the YAML.
+    """
+    unscaled = copy.deepcopy(cfg)
+    with open_dict(unscaled):
+        devices = cfg.devices
+        processes = len(devices) if not isinstance(devices, int) else devices
+        scale = cfg.optimizer.batch_size * processes * cfg.get("num_nodes", 1) / 256
+        unscaled.optimizer.lr = _rounded(cfg.optimizer.lr / scale)
+        if cfg.data.get("val_path") is not None:
+            unscaled.optimizer.classifier_lr = _rounded(cfg.optimizer.classifier_lr / scale)
+    return OmegaConf.to_container(unscaled, resolve=True)  # type: ignore[return-value]
+
+
+def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
+    """solo-learn's training set with its augmentations.
+
+    Args:
+        cfg: completed configuration (:func:`solo_config`).
+
+    Returns:
+        Yields (index, crops, target).
+    """
+    transform = FullTransformPipeline(
+        [
+            NCropAugmentation(build_transform_pipeline(cfg.data.dataset, augmentation), augmentation.num_crops)
+            for augmentation in cfg.augmentations
+        ]
+    )
+    return prepare_datasets(
+        cfg.data.dataset,
+        transform,
+        train_data_path=cfg.data.train_path,
+        data_format=cfg.data.format,
+        no_labels=cfg.data.no_labels,
+        data_fraction=cfg.data.fraction,
+    )
+
+
+def _rounded(rate: float) -> float:
+    return float(f"{rate:.12g}")  # 0.15 / 0.5 and 0.3 shall be one number

@@ -1,0 +1,113 @@
+"""Radial-VICReg in solo-learn's own form."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import omegaconf
+from solo.methods.base import BaseMethod
+from torch import Tensor, nn
+
+from radial_vicreg.hosts.method_kwargs import check_method_kwargs
+from radial_vicreg.hosts.solo.data import configured_rates
+from radial_vicreg.hosts.standalone.backbone import apply_small_stem
+from radial_vicreg.hosts.training import RadialTraining
+
+
+class RadialVICReg(RadialTraining, BaseMethod):
+    """VICReg plus a loss that pulls the norms of the embeddings towards the Chi distribution (Kuang et al., 2025).
+
+    Args:
+        cfg: solo-learn's configuration. ``method_kwargs``: see
+            :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs` and the table in the README.
+
+    Raises:
+        ValueError: an unknown key or a value out of range in ``method_kwargs``.
+    """
+
+    host = "solo"
+    # Set by solo-learn's base class.
+    backbone: nn.Module
+    backbone_name: str
+    backbone_args: dict[str, Any]
+    base_model: Callable[..., nn.Module]
+    features_dim: int
+
+    def __init__(self, cfg: omegaconf.DictConfig) -> None:
+        super().__init__(cfg)
+        self._apply_stem()
+        self.add_radial_parts(self.cfg, self.features_dim)
+        self._warned_about_size = False
+
+    @staticmethod
+    def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
+        """Fills in and checks ``method_kwargs``.
+
+        Args:
+            cfg: the configuration.
+
+        Returns:
+            The same configuration, completed.
+
+        Raises:
+            ValueError: see :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs`.
+        """
+        cfg = super(RadialVICReg, RadialVICReg).add_and_assert_specific_cfg(cfg)
+        plain = omegaconf.OmegaConf.to_container(cfg.method_kwargs, resolve=True)
+        cfg.method_kwargs = check_method_kwargs(plain)  # type: ignore[arg-type]
+        return cfg
+
+    @property
+    def learnable_params(self) -> list[dict[str, Any]]:
+        """solo-learn's parameter groups and the projector's."""
+        return [*super().learnable_params, {"name": "projector", "params": self.projector.parameters()}]
+
+    def results_config(self) -> dict[str, Any]:
+        """The configuration with the rates as written; solo-learn's ``parse_cfg`` has scaled them."""
+        return configured_rates(self.cfg)
+
+    def forward(self, X: Tensor) -> dict[str, Any]:
+        """Features, logits of the online probe and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""
+        out: dict[str, Any] = super().forward(X)  # type: ignore[assignment]
+        out["z"] = self.projector(out["feats"])
+        return out
+
+    def base_training_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
+        """solo-learn's step; without labels the probe's loss is 0, where a cross-entropy over nothing would be NaN."""
+        out: dict[str, Any] = super().base_training_step(X, targets)
+        if self.cfg.data.get("no_labels", False):
+            out["loss"] = 0.0 * out["logits"].sum()  # keeps the classifier in the graph, which DDP demands
+        return out
+
+    def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
+        """Objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
+        out: dict[str, Any] = super().training_step(batch, batch_idx)  # type: ignore[assignment]
+        z1, z2 = out["z"]
+        return self.radial_step(z1, z2, out["loss"])
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """solo-learn's step; warns once when the images are not of the training resolution."""
+        trained, given = self.cfg.augmentations[0].crop_size, batch[0].shape[-1]
+        if given != trained and not self._warned_about_size:
+            self._warned_about_size = True
+            warnings.warn(
+                f"validation images have {given} pixels but the network trains on {trained}: solo-learn validates "
+                "image folders at 224 pixels, so val_acc1 says little here. The radius monitor resizes its images; "
+                "`radial-vicreg pretrain` validates at the training resolution.",
+                stacklevel=2,
+            )
+        metrics: dict[str, Any] = super().validation_step(batch, batch_idx, *args, **kwargs)  # type: ignore[assignment]
+        return metrics
+
+    def _apply_stem(self) -> None:
+        wanted = self.cfg.method_kwargs.small_image_stem
+        by_name = self.cfg.data.dataset in ("cifar10", "cifar100")  # solo-learn's own rule
+        if wanted == "auto" or wanted == by_name or not self.backbone_name.startswith("resnet"):
+            return
+        if wanted:
+            apply_small_stem(self.backbone)
+        else:
+            untouched = self.base_model(self.cfg.method, **self.backbone_args)
+            self.backbone.conv1, self.backbone.maxpool = untouched.conv1, untouched.maxpool

@@ -1,0 +1,1 @@
+"""The embedded host: Lightning, timm and torchvision, following solo-learn's rules."""

@@ -1,0 +1,110 @@
+"""Backbones with solo-learn's architectures, parameter names and initial weights."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import timm
+import torch.nn as nn
+import torchvision
+from omegaconf import DictConfig, OmegaConf
+
+SMALL_IMAGE_DATASETS = ("cifar10", "cifar100")
+"""Their ResNets get the small-image stem under ``small_image_stem: auto``, which is solo-learn's own rule."""
+
+_VIT_ARCHITECTURES = {
+    "vit_tiny": "vit_tiny_patch16_224",
+    "vit_small": "vit_small_patch16_224",
+    "vit_base": "vit_base_patch16_224",
+    "vit_large": "vit_large_patch16_224",
+}
+_RESNETS = {"resnet18": torchvision.models.resnet18, "resnet50": torchvision.models.resnet50}
+
+BACKBONES = (*_RESNETS, *_VIT_ARCHITECTURES)
+"""Names accepted as ``backbone.name``."""
+
+
+def build_backbone(cfg: DictConfig) -> tuple[nn.Module, int]:
+    """Build ``cfg.backbone.name`` with ``cfg.backbone.kwargs``, without a classification head.
+
+    With the same torch seed, the weights are those of solo-learn's backbone, bit for bit.
+
+    Args:
+        cfg: configuration in solo-learn's schema.
+
+    Returns:
+        The module, images ``(N, 3, H, W)`` to features ``(N, F)``, and ``F``.
+
+    Raises:
+        ValueError: unknown name, or arguments that the architecture does not take.
+    """
+    name = str(cfg.backbone.name)
+    arguments = _backbone_kwargs(cfg)
+    if name not in BACKBONES:
+        nearest = difflib.get_close_matches(name, BACKBONES, n=1, cutoff=0.0)[0]
+        raise ValueError(f"unknown backbone.name {name!r}: expected one of {', '.join(BACKBONES)} (nearest: {nearest})")
+    try:
+        if name in _RESNETS:
+            return _build_resnet(name, arguments, small_stem=uses_small_stem(cfg))
+        vit = timm.create_model(_VIT_ARCHITECTURES[name], pretrained=False, num_classes=0, **arguments)
+    except TypeError as error:
+        raise ValueError(f"backbone.kwargs={arguments} do not fit {name}: {error}") from error
+    return vit, int(vit.num_features)  # type: ignore[arg-type]
+
+
+def uses_small_stem(cfg: DictConfig) -> bool:
+    """Whether a ResNet gets the small-image stem: ``method_kwargs.small_image_stem``.
+
+    ``auto`` (the default) follows the dataset's name as solo-learn does, so that its ``main_linear.py`` loads
+    the checkpoint; true and false override it.
+
+    Args:
+        cfg: configuration in solo-learn's schema.
+
+    Returns:
+        True for the small stem.
+
+    Raises:
+        ValueError: another value.
+    """
+    choice = OmegaConf.select(cfg, "method_kwargs.small_image_stem", default="auto")
+    if isinstance(choice, bool):
+        return choice
+    if str(choice).lower() in ("true", "false"):
+        return str(choice).lower() == "true"
+    if choice == "auto":
+        return cfg.data.dataset in SMALL_IMAGE_DATASETS
+    raise ValueError(f"method_kwargs.small_image_stem={choice!r}: expected auto, true or false")
+
+
+def apply_small_stem(resnet: nn.Module) -> nn.Module:
+    """Replace a torchvision ResNet's stem, in place, by solo-learn's for small images.
+
+    A 3x3 convolution with stride 1 and padding 2, freshly initialised, and no max-pool.
+
+    Args:
+        resnet: a module with ``conv1`` and ``maxpool``.
+
+    Returns:
+        The same module.
+    """
+    resnet.conv1 = nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=2, bias=False)
+    resnet.maxpool = nn.Identity()
+    return resnet
+
+
+def _build_resnet(name: str, arguments: dict[str, Any], small_stem: bool) -> tuple[nn.Module, int]:
+    # The head and the large stem are built first and then replaced: they consume random numbers, and the
+    # weights that solo-learn draws later follow them.
+    resnet = _RESNETS[name](**arguments)
+    num_features = resnet.fc.in_features
+    resnet.fc = nn.Identity()
+    if small_stem:
+        apply_small_stem(resnet)
+    return resnet, num_features
+
+
+def _backbone_kwargs(cfg: DictConfig) -> dict[str, Any]:
+    kwargs = OmegaConf.select(cfg, "backbone.kwargs")
+    return {} if kwargs is None else OmegaConf.to_container(kwargs, resolve=True)  # type: ignore[return-value]

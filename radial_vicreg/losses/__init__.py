@@ -1,0 +1,34 @@
+"""Losses of Radial-VICReg: plain functions of one view, and :class:`RadialVICRegLoss` that adds them up."""
+
+from __future__ import annotations
+
+from radial_vicreg.losses.e2mc import e2mc_loss, hypercovariance_loss, marginal_entropy
+from radial_vicreg.losses.objective import RADIAL_OBJECTIVES, RadialVICRegLoss
+from radial_vicreg.losses.radial import (
+    WASSERSTEIN_TARGETS,
+    chi_cross_entropy,
+    m_spacing_entropy,
+    radial_gaussianization_loss,
+    radial_kl,
+    radial_reverse_kl_loss,
+    radial_wasserstein_loss,
+)
+from radial_vicreg.losses.vicreg import covariance_loss, invariance_loss, variance_loss
+
+__all__ = [
+    "RADIAL_OBJECTIVES",
+    "WASSERSTEIN_TARGETS",
+    "RadialVICRegLoss",
+    "chi_cross_entropy",
+    "covariance_loss",
+    "e2mc_loss",
+    "hypercovariance_loss",
+    "invariance_loss",
+    "m_spacing_entropy",
+    "marginal_entropy",
+    "radial_gaussianization_loss",
+    "radial_kl",
+    "radial_reverse_kl_loss",
+    "radial_wasserstein_loss",
+    "variance_loss",
+]

@@ -1,0 +1,189 @@
+"""Checks of arguments: every error says what arrived, what is needed and what to do."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from radial_vicreg.distributed import gather_integers
+
+#: dtypes that the losses take; the two half types are computed, and returned, in float32.
+SUPPORTED_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+HALF_DTYPES = (torch.float16, torch.bfloat16)
+
+
+def full_precision(z: Tensor) -> torch.autocast:
+    """Context that switches autocast off on the device of ``z``: in fp16 the squares overflow."""
+    return torch.autocast(device_type=z.device.type, enabled=False)
+
+
+def checked_view(z: Tensor, name: str = "z") -> Tensor:
+    """``z`` in at least float32, known to be a finite float batch of shape ``(N >= 2, d >= 1)``."""
+    z = _checked_layout(z, name)
+    require_finite(z, name)
+    return z
+
+
+def checked_pair(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
+    """Both views checked as by :func:`checked_view` and known to be of one shape."""
+    pair = _checked_layouts(z1, z2, ("z1", "z2"))
+    for name, z in zip(("z1", "z2"), pair, strict=True):
+        require_finite(z, name)
+    return pair
+
+
+def checked_vector(values: Tensor, name: str, length: int | None = None) -> Tensor:
+    """Finite 1-D float tensor in at least float32; with ``length``, of exactly that many values."""
+    _require_float(values, name, "(N,)")
+    if values.dim() != 1:
+        raise ValueError(f"{name}: expected shape (N,), got {tuple(values.shape)}; pass one number per sample.")
+    if length is None and len(values) < 2:
+        raise ValueError(f"{name}: at least 2 samples are needed, got {len(values)}.")
+    if length is not None and len(values) != length:
+        raise ValueError(f"{name}: expected {length} values, one per row of z, got {len(values)}.")
+    values = _promoted(values)
+    require_finite(values, name)
+    return values
+
+
+def checked_batch(z1: Tensor, z2: Tensor, agree: bool) -> tuple[Tensor, Tensor]:
+    """Both views checked for training.
+
+    On a CPU non-finite values raise at once; on a GPU they are not looked for, since that would stall it.
+
+    Args:
+        z1: embeddings of view 1, shape ``(N, d)``.
+        z2: embeddings of view 2, shape ``(N, d)``.
+        agree: exchange shape and verdict between ranks first, so that every rank raises when one of them must
+            (on a GPU by a device-side assertion, which needs no host synchronisation).
+
+    Returns:
+        The views in at least float32.
+
+    Raises:
+        ValueError: on this rank's input, or on another's when ``agree``.
+    """
+    problem: ValueError | None = None
+    pair = (z1, z2)
+    try:
+        pair = _checked_layouts(z1, z2, ("view 1", "view 2"))
+        if pair[0].device.type == "cpu":
+            for name, z in zip(("view 1", "view 2"), pair, strict=True):
+                require_finite(z, name)
+    except ValueError as error:
+        problem = error
+    if agree and isinstance(z1, Tensor):
+        _agree(pair[0], problem)
+    if problem is not None:
+        raise problem
+    return pair
+
+
+def require_finite(values: Tensor, name: str) -> None:
+    """Raise a ValueError that counts the non-finite entries of ``values`` (waits for a GPU)."""
+    finite = torch.isfinite(values)
+    if not bool(finite.all()):
+        count = values.numel() - int(finite.sum())
+        raise ValueError(
+            f"{name}: {count} of {values.numel()} values are not finite; finite embeddings are needed. "
+            "Lower the learning rate, lengthen the warm-up, or look for the first layer that overflows."
+        )
+
+
+def checked_spacing(m: int | None, count: int) -> int:
+    """The spacing ``m``, by default ``round(sqrt(count))``, known to be within ``1..count-1``."""
+    if m is None:
+        return round(math.sqrt(count))
+    if isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= m <= count - 1:
+        raise ValueError(
+            f"m: expected an integer within 1..{count - 1} for {count} samples, got {m!r}; None takes round(sqrt(N))."
+        )
+    return int(m)
+
+
+def checked_number(name: str, value: Any, *, positive: bool = False) -> float:
+    """``value`` as a finite float that is not negative; with ``positive``, above zero."""
+    allowed = "a finite number > 0" if positive else "a finite number >= 0"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{name}: expected {allowed}, got {value!r} ({type(value).__name__}).")
+    number = float(value)
+    if not math.isfinite(number) or number < 0 or (positive and number == 0):
+        raise ValueError(f"{name}: expected {allowed}, got {value!r}.")
+    return number
+
+
+def checked_integer(name: str, value: Any, minimum: int) -> int:
+    """``value`` as an int of at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
+        raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r} ({type(value).__name__}).")
+    return int(value)
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """``value``, known to be a bool (a YAML string such as ``"false"`` would count as true)."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}: expected true or false, got {value!r} ({type(value).__name__}).")
+    return value
+
+
+def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """``value``, known to be one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}.")
+    return str(value)
+
+
+def _checked_layout(z: Tensor, name: str) -> Tensor:
+    _require_float(z, name, "(N, d)")
+    if z.dim() != 2:
+        raise ValueError(f"{name}: expected shape (N, d), got {tuple(z.shape)}; flatten all but the first dimension.")
+    if z.shape[0] < 2:
+        raise ValueError(f"{name}: at least 2 samples are needed, got shape {tuple(z.shape)} (N, d).")
+    if z.shape[1] < 1:
+        raise ValueError(f"{name}: at least 1 dimension is needed, got shape {tuple(z.shape)} (N, d).")
+    return _promoted(z)
+
+
+def _checked_layouts(z1: Tensor, z2: Tensor, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
+    first, second = _checked_layout(z1, names[0]), _checked_layout(z2, names[1])
+    if first.shape != second.shape:
+        raise ValueError(
+            f"{names[0]} and {names[1]} must have one shape (row i of each belongs to image i), "
+            f"got {tuple(first.shape)} and {tuple(second.shape)}."
+        )
+    dtype = torch.promote_types(first.dtype, second.dtype)
+    return first.to(dtype), second.to(dtype)
+
+
+def _require_float(values: Tensor, name: str, shape: str) -> None:
+    if not isinstance(values, Tensor):
+        raise ValueError(f"{name}: expected a torch.Tensor of shape {shape}, got {type(values).__name__}.")
+    if values.dtype not in SUPPORTED_DTYPES:
+        raise ValueError(
+            f"{name}: expected float16, bfloat16, float32 or float64, got {values.dtype}; convert it with .float()."
+        )
+
+
+def _promoted(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in HALF_DTYPES else values
+
+
+def _agree(z: Tensor, problem: ValueError | None) -> None:
+    """Raise on every rank when some rank has a problem or when the shapes differ between ranks."""
+    shape = tuple(z.shape) if problem is None else (-1, -1)
+    table = gather_integers(shape, z.device)
+    remedy = "equal batches per rank are needed (drop_last=True), or gather_distributed=False for local statistics"
+    if z.device.type == "cuda":
+        if problem is None:
+            torch._assert_async((table == table[0]).all(), f"batch shapes differ between ranks; {remedy}")
+        return
+    rows = [tuple(row) for row in table.tolist()]
+    rejected = [rank for rank, row in enumerate(rows) if row[0] < 0]
+    if problem is None and rejected:
+        raise ValueError(f"rank(s) {rejected} rejected their embeddings (see their error); stopping on every rank.")
+    if problem is None and len(set(rows)) > 1:
+        raise ValueError(f"batch shapes differ between ranks: {rows} in rank order; {remedy}.")

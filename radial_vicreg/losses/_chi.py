@@ -1,0 +1,44 @@
+"""The chi distribution with d degrees of freedom: its constant, its quantiles and draws from it."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+#: Quantile vectors kept (one per batch size, dimension, dtype and device); a run uses one or two.
+CACHED_QUANTILE_VECTORS = 32
+
+
+def chi_log_normalizer(dim: int) -> float:
+    r""":math:`(\frac d2-1)\log 2+\log\Gamma(\frac d2)`, the constant of equation 3 of the paper, in nats."""
+    return (dim / 2 - 1) * math.log(2) + math.lgamma(dim / 2)
+
+
+@lru_cache(maxsize=CACHED_QUANTILE_VECTORS)
+def chi_quantiles(count: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Ascending chi(dim) quantiles at ``(i - 1/2) / count``, shape ``(count,)``.
+
+    One tensor for every caller, so it must not be written to. Cached on the device: SciPy takes milliseconds,
+    and a copy to a GPU at each step would stall it.
+    """
+    probabilities = (np.arange(count) + 0.5) / count
+    # Outside inference mode: a cached inference tensor would be refused by a later training step.
+    with torch.inference_mode(False):
+        return torch.from_numpy(stats.chi.ppf(probabilities, dim)).to(device=device, dtype=dtype)
+
+
+def chi_draws(count: int, dim: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """``count`` draws from chi(dim), unsorted, with the dtype and device of ``like``.
+
+    A root of a chi-squared draw each, so the cost does not grow with ``dim``. The values depend only on the
+    state of ``generator`` (``None``: the global CPU generator), not on the device of ``like``.
+    """
+    source = torch.device("cpu") if generator is None else generator.device
+    seed = int(torch.randint(2**63 - 1, (), generator=generator, device=source))
+    draws = np.sqrt(np.random.default_rng(seed).chisquare(dim, size=count))
+    return torch.from_numpy(draws).to(like.dtype).to(like.device, non_blocking=True)

@@ -1,0 +1,82 @@
+"""E2MC (Chakraborty et al., 2025): maximal entropy of every dimension, minimal covariance between them."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from radial_vicreg.losses._checks import checked_number, checked_spacing, checked_view, full_precision
+from radial_vicreg.losses.radial import spacing_entropy_of
+from radial_vicreg.losses.vicreg import centred, covariance_of
+
+#: Hypercovariance relative to the entropy; the authors of E2MC put 10 on the entropy and 1 on the
+#: hypercovariance.
+HYPERCOVARIANCE_WEIGHT = 0.1
+
+
+def marginal_entropy(z: Tensor) -> Tensor:
+    r"""Mean over dimensions of the m-spacing entropy of :math:`\sigma(z)`, with ``m = round(sqrt(N))``.
+
+    The sigmoid maps every dimension to (0, 1), where the uniform distribution has the largest entropy, zero.
+
+    Args:
+        z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
+
+    Returns:
+        0-d tensor in nats, at least float32.
+
+    Raises:
+        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
+            for a GPU).
+    """
+    z = checked_view(z)
+    with full_precision(z):
+        return _marginal_entropy_of(z.sigmoid())
+
+
+def hypercovariance_loss(z: Tensor) -> Tensor:
+    r""":func:`~radial_vicreg.losses.covariance_loss` of :math:`\sigma(z)`.
+
+    Args:
+        z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
+
+    Returns:
+        0-d tensor, at least float32.
+
+    Raises:
+        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
+            for a GPU).
+    """
+    z = checked_view(z)
+    with full_precision(z):
+        return covariance_of(centred(z.sigmoid()))
+
+
+def e2mc_loss(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT) -> Tensor:
+    """Minus :func:`marginal_entropy` plus ``hypercovariance_weight`` times :func:`hypercovariance_loss`.
+
+    Args:
+        z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
+        hypercovariance_weight: relative weight of the second term, at least 0.
+
+    Returns:
+        0-d tensor, at least float32.
+
+    Raises:
+        ValueError: wrong dtype or shape, fewer than two rows, a negative weight, or non-finite values
+            (looking for them waits for a GPU).
+    """
+    z = checked_view(z)
+    weight = checked_number("hypercovariance_weight", hypercovariance_weight)
+    with full_precision(z):
+        return e2mc_of(z, weight)
+
+
+def e2mc_of(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT) -> Tensor:
+    """:func:`e2mc_loss` of a batch that is checked already."""
+    squashed = z.sigmoid()
+    return hypercovariance_weight * covariance_of(centred(squashed)) - _marginal_entropy_of(squashed)
+
+
+def _marginal_entropy_of(squashed: Tensor) -> Tensor:
+    ordered = squashed.sort(dim=0).values
+    return spacing_entropy_of(ordered, checked_spacing(None, len(ordered)))

@@ -1,0 +1,271 @@
+"""Radial-VICReg as one module: the weighted sum of every term, over both views and all ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from radial_vicreg.distributed import gather_with_grad, is_distributed, mean_over_ranks
+from radial_vicreg.losses._checks import (
+    checked_batch,
+    checked_choice,
+    checked_flag,
+    checked_integer,
+    checked_number,
+    checked_spacing,
+    full_precision,
+)
+from radial_vicreg.losses._chi import chi_draws, chi_quantiles
+from radial_vicreg.losses.e2mc import e2mc_of
+from radial_vicreg.losses.radial import (
+    WASSERSTEIN_TARGETS,
+    chi_cross_entropy_of,
+    radial_kl_of,
+    reverse_kl_of,
+    spacing_entropy_of,
+    squared_norms,
+    wasserstein_of,
+)
+from radial_vicreg.losses.vicreg import covariance_of, variance_of
+
+#: Objectives for the radii, by the name that configurations use.
+RADIAL_OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "none")
+#: Chi draws per view of the reverse KL.
+REVERSE_KL_TARGETS = 512
+
+_WEIGHTS = (
+    "sim_loss_weight",
+    "var_loss_weight",
+    "cov_loss_weight",
+    "radial_ce_loss_weight",
+    "radial_ent_loss_weight",
+    "radial_w1_loss_weight",
+    "radial_reverse_kl_loss_weight",
+    "e2mc_loss_weight",
+)
+
+
+class RadialVICRegLoss(nn.Module):
+    r"""VICReg plus a radial term on each view.
+
+    .. math::
+        \lambda_1 s(Z,Z')+\lambda_2[v(Z)+v(Z')]+\lambda_3[c(Z)+c(Z')]+R(Z)+R(Z')
+
+    where :math:`R` is :math:`\beta_1` cross-entropy :math:`-\,\beta_2` entropy (``"kl"``),
+    :math:`\gamma\,W_1` (``"wasserstein"``), the weighted reverse KL (``"reverse_kl"``) or nothing
+    (``"none"``, plain VICReg).
+
+    Under ``torch.distributed`` every statistic is of the global batch. The invariance and the cross-entropy
+    are means of this rank's samples, so the loss averaged over ranks, and every gradient that DDP averages,
+    equal those of one process with the whole batch. Batches must be of equal size on every rank.
+
+    After each call ``terms`` maps these names to detached 0-d tensors (read without waiting for a GPU):
+
+    - ``loss``: the total; ``vicreg_loss + radial_loss + e2mc_loss_weight * e2mc``.
+    - ``vicreg_loss``: weighted sum of the next three.
+    - ``vicreg_invariance``; ``vicreg_variance``, ``vicreg_covariance``: sums over both views.
+    - ``radial_loss``: weighted sum of the chosen objective's terms; 0 for ``"none"``.
+    - ``radial_ce`` (divided by d when ``radial_ce_normalize``), ``radial_entropy``: sums over both views;
+      always there, part of the loss for ``"kl"`` only.
+    - ``radial_w1``, ``radial_reverse_kl``: sums over both views, present when that objective is chosen.
+    - ``e2mc``: sum over both views, present when its weight is positive.
+    - ``radial_kl`` (nats), ``w1_chi`` (Wasserstein-1 distance to the exact chi quantiles), ``radius_mean``,
+      ``radius_std``: means over the views, of the radii that the radial terms see (centred when
+      ``radial_center``).
+    - ``embedding_mean_norm``: norm of the batch mean, mean over the views.
+
+    Args:
+        sim_loss_weight: :math:`\lambda_1`, of the invariance.
+        var_loss_weight: :math:`\lambda_2`, of the variance.
+        cov_loss_weight: :math:`\lambda_3`, of the covariance.
+        radial_objective: ``"kl"``, ``"wasserstein"``, ``"reverse_kl"`` or ``"none"``.
+        radial_ce_loss_weight: :math:`\beta_1` ("rlw"), of the cross-entropy.
+        radial_ent_loss_weight: :math:`\beta_2` ("rlew"), of the entropy.
+        radial_ce_normalize: divide the cross-entropy by d.
+        radial_spacing: m of the entropy; ``None`` is ``round(sqrt(N))`` of the global batch.
+        radial_w1_loss_weight: :math:`\gamma`, of the Wasserstein term.
+        radial_w1_target: ``"samples"`` (fresh chi draws, as in the paper) or ``"quantiles"`` (exact).
+        radial_reverse_kl_loss_weight: of the reverse KL.
+        e2mc_loss_weight: of E2MC, whichever the radial objective.
+        radial_center: take the radii of z minus the (global) batch mean. The paper does not.
+        seed: of the chi draws, which depend on it and on the number of training-mode calls so far. The number
+            is in the ``state_dict``, so that a resumed run goes on with the draws it would have had.
+        gather_distributed: take statistics over all ranks; ``False`` keeps them local, without communication.
+
+    Raises:
+        ValueError: an argument out of its range, named in the message.
+    """
+
+    def __init__(
+        self,
+        *,
+        sim_loss_weight: float = 25.0,
+        var_loss_weight: float = 25.0,
+        cov_loss_weight: float = 1.0,
+        radial_objective: str = "kl",
+        radial_ce_loss_weight: float = 100.0,
+        radial_ent_loss_weight: float = 0.0,
+        radial_ce_normalize: bool = True,
+        radial_spacing: int | None = None,
+        radial_w1_loss_weight: float = 1.0,
+        radial_w1_target: str = "samples",
+        radial_reverse_kl_loss_weight: float = 1.0,
+        e2mc_loss_weight: float = 0.0,
+        radial_center: bool = False,
+        seed: int = 0,
+        gather_distributed: bool = True,
+    ) -> None:
+        """Check and keep the weights; see the class."""
+        super().__init__()
+        self.sim_loss_weight = checked_number("sim_loss_weight", sim_loss_weight)
+        self.var_loss_weight = checked_number("var_loss_weight", var_loss_weight)
+        self.cov_loss_weight = checked_number("cov_loss_weight", cov_loss_weight)
+        self.radial_objective = checked_choice("radial_objective", radial_objective, RADIAL_OBJECTIVES)
+        self.radial_ce_loss_weight = checked_number("radial_ce_loss_weight", radial_ce_loss_weight)
+        self.radial_ent_loss_weight = checked_number("radial_ent_loss_weight", radial_ent_loss_weight)
+        self.radial_ce_normalize = checked_flag("radial_ce_normalize", radial_ce_normalize)
+        if radial_spacing is not None:
+            radial_spacing = checked_integer("radial_spacing", radial_spacing, minimum=1)
+        self.radial_spacing = radial_spacing
+        self.radial_w1_loss_weight = checked_number("radial_w1_loss_weight", radial_w1_loss_weight)
+        self.radial_w1_target = checked_choice("radial_w1_target", radial_w1_target, WASSERSTEIN_TARGETS)
+        self.radial_reverse_kl_loss_weight = checked_number(
+            "radial_reverse_kl_loss_weight", radial_reverse_kl_loss_weight
+        )
+        self.e2mc_loss_weight = checked_number("e2mc_loss_weight", e2mc_loss_weight)
+        self.radial_center = checked_flag("radial_center", radial_center)
+        self.seed = checked_integer("seed", seed, minimum=0)
+        self.gather_distributed = checked_flag("gather_distributed", gather_distributed)
+        self.terms: dict[str, Tensor] = {}
+        self._calls = 0
+
+    def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
+        """Total loss of two views of one batch; ``terms`` then holds its parts.
+
+        Args:
+            z1: embeddings of view 1 on this rank, shape ``(N, d)``; float16, bfloat16, float32 or float64.
+            z2: embeddings of view 2, same shape.
+
+        Returns:
+            0-d tensor, at least float32. No step of it waits for a GPU.
+
+        Raises:
+            ValueError: wrong dtype or shape, fewer than two rows, ``radial_spacing`` out of 1..N-1 or, on a
+                CPU, non-finite values. When ranks gather: on every rank as soon as one rank's input is
+                refused or the batch shapes differ between ranks.
+        """
+        gather = self.gather_distributed and is_distributed()
+        z1, z2 = checked_batch(z1, z2, agree=gather)
+        with full_precision(z1):
+            terms = self._terms(z1, z2, gather)
+        self.terms = {name: term.detach() for name, term in terms.items()}
+        if self.training:
+            self._calls += 1
+        return terms["loss"]
+
+    def get_extra_state(self) -> int:
+        """Number of training-mode calls so far, for the ``state_dict``."""
+        return self._calls
+
+    def set_extra_state(self, state: int) -> None:
+        """Take up the draws after ``state`` training-mode calls."""
+        self._calls = int(state)
+
+    def extra_repr(self) -> str:
+        """The objective and every weight that is not zero."""
+        weights = (f"{name}={getattr(self, name):g}" for name in _WEIGHTS if getattr(self, name) > 0)
+        return ", ".join((f"radial_objective={self.radial_objective!r}", *weights))
+
+    def _terms(self, z1: Tensor, z2: Tensor, gather: bool) -> dict[str, Tensor]:
+        batches = [gather_with_grad(z) if gather else z for z in (z1, z2)]
+        means = [batch.mean(dim=0) for batch in batches]
+        terms = {
+            "vicreg_invariance": (z1 - z2).square().mean(),
+            **self._variance_and_covariance(batches, means),
+        }
+        terms["vicreg_loss"] = (
+            self.sim_loss_weight * terms["vicreg_invariance"]
+            + self.var_loss_weight * terms["vicreg_variance"]
+            + self.cov_loss_weight * terms["vicreg_covariance"]
+        )
+        terms.update(self._radial((z1, z2), gather))
+        terms["loss"] = terms["vicreg_loss"] + terms["radial_loss"]
+        if self.e2mc_loss_weight > 0:
+            terms["e2mc"] = e2mc_of(batches[0]) + e2mc_of(batches[1])
+            terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
+        terms["embedding_mean_norm"] = (means[0].detach().norm() + means[1].detach().norm()) / 2
+        return terms
+
+    @staticmethod
+    def _variance_and_covariance(batches: list[Tensor], means: list[Tensor]) -> dict[str, Tensor]:
+        first, second = (batch - mean for batch, mean in zip(batches, means, strict=True))
+        return {
+            "vicreg_variance": variance_of(first) + variance_of(second),
+            "vicreg_covariance": covariance_of(first) + covariance_of(second),
+        }
+
+    def _radial(self, views: tuple[Tensor, Tensor], gather: bool) -> dict[str, Tensor]:
+        dim = views[0].shape[1]
+        squared = [squared_norms(self._recentred(z, gather)) for z in views]
+        radii = [gather_with_grad(s.sqrt()) if gather else s.sqrt() for s in squared]
+        ordered = [r.sort().values for r in radii]
+        m = checked_spacing(self.radial_spacing, len(ordered[0]))
+        cross_entropies = [chi_cross_entropy_of(s, dim, self.radial_ce_normalize) for s in squared]
+        entropies = [spacing_entropy_of(r, m) for r in ordered]
+        terms = {
+            "radial_ce": cross_entropies[0] + cross_entropies[1],
+            "radial_entropy": entropies[0] + entropies[1],
+        }
+        if self.radial_objective == "kl":
+            terms["radial_loss"] = (
+                self.radial_ce_loss_weight * terms["radial_ce"] - self.radial_ent_loss_weight * terms["radial_entropy"]
+            )
+        elif self.radial_objective == "wasserstein":
+            first, second = self._wasserstein_targets(ordered[0], dim)
+            terms["radial_w1"] = wasserstein_of(ordered[0], first) + wasserstein_of(ordered[1], second)
+            terms["radial_loss"] = self.radial_w1_loss_weight * terms["radial_w1"]
+        elif self.radial_objective == "reverse_kl":
+            first, second = self._draws(REVERSE_KL_TARGETS, ordered[0], dim)
+            terms["radial_reverse_kl"] = reverse_kl_of(ordered[0], first) + reverse_kl_of(ordered[1], second)
+            terms["radial_loss"] = self.radial_reverse_kl_loss_weight * terms["radial_reverse_kl"]
+        else:
+            terms["radial_loss"] = ordered[0].new_zeros(())
+        return {**terms, **_diagnostics(ordered, dim, m)}
+
+    def _recentred(self, z: Tensor, gather: bool) -> Tensor:
+        if not self.radial_center:
+            return z
+        mean = z.mean(dim=0)
+        return z - (mean_over_ranks(mean) if gather else mean)
+
+    def _wasserstein_targets(self, ordered: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        if self.radial_w1_target == "quantiles":
+            quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
+            return quantiles, quantiles
+        first, second = self._draws(len(ordered), ordered, dim)
+        return first.sort().values, second.sort().values
+
+    def _draws(self, count: int, like: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        # One generator per call, not one that runs on: the draws are then the same on every rank and after a
+        # resume.
+        entropy = np.random.SeedSequence((self.seed, self._calls)).generate_state(1, np.uint64)
+        generator = torch.Generator().manual_seed(int(entropy[0]))
+        return chi_draws(count, dim, like, generator), chi_draws(count, dim, like, generator)
+
+
+@torch.no_grad()
+def _diagnostics(ordered: list[Tensor], dim: int, m: int) -> dict[str, Tensor]:
+    """What the radii look like, as means over the two views; costs a few passes over N numbers."""
+    quantiles = chi_quantiles(len(ordered[0]), dim, ordered[0].dtype, ordered[0].device)
+    radii = torch.stack(ordered)
+    kl, w1 = (
+        torch.stack([radial_kl_of(r.square(), r, dim, m) for r in radii]),
+        torch.stack([wasserstein_of(r, quantiles) for r in radii]),
+    )
+    return {
+        "radial_kl": kl.mean(),
+        "w1_chi": w1.mean(),
+        "radius_mean": radii.mean(),
+        "radius_std": radii.std(dim=1).mean(),
+    }

@@ -1,0 +1,103 @@
+"""The three terms of VICReg: invariance, variance, covariance (section 2.2 of the paper)."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from radial_vicreg.losses._checks import checked_number, checked_pair, checked_view, full_precision
+
+
+def invariance_loss(z1: Tensor, z2: Tensor) -> Tensor:
+    r"""Mean squared difference of the two views.
+
+    :math:`\frac1{Nd}\sum_{ij}(z_{ij}-z'_{ij})^2`. The paper's formula sums over ``d``; solo-learn and the
+    authors of VICReg average, and the usual weights (25, 25, 1) go with the average.
+
+    Args:
+        z1: embeddings of view 1, shape ``(N, d)``; float16, bfloat16, float32 or float64.
+        z2: embeddings of view 2, same shape.
+
+    Returns:
+        0-d tensor, at least float32.
+
+    Raises:
+        ValueError: wrong dtype or shape, fewer than two rows, shapes that differ, or non-finite values
+            (looking for them waits for a GPU).
+    """
+    z1, z2 = checked_pair(z1, z2)
+    with full_precision(z1):
+        return (z1 - z2).square().mean()
+
+
+def variance_loss(z: Tensor, gamma: float = 1.0, eps: float = 1e-4) -> Tensor:
+    r"""Hinge that keeps the standard deviation of every dimension above ``gamma``.
+
+    :math:`v(Z)=\frac1d\sum_j\max(0,\gamma-\sqrt{\mathrm{Var}(z^j)+\epsilon})`, with the unbiased variance.
+
+    Args:
+        z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
+        gamma: the standard deviation to reach, in units of ``z``.
+        eps: added to the variance, inside the root.
+
+    Returns:
+        0-d tensor, at least float32.
+
+    Raises:
+        ValueError: wrong dtype or shape, fewer than two rows, non-finite values (looking for them waits for a
+            GPU), a negative ``gamma`` or an ``eps`` that is not positive.
+    """
+    z = checked_view(z)
+    gamma, eps = checked_number("gamma", gamma), checked_number("eps", eps, positive=True)
+    with full_precision(z):
+        return variance_of(centred(z), gamma, eps)
+
+
+def covariance_loss(z: Tensor) -> Tensor:
+    r"""Sum of the squared covariances between different dimensions, divided by ``d``.
+
+    :math:`c(Z)=\frac1d\sum_{i\neq j}C_{ij}^2` with :math:`C=\frac1{N-1}\sum_n(z_n-\bar z)(z_n-\bar z)^\top`.
+    With fewer samples than dimensions it is computed from the ``N x N`` Gram matrix, and no ``d x d`` matrix
+    is formed.
+
+    Args:
+        z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
+
+    Returns:
+        0-d tensor, at least float32.
+
+    Raises:
+        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
+            for a GPU).
+    """
+    z = checked_view(z)
+    with full_precision(z):
+        return covariance_of(centred(z))
+
+
+def centred(z: Tensor) -> Tensor:
+    """``z`` minus its batch mean."""
+    return z - z.mean(dim=0)
+
+
+def variance_of(deviations: Tensor, gamma: float = 1.0, eps: float = 1e-4) -> Tensor:
+    """:func:`variance_loss` of a batch that is centred already."""
+    return F.relu(gamma - (_variances(deviations) + eps).sqrt()).mean()
+
+
+def covariance_of(deviations: Tensor) -> Tensor:
+    """:func:`covariance_loss` of a batch that is centred already."""
+    count, dim = deviations.shape
+    if count < dim:
+        # ||Z Z^T||_F = ||Z^T Z||_F. Zero only if the variance sits in few dimensions: rounding may then cross
+        # zero.
+        gram = deviations @ deviations.T / (count - 1)
+        return (gram.square().sum() - _variances(deviations).square().sum()).clamp(min=0) / dim
+    covariance = deviations.T @ deviations / (count - 1)
+    # Zeroed before squaring: taking the diagonal off the sum afterwards cancels on whitened data.
+    covariance.diagonal().zero_()
+    return covariance.square().sum() / dim
+
+
+def _variances(deviations: Tensor) -> Tensor:
+    return deviations.square().sum(dim=0) / (deviations.shape[0] - 1)

@@ -1,0 +1,113 @@
+"""Fixtures and options that every test may use."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests that take more than a few seconds")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    no_slow = pytest.mark.skip(reason="slow: run with --slow")
+    no_solo = pytest.mark.skip(reason="solo-learn is not installed: bash/install_solo_learn.sh")
+    for item in items:
+        if "slow" in item.keywords and not config.getoption("--slow"):
+            item.add_marker(no_slow)
+        if "solo" in item.keywords and not _solo_installed():
+            item.add_marker(no_solo)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line on solo-learn: how many of its tests ran, or why they did not."""
+    reports = [
+        report
+        for outcome in ("passed", "failed", "skipped", "error")
+        for report in terminalreporter.stats.get(outcome, [])
+        if "solo" in getattr(report, "keywords", {})
+    ]
+    # A passed or failed test has one report of its call; a skipped one has only its set-up's.
+    skipped = sum(report.outcome == "skipped" for report in reports)
+    why = "" if _solo_installed() else "; solo-learn is not installed: bash/install_solo_learn.sh"
+    terminalreporter.write_line(f"solo-learn tests: {len(reports) - skipped} ran, {skipped} skipped{why}")
+
+
+def _solo_installed() -> bool:
+    return importlib.util.find_spec("solo") is not None
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def image_folder(tmp_path: Path) -> Callable[..., Path]:
+    """Makes ``root/CLASS/N.png``: noise whose colour is the class, so that a network can learn it."""
+
+    def make(name: str = "train", classes: int = 3, per_class: int = 8, size: int = 32) -> Path:
+        rng = np.random.default_rng(0)
+        root = tmp_path / name
+        for label in range(classes):
+            folder = root / f"class_{label}"
+            folder.mkdir(parents=True)
+            for index in range(per_class):
+                pixels = rng.integers(0, 128, (size, size, 3), dtype=np.uint8)
+                pixels[..., label % 3] += 100
+                Image.fromarray(pixels).save(folder / f"{index}.png")
+        return root
+
+    return make
+
+
+@pytest.fixture
+def tiny_overrides(image_folder: Callable[..., Path], tmp_path: Path) -> list[str]:
+    """Overrides that cut a configuration down to three steps an epoch on 24 small images."""
+    return [
+        "shared/dataset=folder",
+        f"data.train_path={image_folder('train')}",
+        f"data.val_path={image_folder('val', per_class=4)}",
+        "data.num_workers=0",
+        "method_kwargs.proj_hidden_dim=16",
+        "method_kwargs.proj_output_dim=16",
+        "optimizer.batch_size=8",
+        "max_epochs=2",
+        "scheduler.warmup_epochs=1",
+        "accelerator=cpu",
+        "strategy=auto",
+        "precision=32",
+        f"runs_dir={tmp_path / 'runs'}",
+        f"checkpoint.dir={tmp_path / 'trained_models'}",
+    ]
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Runs Python in a process and a folder of its own and returns what it printed."""
+
+    def run(
+        *arguments: str, cwd: Path | None = None, timeout: float = 300, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=cwd or tmp_path,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    yield run

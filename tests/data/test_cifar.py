@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+import torchvision
+from PIL import Image
+
+from radial_vicreg.data import check_image_folder, open_cifar, prepare_cifar
+
+
+@pytest.fixture
+def cifar100_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """torchvision's layout of CIFAR-100 with 6 training and 3 test images; MD5 checks are switched off."""
+    monkeypatch.setattr(torchvision.datasets.CIFAR100, "_check_integrity", lambda self: True)
+    monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
+    folder = tmp_path / "cifar" / "cifar-100-python"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name, count in (("train", 6), ("test", 3)):
+        pixels = rng.integers(0, 256, (count, 3072), dtype=np.uint8)
+        labels = [index % 3 for index in range(count)]
+        (folder / name).write_bytes(pickle.dumps({"data": pixels, "fine_labels": labels}))
+    (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": ["apple", "bear", "crab"]}))
+    return folder.parent
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise URLError("name resolution failed")
+
+    monkeypatch.setattr("torchvision.datasets.cifar.download_and_extract_archive", refuse)
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+def test_failed_download_is_one_clear_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RuntimeError, match=f"{name} is not under .* could not be downloaded") as caught:
+        prepare_cifar(name, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert "name resolution failed" in str(caught.value)
+
+
+def test_other_datasets_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"'cifar1000'.*cifar10, cifar100"):
+        open_cifar("cifar1000", tmp_path, train=True)
+
+
+def test_export_holds_the_same_pixels_and_classes(cifar100_root: Path) -> None:
+    assert prepare_cifar("cifar100", cifar100_root, as_folder=True) == cifar100_root
+    for split, count in (("train", 6), ("val", 3)):
+        summary = check_image_folder(cifar100_root / split)
+        assert summary == (count, 3, ("apple", "bear", "crab"))
+        dataset = open_cifar("cifar100", cifar100_root, train=split == "train")
+        for index, (image, target) in enumerate(dataset):
+            path = cifar100_root / split / dataset.classes[target] / f"{index:05d}.png"
+            with Image.open(path) as exported:
+                np.testing.assert_array_equal(np.asarray(exported), np.asarray(image))
+
+
+def test_second_export_changes_nothing(cifar100_root: Path) -> None:
+    prepare_cifar("cifar100", cifar100_root, as_folder=True)
+    before = {p: p.stat().st_mtime_ns for p in cifar100_root.rglob("*")}
+    prepare_cifar("cifar100", cifar100_root, as_folder=True)
+    assert {p: p.stat().st_mtime_ns for p in cifar100_root.rglob("*")} == before
+
+
+def test_export_is_only_on_request(cifar100_root: Path) -> None:
+    prepare_cifar("cifar100", cifar100_root)
+    assert not (cifar100_root / "train").exists()
+
+
+def test_export_over_other_images_is_refused(cifar100_root: Path) -> None:
+    (cifar100_root / "train").mkdir()
+    (cifar100_root / "train" / "mine.png").touch()
+    with pytest.raises(ValueError, match=r"not prepared by this command"):
+        prepare_cifar("cifar100", cifar100_root, as_folder=True)
+    assert (cifar100_root / "train" / "mine.png").exists()

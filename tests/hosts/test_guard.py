@@ -1,0 +1,37 @@
+"""The guard against NaN."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from radial_vicreg.hosts.guard import FiniteGuard, NonFiniteLossError
+
+NAMES = ["radial_ce", "loss"]
+GOOD, BAD = torch.tensor([1.0, 2.0]), torch.tensor([float("nan"), 2.0])
+
+
+def test_the_first_bad_step_stops_a_run_and_is_named() -> None:
+    guard = FiniteGuard()
+    guard.watch(NAMES, GOOD, step=0)
+    with pytest.raises(NonFiniteLossError, match="step 1: radial_ce"):
+        guard.watch(NAMES, BAD, step=1)
+
+
+def test_a_loss_scaler_may_skip_overflows_but_not_for_ever() -> None:
+    guard = FiniteGuard(loss_scaling=True)
+    for step in range(16):
+        guard.watch(NAMES, BAD, step)
+    guard.watch(NAMES, GOOD, 16)  # recovered: counting starts anew
+    for step in range(16):
+        guard.watch(NAMES, BAD, step)
+    with pytest.raises(NonFiniteLossError, match="step 99"):
+        guard.watch(NAMES, BAD, 99)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_the_step_is_judged_one_step_later() -> None:
+    guard = FiniteGuard()
+    guard.watch(NAMES, BAD.cuda(), step=0)
+    with pytest.raises(NonFiniteLossError, match="step 0"):
+        guard.watch(NAMES, GOOD.cuda(), step=1)

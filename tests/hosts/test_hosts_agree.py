@@ -1,0 +1,108 @@
+"""One configuration is one run on either host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from omegaconf import DictConfig
+from torch.utils.data import DataLoader
+
+pytestmark = pytest.mark.solo
+pytest.importorskip("solo.methods", reason="solo-learn is not installed")
+
+from radial_vicreg.hosts.solo.data import solo_config  # noqa: E402
+from radial_vicreg.hosts.solo.method import RadialVICReg  # noqa: E402
+from radial_vicreg.hosts.standalone.module import RadialVICRegModule  # noqa: E402
+from radial_vicreg.hosts.train import normalise  # noqa: E402
+
+
+class Record(pl.Callback):
+    """Keeps the total of every step and the validation metrics of every epoch."""
+
+    def __init__(self) -> None:
+        self.losses: list[float] = []
+        self.validation: list[dict[str, float]] = []
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, *args: Any) -> None:
+        self.losses.append(float(trainer.callback_metrics["train_loss"]))
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.validation.append(
+            {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val_")}
+        )
+
+
+SETTINGS = {
+    "lars": ["shared/optimizer=lars"],
+    "adamw": ["shared/optimizer=adamw"],
+    "wasserstein": ["shared/optimizer=adamw", "method_kwargs.radial_objective=wasserstein"],
+    "vit": ["shared/optimizer=adamw", "backbone.name=vit_tiny", "+backbone.kwargs={patch_size:16,img_size:32}"],
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_twenty_steps_on_both_hosts_give_the_same_losses_and_weights(
+    setting: str,
+    tiny_cfg: Callable[..., DictConfig],
+    fixed_loader: Callable[..., DataLoader],
+    quiet_trainer: Callable[..., pl.Trainer],
+) -> None:
+    cfg = normalise(tiny_cfg(*SETTINGS[setting], "optimizer.batch_size=8"))
+    loader = fixed_loader(dtype=torch.float64)
+    val_loader = [[views[0], labels] for _, views, labels in list(loader)[:2]]
+    val_loader = DataLoader(val_loader, batch_size=None)  # type: ignore[arg-type]
+    found = {}
+    for host in ("solo", "standalone"):
+        pl.seed_everything(1, verbose=False)
+        # float64: differences of rounding would grow over the steps and hide differences of rule.
+        model = RadialVICReg(solo_config(cfg)) if host == "solo" else RadialVICRegModule(cfg)
+        record = Record()
+        trainer = quiet_trainer(max_epochs=2, precision="64-true", callbacks=[record], num_sanity_val_steps=0)
+        trainer.fit(model, loader, val_loader)
+        found[host] = (record, model.state_dict())
+    (solo, solo_weights), (standalone, standalone_weights) = found["solo"], found["standalone"]
+    assert len(solo.losses) == 20
+    assert standalone.losses == pytest.approx(solo.losses, rel=1e-5)
+    assert [v.keys() for v in standalone.validation] == [v.keys() for v in solo.validation]
+    for ours, theirs in zip(standalone.validation, solo.validation, strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert standalone_weights.keys() == solo_weights.keys()
+    for name, weight in solo_weights.items():
+        if isinstance(weight, torch.Tensor) and weight.is_floating_point():
+            assert torch.allclose(weight, standalone_weights[name], rtol=1e-5, atol=1e-7), name
+
+
+def test_logged_names_are_the_same_on_both_hosts(
+    tiny_cfg: Callable[..., DictConfig],
+    fixed_loader: Callable[..., DataLoader],
+    quiet_trainer: Callable[..., pl.Trainer],
+) -> None:
+    cfg = normalise(tiny_cfg())
+    names = []
+    for build in (lambda: RadialVICReg(solo_config(cfg)), lambda: RadialVICRegModule(cfg)):
+        trainer = quiet_trainer(max_epochs=1)
+        trainer.fit(build(), fixed_loader(batches=1))
+        names.append({name for name in trainer.callback_metrics if name.startswith("train_")})
+    assert names[0] == names[1]
+    for term in (
+        "radial_ce",
+        "radial_entropy",
+        "radial_kl",
+        "w1_chi",
+        "radius_mean",
+        "radius_std",
+        "embedding_mean_norm",
+        "vicreg_loss",
+        "vicreg_invariance",
+        "vicreg_variance",
+        "vicreg_covariance",
+        "loss",
+        "class_loss",
+        "acc1",
+        "acc5",
+    ):
+        assert f"train_{term}" in names[0]

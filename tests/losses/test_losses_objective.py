@@ -1,0 +1,262 @@
+"""RadialVICRegLoss: which terms enter, that they add up, and that its draws can be resumed."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+
+import pytest
+import torch
+from torch import Tensor
+
+from radial_vicreg import losses
+from radial_vicreg.losses import RadialVICRegLoss
+
+OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "none")
+WEIGHTS = [name for name in inspect.signature(RadialVICRegLoss).parameters if name.endswith("_weight")]
+#: The term of each radial objective and its weight; the entropy enters with a minus.
+TERMS = {
+    "kl": {"radial_ce": 2.0, "radial_entropy": -0.3},
+    "wasserstein": {"radial_w1": 1.5},
+    "reverse_kl": {"radial_reverse_kl": 0.7},
+    "none": {},
+}
+ALWAYS = {
+    "loss",
+    "vicreg_loss",
+    "vicreg_invariance",
+    "vicreg_variance",
+    "vicreg_covariance",
+    "radial_loss",
+    "radial_ce",
+    "radial_entropy",
+    "radial_kl",
+    "w1_chi",
+    "radius_mean",
+    "radius_std",
+    "embedding_mean_norm",
+}
+
+
+def _objective(name: str, **changes: object) -> RadialVICRegLoss:
+    settings = {
+        "radial_ce_loss_weight": 2.0,
+        "radial_ent_loss_weight": 0.3,
+        "radial_w1_loss_weight": 1.5,
+        "radial_reverse_kl_loss_weight": 0.7,
+        "e2mc_loss_weight": 0.4,
+    }
+    return RadialVICRegLoss(radial_objective=name, **{**settings, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("center", [False, True], ids=["plain", "centred"])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_weighted_terms_add_up_to_the_total(name: str, center: bool, views: tuple[Tensor, Tensor]) -> None:
+    objective = _objective(name, radial_center=center)
+    total = objective(*views)
+    terms = objective.terms
+    assert terms["loss"] == total
+    vicreg = 25 * terms["vicreg_invariance"] + 25 * terms["vicreg_variance"] + terms["vicreg_covariance"]
+    radial = sum(weight * terms[term] for term, weight in TERMS[name].items())
+    torch.testing.assert_close(terms["vicreg_loss"], vicreg, rtol=1e-14, atol=0)
+    torch.testing.assert_close(terms["radial_loss"], torch.as_tensor(radial, dtype=total.dtype), rtol=1e-14, atol=0)
+    torch.testing.assert_close(vicreg + radial + 0.4 * terms["e2mc"], total, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_terms_are_those_documented_detached_and_scalar(name: str, views: tuple[Tensor, Tensor]) -> None:
+    objective = _objective(name)
+    objective(views[0].clone().requires_grad_(), views[1])
+    assert set(objective.terms) == ALWAYS | {"e2mc"} | set(TERMS[name])
+    for key, term in objective.terms.items():
+        assert term.shape == (), key
+        assert not term.requires_grad, key
+        assert f"``{key}``" in (RadialVICRegLoss.__doc__ or ""), key
+
+
+def test_e2mc_is_left_out_at_weight_zero(views: tuple[Tensor, Tensor]) -> None:
+    objective = RadialVICRegLoss()
+    objective(*views)
+    assert set(objective.terms) == ALWAYS
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_terms_equal_the_free_functions(normalize: bool, views: tuple[Tensor, Tensor]) -> None:
+    objective = _objective("wasserstein", radial_w1_target="quantiles", radial_ce_normalize=normalize)
+    objective(*views)
+    expected = {
+        "vicreg_invariance": losses.invariance_loss(*views),
+        "vicreg_variance": sum(map(losses.variance_loss, views)),
+        "vicreg_covariance": sum(map(losses.covariance_loss, views)),
+        "radial_ce": sum(losses.chi_cross_entropy(z, normalize) for z in views),
+        "radial_entropy": sum(losses.m_spacing_entropy(z.norm(dim=1)) for z in views),
+        "radial_w1": sum(losses.radial_wasserstein_loss(z, "quantiles") for z in views),
+        "e2mc": sum(map(losses.e2mc_loss, views)),
+        "radial_kl": sum(map(losses.radial_kl, views)) / 2,
+        "w1_chi": sum(losses.radial_wasserstein_loss(z, "quantiles") for z in views) / 2,
+        "radius_mean": sum(z.norm(dim=1).mean() for z in views) / 2,
+        "radius_std": sum(z.norm(dim=1).std() for z in views) / 2,
+        "embedding_mean_norm": sum(z.mean(dim=0).norm() for z in views) / 2,
+    }
+    for key, value in expected.items():
+        torch.testing.assert_close(
+            objective.terms[key], value, rtol=1e-12, atol=1e-14, msg=lambda m, k=key: f"{k}: {m}"
+        )
+
+
+def test_centring_moves_the_radial_terms_only(views: tuple[Tensor, Tensor]) -> None:
+    shifted = tuple(z + 3 for z in views)
+    plain, centred = RadialVICRegLoss(), RadialVICRegLoss(radial_center=True)
+    plain(*(z - z.mean(dim=0) for z in views))
+    centred(*shifted)
+    for key in ("radial_ce", "radial_kl", "w1_chi", "radius_mean", "vicreg_variance", "vicreg_covariance"):
+        torch.testing.assert_close(centred.terms[key], plain.terms[key], rtol=1e-9, atol=1e-12)
+    assert centred.terms["embedding_mean_norm"] > 5
+
+
+def test_entropy_at_weight_zero_does_not_move_the_gradient(views: tuple[Tensor, Tensor]) -> None:
+    gradients = []
+    for spacing in (1, 5):
+        z = views[0].clone().requires_grad_()
+        RadialVICRegLoss(radial_ent_loss_weight=0.0, radial_spacing=spacing)(z, views[1]).backward()
+        gradients.append(z.grad)
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("name", ["wasserstein", "reverse_kl"])
+def test_draws_change_with_the_call_and_the_seed_and_not_with_the_global_seed(
+    name: str, views: tuple[Tensor, Tensor]
+) -> None:
+    first, again, other = _objective(name), _objective(name), _objective(name, seed=1)
+    torch.manual_seed(0)
+    values = [first(*views) for _ in range(2)]
+    torch.manual_seed(1)
+    assert [again(*views) for _ in range(2)] == values
+    assert values[0] != values[1]
+    assert other(*views) != values[0]
+
+
+def test_using_the_objective_leaves_the_global_generator_alone(views: tuple[Tensor, Tensor]) -> None:
+    state = torch.get_rng_state()
+    _objective("wasserstein")(*views)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_two_views_get_draws_of_their_own(views: tuple[Tensor, Tensor]) -> None:
+    z = views[0]
+    objective = _objective("wasserstein").eval()
+    objective(z, z)
+    first, second = (losses.radial_wasserstein_loss(z, draws) for draws in objective._draws(len(z), z, z.shape[1]))
+    assert first != second
+    torch.testing.assert_close(objective.terms["radial_w1"], first + second, rtol=1e-14, atol=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("shape", [(64, 16), (16, 64)], ids=["tall", "wide"])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_step_does_not_wait_for_the_gpu(name: str, shape: tuple[int, int]) -> None:
+    objective = _objective(name, radial_center=True)
+    z1, z2 = (torch.randn(shape, device="cuda", requires_grad=True) for _ in range(2))
+    objective(z1, z2).backward()  # the first call moves the quantiles there
+    mode = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        objective(z1, z2).backward()
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_gpu_and_cpu_agree(name: str, views: tuple[Tensor, Tensor]) -> None:
+    on_cpu, on_gpu = _objective(name), _objective(name)
+    torch.testing.assert_close(on_gpu(*(z.cuda() for z in views)).cpu(), on_cpu(*views), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("name", ["wasserstein", "reverse_kl"])
+def test_resumed_objective_goes_on_with_the_draws_it_would_have_had(name: str, views: tuple[Tensor, Tensor]) -> None:
+    whole = _objective(name)
+    for _ in range(3):
+        whole(*views)
+    file = io.BytesIO()
+    torch.save(whole.state_dict(), file)
+    file.seek(0)
+    resumed = _objective(name)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    assert resumed.state_dict() == whole.state_dict() == {"_extra_state": 3}
+    assert resumed(*views) == whole(*views)
+
+
+def test_validation_does_not_move_the_training_draws(views: tuple[Tensor, Tensor]) -> None:
+    with_validation, without = _objective("wasserstein"), _objective("wasserstein")
+    with_validation(*views), without(*views)
+    with_validation.eval()
+    assert with_validation(*views) == with_validation(*views)
+    with_validation.train()
+    assert with_validation(*views) == without(*views)
+
+
+def test_objective_can_be_copied_after_a_call(views: tuple[Tensor, Tensor]) -> None:
+    objective = _objective("kl")
+    objective(views[0].clone().requires_grad_(), views[1])
+    assert copy.deepcopy(objective).terms.keys() == objective.terms.keys()
+
+
+def test_repr_names_the_objective_and_its_weights() -> None:
+    text = repr(RadialVICRegLoss(radial_objective="wasserstein", var_loss_weight=0))
+    assert "radial_objective='wasserstein'" in text
+    assert "sim_loss_weight=25" in text
+    assert "var_loss_weight" not in text
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "1e-3", None, True], ids=str)
+def test_wrong_weights_are_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}: expected a finite number >= 0, got"):
+        RadialVICRegLoss(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("radial_objective", "w1", "expected one of kl, wasserstein, reverse_kl, none, got 'w1'"),
+        ("radial_w1_target", "exact", "expected one of samples, quantiles, got 'exact'"),
+        ("radial_ce_normalize", "false", r"expected true or false, got 'false' \(str\)"),
+        ("radial_center", 1, "expected true or false, got 1"),
+        ("gather_distributed", None, "expected true or false, got None"),
+        ("radial_spacing", 0, "expected an integer >= 1, got 0"),
+        ("radial_spacing", 2.5, "expected an integer >= 1, got 2.5"),
+        ("seed", -1, "expected an integer >= 0, got -1"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(key: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=f"{key}: {message}"):
+        RadialVICRegLoss(**{key: value})  # type: ignore[arg-type]
+
+
+def test_spacing_beyond_the_batch_is_refused(views: tuple[Tensor, Tensor]) -> None:
+    with pytest.raises(ValueError, match=r"m: expected an integer within 1\.\.11 for 12 samples, got 12"):
+        RadialVICRegLoss(radial_spacing=12)(*views)
+
+
+@pytest.mark.parametrize(
+    ("z1", "z2", "message"),
+    [
+        (torch.zeros(4, 3), torch.full((4, 3), torch.nan), "view 2: 12 of 12 values are not finite"),
+        (
+            torch.zeros(4, 3),
+            torch.zeros(5, 3),
+            r"view 1 and view 2 must have one shape.*\(4, 3\) and \(5, 3\)",
+        ),
+        (torch.zeros(1, 3), torch.zeros(1, 3), "view 1: at least 2 samples"),
+        (torch.zeros(4, 3), torch.zeros(4, 3, dtype=torch.int32), "view 2: expected float16"),
+        (None, torch.zeros(4, 3), "view 1: expected a torch.Tensor"),
+    ],
+    ids=["not_finite", "shapes", "one_sample", "integer", "not_a_tensor"],
+)
+def test_wrong_views_are_refused_by_name(z1: Tensor, z2: Tensor, message: str) -> None:
+    objective = RadialVICRegLoss()
+    with pytest.raises(ValueError, match=message):
+        objective(z1, z2)
+    assert objective.get_extra_state() == 0

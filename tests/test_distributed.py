@@ -1,0 +1,201 @@
+"""Two gloo processes against one process that holds the whole batch.
+
+Starting processes costs seconds, so one pair of workers runs every case and writes what it saw; the tests
+read it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from radial_vicreg import distributed
+from radial_vicreg.losses import RadialVICRegLoss, radial_reverse_kl_loss, radial_wasserstein_loss
+
+WORLD = 2
+PER_RANK = 6
+#: Long enough for a slow machine; a hang fails with it instead of blocking the suite.
+TIMEOUT = datetime.timedelta(seconds=60)
+
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "kl": {"radial_objective": "kl", "radial_ce_loss_weight": 1.0, "radial_ent_loss_weight": 0.5},
+    "kl_centred": {"radial_objective": "kl", "radial_ent_loss_weight": 0.5, "radial_center": True},
+    "wasserstein_samples": {"radial_objective": "wasserstein"},
+    "wasserstein_quantiles": {"radial_objective": "wasserstein", "radial_w1_target": "quantiles"},
+    "wasserstein_centred": {"radial_objective": "wasserstein", "radial_center": True},
+    "reverse_kl": {"radial_objective": "reverse_kl"},
+    "none": {"radial_objective": "none"},
+    "e2mc": {"radial_objective": "none", "e2mc_loss_weight": 2.0},
+}
+#: Embedding dimension below and above the global batch size.
+DIMENSIONS = {"more_samples_than_d": 4, "fewer_samples_than_d": 20}
+CASES = [(objective, dimension) for objective in OBJECTIVES for dimension in DIMENSIONS]
+
+
+def _network(dim: int) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, dim)).double()
+
+
+def _inputs() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(WORLD * PER_RANK, 5, generator=generator, dtype=torch.float64)
+    return x, x + 0.2 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
+
+
+def _step(
+    objective: RadialVICRegLoss, network: nn.Module, x1: Tensor, x2: Tensor
+) -> tuple[dict[str, Tensor], list[Tensor]]:
+    """Terms of the second of two calls and the gradients that it leaves in the parameters."""
+    for _ in range(2):
+        network.zero_grad()
+        z1, z2 = network(torch.cat((x1, x2))).chunk(2)
+        objective(z1, z2).backward()
+    return objective.terms, [parameter.grad.clone() for parameter in network.parameters()]
+
+
+def _message(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except ValueError as error:
+        return str(error)
+    return "no error"
+
+
+def _refusals(rank: int) -> dict[str, str]:
+    """What each rank is told when something is wrong on rank 1 alone, or between the ranks."""
+    objective = RadialVICRegLoss()
+    good = torch.arange(12.0).reshape(4, 3).sin()
+    with_nan = good.clone()
+    with_nan[0, 0] = torch.nan
+    return {
+        "unequal": _message(lambda: objective(good[: 4 - rank], good[: 4 - rank])),
+        "nan": _message(lambda: objective(good, with_nan if rank == 1 else good)),
+        "one_sample": _message(lambda: objective(good, good) if rank == 0 else objective(good[:1], good[:1])),
+        "afterwards": _message(lambda: objective(good, good)),
+    }
+
+
+def _collectives(rank: int) -> dict[str, Any]:
+    torch.manual_seed(100 + rank)  # global generators that differ between ranks
+    z = torch.arange(40.0, dtype=torch.float64).reshape(10, 4).sin()
+    local = RadialVICRegLoss(gather_distributed=False, radial_objective="none")
+    local_value = local(z[: 5 + rank], z[: 5 + rank] + 0.1)  # unequal sizes are fine without a gather
+    return {
+        "wasserstein": radial_wasserstein_loss(z),
+        "reverse_kl": radial_reverse_kl_loss(z),
+        "local": local_value,
+        "any_rank": (distributed.any_rank(rank == 1), distributed.any_rank(False)),
+        "is_distributed": distributed.is_distributed(),
+    }
+
+
+def _worker(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    store = dist.FileStore(f"{folder}/store", WORLD)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=WORLD, timeout=TIMEOUT)
+    own = slice(rank * PER_RANK, (rank + 1) * PER_RANK)
+    x1, x2 = (x[own] for x in _inputs())
+    seen: dict[str, Any] = {"steps": {}}
+    for objective, dimension in CASES:
+        network = DistributedDataParallel(_network(DIMENSIONS[dimension]))
+        step = _step(RadialVICRegLoss(**OBJECTIVES[objective]), network, x1, x2)
+        seen["steps"][objective, dimension] = step
+    seen["collectives"] = _collectives(rank)
+    seen["refusals"] = _refusals(rank)
+    torch.save(seen, f"{folder}/rank{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What every rank saw."""
+    folder: Path = tmp_path_factory.mktemp("ranks")
+    mp.spawn(_worker, args=(str(folder),), nprocs=WORLD)
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(WORLD)]
+
+
+@pytest.mark.parametrize(("objective", "dimension"), CASES)
+def test_terms_averaged_over_ranks_equal_those_of_one_process(
+    objective: str, dimension: str, ranks: list[dict[str, Any]]
+) -> None:
+    expected, _ = _step(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), *_inputs())
+    seen = [rank["steps"][objective, dimension][0] for rank in ranks]
+    for name, value in expected.items():
+        mean = torch.stack([terms[name] for terms in seen]).mean()
+        torch.testing.assert_close(mean, value, rtol=1e-10, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize(("objective", "dimension"), CASES)
+def test_gradients_under_ddp_equal_those_of_one_process(
+    objective: str, dimension: str, ranks: list[dict[str, Any]]
+) -> None:
+    _, expected = _step(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), *_inputs())
+    # One scale for all: when only centred values matter, the last bias has no gradient but rounding.
+    scale = max(gradient.abs().max().item() for gradient in expected)
+    for rank in ranks:
+        for seen, gradient in zip(rank["steps"][objective, dimension][1], expected, strict=True):
+            torch.testing.assert_close(seen, gradient, rtol=1e-9, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("name", ["wasserstein", "reverse_kl"])
+def test_free_functions_use_the_same_draws_on_every_rank(name: str, ranks: list[dict[str, Any]]) -> None:
+    first, second = (rank["collectives"][name] for rank in ranks)
+    assert torch.equal(first, second)
+
+
+def test_objective_uses_the_same_draws_on_every_rank(ranks: list[dict[str, Any]]) -> None:
+    for dimension in DIMENSIONS:
+        first, second = (rank["steps"]["wasserstein_samples", dimension][0]["radial_w1"] for rank in ranks)
+        assert torch.equal(first, second)
+
+
+def test_statistics_stay_local_without_gathering(ranks: list[dict[str, Any]]) -> None:
+    z = torch.arange(40.0, dtype=torch.float64).reshape(10, 4).sin()
+    for number, rank in enumerate(ranks):
+        alone = RadialVICRegLoss(radial_objective="none")(z[: 5 + number], z[: 5 + number] + 0.1)
+        torch.testing.assert_close(rank["collectives"]["local"], alone, rtol=1e-12, atol=0)
+
+
+def test_one_rank_is_enough_for_any_rank(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert rank["collectives"]["any_rank"] == (True, False)
+        assert rank["collectives"]["is_distributed"] is True
+
+
+def test_unequal_batches_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert "batch shapes differ between ranks: [(4, 3), (3, 3)]" in rank["refusals"]["unequal"]
+
+
+def test_non_finite_values_on_one_rank_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
+    assert "rank(s) [1] rejected their embeddings" in ranks[0]["refusals"]["nan"]
+    assert "view 2: 1 of 12 values are not finite" in ranks[1]["refusals"]["nan"]
+
+
+def test_a_refused_shape_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
+    assert "rank(s) [1] rejected their embeddings" in ranks[0]["refusals"]["one_sample"]
+    assert "at least 2 samples are needed" in ranks[1]["refusals"]["one_sample"]
+
+
+def test_ranks_stay_in_step_after_an_error(ranks: list[dict[str, Any]]) -> None:
+    assert [rank["refusals"]["afterwards"] for rank in ranks] == ["no error", "no error"]
+
+
+def test_without_processes_every_collective_is_the_identity() -> None:
+    x = torch.arange(6.0).reshape(3, 2).requires_grad_()
+    assert not distributed.is_distributed()
+    assert distributed.gather_with_grad(x) is x
+    assert distributed.mean_over_ranks(x) is x
+    assert distributed.broadcast_from_rank_zero(x) is x
+    assert distributed.any_rank(True) is True
+    assert distributed.gather_integers((3, 2), x.device).tolist() == [[3, 2]]
