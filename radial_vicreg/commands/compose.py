@@ -81,18 +81,20 @@ def parse_hydra_flags(
 
 
 def _explain(error: Exception, config_name: str) -> str:
-    text = str(error.__cause__ or error) if "Could not" not in str(error) else str(error)
-    found = re.search(r"[Cc]ould not override '([^']+)'", str(error)) or re.search(
-        r"Key '([^']+)' is not in struct", text
-    )
+    from hydra.errors import OverrideParseException
+
+    text = str(error)
+    if isinstance(error, OverrideParseException):
+        return f"cannot read the override {error.override}: {text.splitlines()[0]}"
+    found = re.search(r"[Cc]ould not override '([^']+)'", text) or re.search(r"Key '([^']+)' is not in struct", text)
     if found and found.group(1).startswith("shared/"):
-        return f"{found.group(1)}: {str(error).splitlines()[0]}"
+        return f"{found.group(1)}: {text.splitlines()[0]}"
     if found:
         key = found.group(1)
         near = difflib.get_close_matches(key, list(_known_keys(config_name)), n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "see `--cfg` for the known keys"
         return f"unknown key {key!r}; {hint} (a new key is added with +{key}=...)"
-    return str(error)
+    return text
 
 
 def _known_keys(config_name: str) -> Iterator[str]:

@@ -19,9 +19,9 @@ from torch.utils.data import DataLoader
 from radial_vicreg.callbacks import EpochSeed, EpochSummary, FrozenLinearProbe
 from radial_vicreg.hosts.detect import choose_host
 from radial_vicreg.hosts.loaders import build_train_loader
-from radial_vicreg.hosts.method_kwargs import check_method_kwargs
+from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
 from radial_vicreg.hosts.standalone import data as standalone_data
-from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.hosts.standalone.optim import build_optimizer, build_scheduler, process_count
 from radial_vicreg.results import config_hash
 
 METHODS = ("radialvicreg", "vicreg")
@@ -61,10 +61,11 @@ def pretrain(cfg: DictConfig) -> Path:
     print(f"host: {host} ({reason})")
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     run = build_solo(cfg) if host == "solo" else build_standalone(cfg)
+    probe = frozen_probe(cfg, run)
     folder, checkpoint = run_folder(cfg)
     print(f"run folder: {folder}")
     run.model.results_folder = str(folder)  # type: ignore[assignment]
-    trainer = build_trainer(cfg, folder, frozen_probe(cfg, run))
+    trainer = build_trainer(cfg, folder, probe, steps_per_epoch=len(run.train_loader))
     trainer.fit(run.model, run.train_loader, run.val_loader, ckpt_path=checkpoint, weights_only=True)
     return folder
 
@@ -87,9 +88,7 @@ def normalise(cfg: DictConfig) -> DictConfig:
     if cfg.method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)} here, got {cfg.method!r}")
     kwargs: dict[str, Any] = OmegaConf.to_container(cfg.method_kwargs, resolve=True)  # type: ignore[assignment]
-    if cfg.method == "vicreg":
-        kwargs["radial_objective"] = "none"
-    cfg.method_kwargs = check_method_kwargs(kwargs)
+    cfg.method_kwargs = complete_method_kwargs(cfg.method, kwargs)
     if cfg.data.get("format", "image_folder") != "image_folder":
         raise ValueError(
             f"data.format={cfg.data.format} is run by solo-learn's main_pretrain.py; here use data.format=image_folder"
@@ -104,7 +103,25 @@ def normalise(cfg: DictConfig) -> DictConfig:
             cfg.precision = 32
     if process_count(cfg) == 1:
         cfg.strategy = "auto"
+    check_training(cfg)
     return cfg
+
+
+def check_training(cfg: DictConfig) -> None:
+    """What would otherwise fail at the first step, when files have been written.
+
+    Raises:
+        ValueError: a spacing that the batch does not allow, an unknown optimizer or scheduler or arguments that they do
+            not take.
+    """
+    batch, spacing = cfg.optimizer.batch_size * process_count(cfg), cfg.method_kwargs.radial_spacing
+    if spacing is not None and spacing >= batch:
+        raise ValueError(
+            f"method_kwargs.radial_spacing must be below the global batch of {batch}, got {spacing}; null chooses "
+            "round(sqrt(N))"
+        )
+    optimizer = build_optimizer(cfg, [{"name": "check", "params": [torch.zeros(1, requires_grad=True)]}])
+    build_scheduler(cfg, optimizer, total_steps=cfg.max_epochs)
 
 
 def build_standalone(cfg: DictConfig) -> Run:
@@ -183,13 +200,14 @@ def run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
     return checkpoint.parent.parent, str(checkpoint)
 
 
-def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None) -> pl.Trainer:
+def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None, steps_per_epoch: int) -> pl.Trainer:
     """Lightning's trainer with this project's callbacks and loggers.
 
     Args:
         cfg: normalised configuration.
         folder: the run's.
         probe: the before-and-after probe, if any.
+        steps_per_epoch: a short epoch is still logged.
 
     Returns:
         The trainer; radius monitor and results writer are attached by the model.
@@ -224,7 +242,7 @@ def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None
         enable_checkpointing=bool(cfg.checkpoint.enabled),
         enable_progress_bar=interactive,
         enable_model_summary=False,
-        log_every_n_steps=min(50, settings.get("log_every_n_steps", 50)),
+        log_every_n_steps=min(settings.get("log_every_n_steps", 50), steps_per_epoch),
         num_sanity_val_steps=0,
     )
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
@@ -238,7 +256,7 @@ def build_loggers(cfg: DictConfig, folder: Path) -> list[Any]:
     wanted = cfg.get("loggers") or {}
     loggers: list[Any] = []
     if wanted.get("csv", False):
-        loggers.append(CSVLogger(str(folder), name=None, version="csv"))
+        loggers.append(CSVLogger(str(folder), name="csv"))
     if wanted.get("tensorboard", False):
         loggers.append(TensorBoardLogger(str(folder), name=None, version="tensorboard"))
     if cfg.wandb.enabled:

@@ -1,0 +1,175 @@
+"""solo-learn's own scripts, unmodified, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+pytestmark = [pytest.mark.solo, pytest.mark.slow]
+
+Run = Callable[..., CompletedProcess[str]]
+ON_A_CPU = ["accelerator=cpu", "strategy=auto", "precision=32"]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The checkout's scripts, to run in a folder of the test's own: nothing is edited or added there."""
+    from radial_vicreg.hosts.detect import find_solo_learn
+
+    location = find_solo_learn(try_import=False).location
+    assert location is not None
+    return location.parent
+
+
+def run_folder(tmp_path: Path, method: str = "radialvicreg") -> Path:
+    (results,) = tmp_path.glob(f"trained_models/{method}/*/results.json")
+    return results.parent
+
+
+def untouched(checkout: Path) -> str:
+    return subprocess.run(
+        ["git", "-C", str(checkout), "status", "--porcelain"], capture_output=True, text=True, check=False
+    ).stdout
+
+
+def test_config_name_alone_trains_the_method(
+    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
+) -> None:
+    before = untouched(checkout)
+    overrides = [item for item in tiny_overrides if not item.startswith("data.val_path")]
+    done = run_python(
+        str(checkout / "main_pretrain.py"), "--config-name", "radialvicreg", *overrides, "data.val_path=null"
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    folder = run_folder(tmp_path)
+    results = json.loads((folder / "results.json").read_text())
+    assert (results["status"], results["host"], results["epochs"], results["steps"]) == ("finished", "solo", 2, 6)
+    assert results["radii"]["images"] == "training, augmented"
+    assert results["radii"]["final"]["eval"]["w1_chi"] > 0
+    assert results["config"]["optimizer"]["lr"] == 0.3
+    assert list(folder.glob("*-ep=1.ckpt"))
+    assert (folder / "radii.png").is_file()
+    assert untouched(checkout) == before
+
+
+def test_a_configuration_folder_of_ones_own_works_as_well(
+    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "study.yaml").write_text("defaults:\n  - /radialvicreg\n  - _self_\nseed: 42\n")
+    done = run_python(
+        str(checkout / "main_pretrain.py"),
+        "--config-path",
+        str(tmp_path / "mine"),
+        "--config-name",
+        "study",
+        *tiny_overrides,
+        "max_epochs=1",
+        PYTHONWARNINGS="default",
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    # 32-pixel network, 224-pixel validation images: said once, and the monitor resizes
+    assert "validation images have 224 pixels but the network trains on 32" in done.stderr
+    results = json.loads((run_folder(tmp_path) / "results.json").read_text())
+    assert results["seed"] == 42
+    assert results["radii"]["images"] == "validation"
+    assert results["probes"]["online_linear"]["top1"] is not None
+
+
+def test_two_runs_that_differ_in_a_weight_or_seed_do_not_resume_from_one_another(
+    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
+) -> None:
+    def run(*overrides: str) -> str:
+        done = run_python(
+            str(checkout / "main_pretrain.py"),
+            "--config-name",
+            "radialvicreg",
+            *tiny_overrides,
+            "data.val_path=null",
+            "max_epochs=1",
+            *overrides,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    resuming = "Resuming from previous checkpoint"
+    assert resuming not in run()
+    assert resuming not in run("method_kwargs.radial_ce_loss_weight=10")
+    assert resuming not in run("seed=6")
+    assert resuming in run()  # the very same run does resume
+
+
+def pretrained(checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path) -> Path:
+    done = run_python(
+        str(checkout / "main_pretrain.py"),
+        "--config-name",
+        "radialvicreg",
+        *tiny_overrides,
+        "max_epochs=1",
+        "data.val_path=null",
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return run_folder(tmp_path)
+
+
+def test_main_linear_runs_end_to_end_on_the_checkpoint(
+    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path, image_folder: Callable[..., Path]
+) -> None:
+    train, val = image_folder("train5", classes=5), image_folder("val5", classes=5)  # its top-5 needs five classes
+    (checkpoint,) = pretrained(checkout, tiny_overrides, run_python, tmp_path).glob("*.ckpt")
+    (tmp_path / "linear.yaml").write_text(
+        f"""
+name: linear
+pretrained_feature_extractor: {checkpoint}
+backbone: {{name: resnet18}}
+pretrain_method: radialvicreg
+data: {{dataset: custom, train_path: {train}, val_path: {val}, format: image_folder, num_workers: 0}}
+optimizer: {{name: sgd, batch_size: 8, lr: 0.1, weight_decay: 0}}
+scheduler: {{name: step, lr_decay_steps: [1]}}
+checkpoint: {{enabled: false}}
+auto_resume: {{enabled: false}}
+max_epochs: 1
+devices: "1"
+accelerator: cpu
+strategy: auto
+precision: 32
+hydra: {{output_subdir: null, run: {{dir: .}}}}
+"""
+    )
+    done = run_python(
+        "-m", "radial_vicreg.cli", "solo", "main_linear.py", "--config-path", str(tmp_path), "--config-name", "linear"
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "`Trainer.fit` stopped: `max_epochs=1` reached" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("script", ["main_knn.py", "main_umap.py"])
+def test_scripts_without_hydra_build_the_method_from_args_json(
+    script: str, checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
+) -> None:
+    """On a CPU both stop when they move data to CUDA, which is after the method was built and loaded."""
+    pytest.importorskip("umap" if script == "main_umap.py" else "torch")
+    folder = pretrained(checkout, tiny_overrides, run_python, tmp_path)
+    common = [
+        "--dataset",
+        "custom",
+        "--train_data_path",
+        str(tmp_path / "train"),
+        "--val_data_path",
+        str(tmp_path / "val"),
+        "--pretrained_checkpoint_dir",
+        str(folder),
+        "--batch_size",
+        "8",
+        "--num_workers",
+        "0",
+    ]
+    knn = ["--k", "2", "--distance_function", "cosine", "--feature_type", "backbone", "--temperature", "0.1"]
+    done = run_python("-m", "radial_vicreg.cli", "solo", script, *common, *(knn if script == "main_knn.py" else []))
+    assert "KeyError" not in done.stderr
+    assert "CUDA" in done.stderr or "NVIDIA" in done.stderr, done.stderr[-2000:]

@@ -1,0 +1,200 @@
+"""``radial-vicreg pretrain``, from the command line to the files it leaves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from radial_vicreg import cli
+
+HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
+
+
+def only_run(tmp_path: Path) -> Path:
+    (folder,) = tmp_path.glob("runs/*/*")
+    return folder
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    # weights_only: a checkpoint of ours must load without running code
+    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_run_leaves_results_checkpoint_and_figure(host: str, tiny_overrides: list[str], tmp_path: Path) -> None:
+    assert cli.main(["pretrain", *tiny_overrides, f"host={host}", "probes.frozen_linear=true"]) == 0
+    folder = only_run(tmp_path)
+    results = json.loads((folder / "results.json").read_text())
+    assert results["status"] == "finished"
+    assert results["host"] == host
+    assert (results["epochs"], results["steps"], results["seed"]) == (2, 6, 5)
+    for moment in ("initial", "final"):
+        for mode in ("eval", "batch"):
+            assert results["radii"][moment][mode]["w1_chi"] > 0
+    assert results["radii"]["images"] == "validation"
+    assert results["radii"]["final"]["epoch"] == 2
+    for moment in ("untrained", "trained"):
+        assert 0 <= results["probes"]["frozen_linear"][moment]["top1"] <= 100
+    assert 0 <= results["probes"]["online_linear"]["top1"] <= 100
+    assert results["loss_terms"]["train_radial_ce"] is not None
+    assert [entry["epoch"] for entry in results["history"]] == [1, 2]
+    assert results["config"]["optimizer"]["lr"] == 0.3
+    assert {file.name for file in folder.iterdir()} >= {"results.json", "radii.png", "radii.pdf", "checkpoints", "csv"}
+    assert "backbone.conv1.weight" in weights(folder)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
+    host: str, tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The Wasserstein objective draws random numbers at every step: they must go on where they stopped.
+    settings = [*tiny_overrides, f"host={host}", "method_kwargs.radial_objective=wasserstein", "max_epochs=3"]
+    assert cli.main(["pretrain", *settings]) == 0
+    whole = only_run(tmp_path)
+    expected, expected_results = weights(whole), json.loads((whole / "results.json").read_text())
+    shutil.rmtree(tmp_path / "runs")
+
+    import lightning.pytorch as pl
+
+    class PulledPlug(pl.Callback):
+        def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+            if trainer.current_epoch == 2:
+                raise ConnectionAbortedError("pulled")
+
+    import radial_vicreg.hosts.train as train
+
+    real = train.build_trainer
+
+    def with_plug(*arguments: Any) -> pl.Trainer:
+        trainer = real(*arguments)
+        trainer.callbacks.append(PulledPlug())  # type: ignore[attr-defined]
+        return trainer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "build_trainer", with_plug)
+        assert cli.main(["pretrain", *settings]) == cli.USAGE_ERROR  # an OSError
+    broken = json.loads((only_run(tmp_path) / "results.json").read_text())
+    assert (broken["status"], broken["epochs"]) == ("failed", 2)
+    assert "pulled" in broken["error"]
+
+    assert cli.main(["pretrain", *settings, "ckpt=last"]) == 0
+    resumed = only_run(tmp_path)  # the same folder
+    found, results = weights(resumed), json.loads((resumed / "results.json").read_text())
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        same = torch.equal(found[name], value) if isinstance(value, torch.Tensor) else found[name] == value
+        assert same, name
+    assert results["status"] == "finished"
+    assert results["history"] == expected_results["history"]
+    assert results["radii"] == expected_results["radii"]
+
+
+def test_two_runs_of_one_configuration_get_folders_of_their_own(tiny_overrides: list[str], tmp_path: Path) -> None:
+    for _ in range(2):
+        assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "max_epochs=1"]) == 0
+    assert len(list(tmp_path.glob("runs/*/*/results.json"))) == 2
+
+
+def test_unlabelled_images_train_without_probe_and_stay_finite(
+    tiny_overrides: list[str], tmp_path: Path, image_folder: Callable[..., Path]
+) -> None:
+    flat = image_folder("flat", classes=1, per_class=16) / "class_0"
+    settings = [*tiny_overrides, f"data.train_path={flat}", "data.val_path=null", "+data.no_labels=true"]
+    assert cli.main(["pretrain", *settings, "host=standalone", "max_epochs=1"]) == 0
+    results = json.loads((only_run(tmp_path) / "results.json").read_text())
+    assert results["loss_terms"]["train_loss"] is not None  # null would be NaN
+    assert results["radii"]["images"] == "training, augmented"
+    assert results["probes"]["online_linear"]["top1"] is None
+
+
+def test_vicreg_is_the_same_module_without_the_radial_term(tiny_overrides: list[str], tmp_path: Path) -> None:
+    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "method=vicreg", "max_epochs=1"]) == 0
+    results = json.loads((only_run(tmp_path) / "results.json").read_text())
+    assert results["method"] == "vicreg"
+    assert results["loss_terms"]["train_radial_loss"] == 0
+
+
+def test_a_diverging_run_stops_with_exit_status_1_and_one_line(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["shared/optimizer=adamw", "optimizer.lr=1e30", "optimizer.batch_size=8", "scheduler.warmup_epochs=0"]
+    assert cli.main(["pretrain", *tiny_overrides, *settings, "host=standalone"]) in (cli.FAILURE, cli.USAGE_ERROR)
+    results = json.loads((only_run(tmp_path) / "results.json").read_text())
+    assert results["status"] == "failed"
+    assert "finite" in results["error"]
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "finite" in last
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["method_kwargs.radial_objective=kll"], "radial_objective"),
+        (["method_kwargs.radial_ce_loss_weight=-1"], "radial_ce_loss_weight"),
+        (["method_kwargs.radial_ce_los_weight=1"], "did you mean method_kwargs.radial_ce_loss_weight"),
+        (["+method_kwargs.radial_ce_los_weight=1"], "did you mean 'radial_ce_loss_weight'"),
+        (["optimzer.lr=1"], "did you mean optimizer"),
+        (["method_kwargs.radial_spacing=8"], "radial_spacing"),
+        (["optimizer.batch_size=100"], "24 images, too few for a batch of 100"),
+        (["data.train_path=nowhere"], "data.train_path=nowhere does not exist"),
+        (["data.val_path=nowhere"], "data.val_path=nowhere does not exist"),
+        (["backbone.name=resnet19"], "resnet19"),
+        (["optimizer.name=adamx"], "adamx"),
+        (["host=both"], "host must be one of auto, solo, standalone, got 'both'"),
+        (["method=byol"], "method must be one of radialvicreg, vicreg here, got 'byol'"),
+        (["data.format=dali"], "data.format=dali"),
+        (["accelerator=gpu"], "PyTorch sees no GPU"),
+        (["ckpt=last"], "no checkpoint of this configuration"),
+        (["ckpt=nowhere.ckpt"], "ckpt=nowhere.ckpt is not a file"),
+        (["probes.frozen_linear=true", "data.val_path=null"], "probes.frozen_linear needs labels and data.val_path"),
+        (["seed=[1"], "seed=[1"),
+        (["shared/optimizer=lers"], "lers"),
+        (["--config-name", "nothing"], "nothing"),
+        (["--config-path", "nowhere"], "--config-path nowhere is not a folder"),
+    ],
+)
+def test_wrong_input_is_one_line_exit_status_2_and_no_folder(
+    overrides: list[str],
+    message: str,
+    tiny_overrides: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    if overrides == ["accelerator=gpu"] and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    arguments = [*tiny_overrides, "host=standalone", "max_epochs=1", *overrides]
+    assert cli.main(["pretrain", *arguments]) == cli.USAGE_ERROR
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("radial-vicreg pretrain: error:")
+    assert message in error
+    assert not list(tmp_path.glob("runs/*/*"))
+
+
+def test_an_unreadable_image_is_named(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "train" / "class_0" / "0.png"
+    broken.write_bytes(broken.read_bytes()[:50])
+    assert cli.main(["pretrain", *tiny_overrides, "host=standalone"]) == cli.USAGE_ERROR
+    assert str(broken) in capsys.readouterr().err
+
+
+def test_a_configuration_of_ones_own_may_use_the_packages_groups(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "study.yaml").write_text(
+        "defaults:\n  - /radialvicreg\n  - _self_\nmethod_kwargs:\n  radial_center: true\nseed: 42\n"
+    )
+    arguments = ["pretrain", "--config-path", str(tmp_path / "mine"), "--config-name", "study", "--cfg"]
+    assert cli.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "radial_center: true" in printed
+    assert "seed: 42" in printed
