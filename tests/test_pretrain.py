@@ -198,3 +198,28 @@ def test_a_configuration_of_ones_own_may_use_the_packages_groups(
     printed = capsys.readouterr().out
     assert "radial_center: true" in printed
     assert "seed: 42" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", HOSTS)
+def test_two_processes_make_one_run(
+    host: str, tiny_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any]
+) -> None:
+    settings = [*tiny_overrides, f"host={host}", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "max_epochs=1"]
+    done = run_python("-m", "radial_vicreg.cli", "pretrain", *settings)
+    assert done.returncode == 0, done.stderr[-2000:]
+    results = json.loads((only_run(tmp_path) / "results.json").read_text())
+    assert (results["status"], results["processes"], results["steps"]) == ("finished", 2, 3)
+    assert done.stdout.count("run folder:") == 1
+
+
+@pytest.mark.slow
+def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    pytest.importorskip("tensorboard")
+    settings = ["host=standalone", "max_epochs=1", "loggers.tensorboard=true", "wandb.enabled=true", "wandb.offline=true"]
+    assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
+    folder = only_run(tmp_path)
+    assert list(folder.rglob("events.out.tfevents.*"))
+    assert list(folder.rglob("*.wandb"))
+    assert "train_radius_mean_step" in next(folder.rglob("metrics.csv")).read_text()

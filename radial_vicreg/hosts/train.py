@@ -13,6 +13,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import DataLoader
 
@@ -58,12 +59,12 @@ def pretrain(cfg: DictConfig) -> Path:
     """
     cfg = normalise(cfg)
     host, reason = choose_host(cfg.host)
-    print(f"host: {host} ({reason})")
+    rank_zero_only(print)(f"host: {host} ({reason})")
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     run = build_solo(cfg) if host == "solo" else build_standalone(cfg)
     probe = frozen_probe(cfg, run)
     folder, checkpoint = run_folder(cfg)
-    print(f"run folder: {folder}")
+    rank_zero_only(print)(f"run folder: {folder}")
     run.model.results_folder = str(folder)  # type: ignore[assignment]
     trainer = build_trainer(cfg, folder, probe, steps_per_epoch=len(run.train_loader))
     trainer.fit(run.model, run.train_loader, run.val_loader, ckpt_path=checkpoint, weights_only=True)
@@ -99,8 +100,9 @@ def normalise(cfg: DictConfig) -> DictConfig:
     if not on_gpu:
         cfg.accelerator = "cpu"
         if str(cfg.precision).startswith(("16", "bf16")):
-            print(f"no GPU: training in float32 on the CPU instead of precision={cfg.precision}")
+            rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={cfg.precision}")
             cfg.precision = 32
+        cfg.sync_batchnorm = False  # PyTorch has it for GPUs only
     if process_count(cfg) == 1:
         cfg.strategy = "auto"
     check_training(cfg)
@@ -177,6 +179,8 @@ def run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
     identity = config_hash(_plain(cfg), process_count(cfg))
     kind = f"{cfg.method}-{cfg.data.dataset}-{cfg.backbone.name}-d{cfg.method_kwargs.proj_output_dim}"
     parent = Path(cfg.runs_dir) / f"{kind}-{identity}"
+    if cfg.ckpt is None and rank_zero_only.rank != 0:
+        return parent, None  # only the first process writes, into a folder of its making
     if cfg.ckpt is None:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         for suffix in ("", *(f"-{count}" for count in range(2, 1000))):
