@@ -1,0 +1,1 @@
+"""The paper's synthetic experiments: points descended on the Radial-VCReg objective (section 3, appendix C)."""

@@ -1,0 +1,213 @@
+"""The command ``radial-vicreg synthetic``: one run, the figures, the sweep."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from radial_vicreg import __version__
+from radial_vicreg.commands.compose import parse_hydra_flags
+from radial_vicreg.files import write_json
+from radial_vicreg.synthetic import figures, paper
+from radial_vicreg.synthetic.metrics import SUBSAMPLE
+from radial_vicreg.synthetic.run import RunConfig, run, summarise
+from radial_vicreg.synthetic.selection import summary_lines
+from radial_vicreg.synthetic.sweep import PRESETS, read_rows, sweep
+
+PROGRAM = "radial-vicreg synthetic"
+USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; keys and defaults in yaml/synthetic.yaml
+       {PROGRAM} figure 1|3 [--help]    a figure of the paper
+       {PROGRAM} sweep [--help]         the sweep of appendix C"""
+USAGE_ERROR = 2
+
+
+@dataclass(frozen=True)
+class Options(RunConfig):
+    """The keys of ``yaml/synthetic.yaml``: a run's configuration and how it is made.
+
+    Attributes:
+        engine: ``cpu`` or ``torch``.
+        device: of the ``torch`` engine.
+        snapshots: kept along the way.
+        subsample: points of the pairwise metrics.
+        out: folder of the results; None is one named after the configuration.
+    """
+
+    engine: str = "cpu"
+    device: str = "cpu"
+    snapshots: int = 5
+    subsample: int = SUBSAMPLE
+    out: str | None = None
+
+
+def main(argv: list[str]) -> int:
+    """Run the command.
+
+    Args:
+        argv: arguments after ``synthetic``.
+
+    Returns:
+        Exit status: 0, or 2 with one line on standard error for a bad option, override or value.
+    """
+    try:
+        if argv and argv[0] in ("-h", "--help"):
+            print(USAGE)
+        elif argv and argv[0] == "figure":
+            _figure(argv[1:])
+        elif argv and argv[0] == "sweep":
+            _sweep(argv[1:])
+        else:
+            _run(argv)
+    except SystemExit as stop:  # argparse after --help
+        return int(stop.code or 0)
+    except (ValueError, BlockingIOError, ImportError, OmegaConfBaseException) as error:
+        key = getattr(error, "full_key", None)
+        print(f"{PROGRAM}: {key + ': ' if key else ''}{str(error).splitlines()[0]}", file=sys.stderr)
+        return USAGE_ERROR
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; see {self.prog} --help")
+
+
+def _run(argv: list[str]) -> None:
+    values, text_only = parse_hydra_flags(argv, "synthetic", PROGRAM, "One synthetic run.")
+    if text_only:
+        print(OmegaConf.to_yaml(values), end="")
+        return
+    options = _options(values)
+    config = RunConfig(**{field.name: getattr(options, field.name) for field in fields(RunConfig)})
+    out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
+    with _bar(TextColumn("{task.fields[terms]}")) as bar:
+        task = bar.add_task(config.distribution, total=config.steps, terms="")
+
+        def show(step: int, terms: dict[str, float]) -> None:
+            text = " ".join(f"{name} {value:.4g}" for name, value in terms.items())
+            bar.start()
+            bar.update(task, completed=step, terms=text)
+
+        how: dict[str, Any] = {"engine": options.engine, "device": options.device, "snapshots": options.snapshots}
+        result = run(config, **how, progress=show)
+    summary = {"version": __version__, **how, **summarise(result, options.subsample)}
+    write_json(out / "results.json", summary)
+    steps, clouds = zip(*result.snapshots, strict=True)
+    np.savez_compressed(out / "snapshots.npz", steps=steps, points=np.stack(clouds).astype(np.float32))
+    figures.run_figure(result, out / "run.png")
+    _print_summary(summary)
+    print(f"{out}/results.json")
+
+
+def _options(values: DictConfig) -> Options:
+    options = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Options), values))
+    assert isinstance(options, Options)
+    return options
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    print(summary["note"])
+    if summary["after"] is None:
+        return
+    for name in ("w2_exact", "w2_sliced", "w1_chi", "radial_kl", "e2mc", "normality_p", "angle_p"):
+        before, after = summary["before"][name], summary["after"][name]
+        if before is not None:
+            print(f"{name:>12}  {before:9.4f} -> {after:9.4f}")
+
+
+def _figure(argv: list[str]) -> None:
+    parser = _Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
+    parser.add_argument("number", choices=("1", "3"))
+    parser.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN); it can be resumed")
+    parser.add_argument("--preset", choices=sorted(paper.SIZES), default="quick")
+    parser.add_argument("--workers", type=int, help="processes (default: one a core)")
+    parser.add_argument("--seeds", type=int, help="seeds a setting (figure 1)")
+    parser.add_argument("--sweep", type=Path, help="folder of a sweep to choose the settings from (figure 1)")
+    options = parser.parse_args(argv)
+    out = options.out or Path(f"runs/synthetic/figure{options.number}")
+    with _row_bar() as on_row:
+        if options.number == "1":
+            paper.make_figure1(
+                out,
+                options.preset,
+                sweep_folder=options.sweep,
+                seeds=options.seeds,
+                workers=options.workers,
+                on_row=on_row,
+            )
+        else:
+            paper.make_figure3(out, options.preset, workers=options.workers, on_row=on_row)
+    print(f"{out}/figure{options.number}.png")
+
+
+def _sweep(argv: list[str]) -> None:
+    parser = _Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="quick")
+    parser.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
+    parser.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
+    parser.add_argument("--workers", type=int, help="processes (default: one a core)")
+    parser.add_argument("--device", default="cpu", help="cpu, or a torch device that runs batches, e.g. cuda")
+    parser.add_argument("--batch", type=int, default=128, help="runs at once on the device")
+    options = parser.parse_args(argv)
+    grid = PRESETS[options.preset]
+    out = options.out or Path(f"runs/synthetic/sweep-{options.preset}")
+    configs = grid.runs()
+    with _row_bar() as on_row:
+        sweep(
+            configs,
+            out,
+            subsample=grid.subsample,
+            shard=options.shard,
+            workers=options.workers,
+            device=options.device,
+            batch=options.batch,
+            on_row=on_row,
+        )
+    keys = {config.key for config in configs}
+    rows = [row for row in read_rows(out) if row["key"] in keys]  # of all shards
+    print(f"{len(rows)} of {len(configs)} runs of this sweep are in {out}")
+    print("\n".join(summary_lines(rows)))
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, separator, count = text.partition("/")
+    if not (separator and index.isdigit() and count.isdigit() and int(index) < int(count)):
+        raise argparse.ArgumentTypeError(f"a shard is i/n with 0 <= i < n, got {text!r}")
+    return int(index), int(count)
+
+
+@contextmanager
+def _bar(*extra: Any) -> Iterator[Progress]:
+    """A progress bar that appears with ``start()``: nothing of it is seen when the work is refused."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, TimeRemainingColumn(), *extra)
+    try:
+        yield bar
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
+def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
+    """A progress bar over runs, as a callback; a new sweep (done falls back) gets a bar of its own."""
+    with _bar() as bar:
+        tasks: list[Any] = []
+
+        def on_row(done: int, total: int, row: Any) -> None:
+            if row is None:
+                bar.start()
+                tasks.append(bar.add_task("runs", total=total))
+            bar.update(tasks[-1], completed=done)
+
+        yield on_row

@@ -1,0 +1,149 @@
+"""Where the points start: the X, the sunshine, their mixtures and a few reference distributions.
+
+Every sampler is a function of a seeded generator, ``(num_samples, dim)`` in float64. All have mean zero and, unless
+their summary says otherwise, identity covariance: whitening alone has nothing to do on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+NUM_SLICES = 16
+"""Pie slices of the sunshine distribution (the authors' script)."""
+STRETCH = np.array([2.0, 0.5])
+"""Axis scales of the stretched sunshine: a covariance for the variance and covariance terms to act on."""
+STUDENT_DEGREES = 5.0
+"""Degrees of freedom of the Student-t: heavy tails with a finite fourth moment."""
+RING_WIDTH = 0.1
+"""Half-width of the ring relative to its radius: thin, yet with a continuous radius."""
+
+
+def sample(
+    name: str, num_samples: int, dim: int = 2, *, alpha: float = 1.0, seed: int | np.random.Generator = 0
+) -> Array:
+    """Draw the starting points of a run.
+
+    Args:
+        name: a key of :data:`DISTRIBUTIONS`.
+        num_samples: number of points N, at least 2.
+        dim: dimension d; 2 for the sunshine distributions, at least 1 otherwise.
+        alpha: probability of the X component, used by ``mixture`` alone.
+        seed: seed or generator. Mixtures with the same seed share their draws over alpha, so that a comparison
+            over alpha is a paired one.
+
+    Returns:
+        Points of shape ``(num_samples, dim)``, float64.
+
+    Raises:
+        ValueError: unknown name, fewer than 2 points, a dimension the distribution does not have, or alpha outside
+            [0, 1].
+    """
+    if name not in DISTRIBUTIONS:
+        raise ValueError(f"unknown distribution {name!r}; choose one of {', '.join(sorted(DISTRIBUTIONS))}")
+    if num_samples < 2:
+        raise ValueError(f"num_samples must be at least 2, got {num_samples}")
+    if not 0.0 <= alpha <= 1.0:
+        raise ValueError(f"alpha is the share of X in the mixture and must lie in [0, 1], got {alpha}")
+    distribution = DISTRIBUTIONS[name]
+    if dim < 1 or (distribution.plane_only and dim != 2):
+        allowed = "2" if distribution.plane_only else "at least 1"
+        raise ValueError(f"dim of distribution {name!r} must be {allowed}, got {dim}")
+    return distribution.draw(np.random.default_rng(seed), num_samples, dim, alpha)
+
+
+def _x(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    # (t, t) and (t, -t) with t uniform on [-sqrt 3, sqrt 3]; the first sign is absorbed by t.
+    t = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), size=(n, 1))
+    signs = rng.choice([-1.0, 1.0], size=(n, d))
+    signs[:, 0] = 1.0
+    return t * signs
+
+
+def _gaussian(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    return rng.standard_normal((n, d))
+
+
+def _mixture(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    # All three draws are made whatever alpha is: runs that differ in alpha alone share them.
+    from_x = rng.random((n, 1)) < alpha
+    return np.where(from_x, _x(rng, n, d, alpha), _gaussian(rng, n, d, alpha))
+
+
+def _sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    points = _gaussian(rng, n, d, alpha)
+    radius = np.linalg.norm(points, axis=1)
+    angle = np.arctan2(points[:, 1], points[:, 0]) % (2 * np.pi)
+    width = 2 * np.pi / NUM_SLICES
+    even = np.floor(angle / width).astype(int) % 2 == 0
+    angle = np.where(even, angle - width, angle)
+    return radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def _stretched_sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    return _sunshine(rng, n, d, alpha) * STRETCH
+
+
+def _directions(rng: np.random.Generator, n: int, d: int) -> Array:
+    points = rng.standard_normal((n, d))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def _sphere(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    return np.sqrt(d) * _directions(rng, n, d)
+
+
+def _ring(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    radius = rng.uniform(1 - RING_WIDTH, 1 + RING_WIDTH, size=(n, 1))
+    second_moment = 1 + RING_WIDTH**2 / 3
+    return radius * np.sqrt(d / second_moment) * _directions(rng, n, d)
+
+
+def _ball(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    radius = rng.random((n, 1)) ** (1 / d)
+    return np.sqrt(d + 2) * radius * _directions(rng, n, d)
+
+
+def _student_t(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    scale = np.sqrt(rng.chisquare(STUDENT_DEGREES, size=(n, 1)) / (STUDENT_DEGREES - 2))
+    return rng.standard_normal((n, d)) / scale
+
+
+def _laplace(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    # Elliptical Laplace: a Gaussian scale mixture whose variance is exponential.
+    return np.sqrt(rng.exponential(size=(n, 1))) * rng.standard_normal((n, d))
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A sampler and what to know about it.
+
+    Attributes:
+        draw: ``(generator, num_samples, dim, alpha) -> (num_samples, dim)``.
+        summary: one line for the command's help.
+        plane_only: exists for dim = 2 alone.
+    """
+
+    draw: Callable[[np.random.Generator, int, int, float], Array]
+    summary: str
+    plane_only: bool = False
+
+
+DISTRIBUTIONS: dict[str, Distribution] = {
+    "x": Distribution(_x, "points on the diagonals, t uniform on [-sqrt 3, sqrt 3]; identity covariance"),
+    "mixture": Distribution(_mixture, "alpha X + (1 - alpha) N(0, I)"),
+    "sunshine": Distribution(_sunshine, "Gaussian whose even pie slices are turned onto the odd ones", True),
+    "stretched_sunshine": Distribution(_stretched_sunshine, "sunshine scaled by (2, 1/2)", True),
+    "gaussian": Distribution(_gaussian, "N(0, I)"),
+    "ring": Distribution(_ring, "thin shell of radius sqrt d, radius uniform within 10 %"),
+    "sphere": Distribution(_sphere, "the sphere of radius sqrt d exactly: one atom in the radius"),
+    "ball": Distribution(_ball, "uniform in the ball of radius sqrt(d + 2)"),
+    "student_t": Distribution(_student_t, "Student-t with 5 degrees of freedom, scaled to identity covariance"),
+    "laplace": Distribution(_laplace, "elliptical Laplace"),
+}
+"""Starting distributions by name."""

@@ -1,0 +1,103 @@
+"""One run on one core: numba kernels that keep the points ordered by radius.
+
+A step moves radii by far less than they are spread, so the order of the last step is almost right: an insertion
+pass repairs it. Where it is not (rates past stability), a radix sort takes over. Points lie as ``(d, N)`` so that
+every loop is contiguous.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from radial_vicreg.losses._chi import chi_quantiles
+from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
+from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM
+from radial_vicreg.synthetic import kernels
+from radial_vicreg.synthetic.objective import (
+    DIVERGED_MEAN_SQUARE,
+    NUM_TARGETS,
+    OBJECTIVES,
+    VARIANCE_EPS,
+    VARIANCE_GAMMA,
+    Objective,
+)
+
+Array = NDArray[np.float64]
+
+
+class CpuEngine:
+    """Gradient descent of one cloud of points on one CPU core, in float64.
+
+    Args:
+        points: start, shape ``(N, d)``; copied.
+        objective: what is descended.
+
+    Raises:
+        ValueError: points that are not 2-D with N >= 2, or not finite.
+
+    Attributes:
+        step: steps made so far.
+        diverged_at: step at which the run left the finite range, or None. A diverged run no longer moves.
+    """
+
+    def __init__(self, points: Array, objective: Objective) -> None:
+        if points.ndim != 2 or points.shape[0] < 2:
+            raise ValueError(f"points must have shape (N, d) with N >= 2, got {points.shape}")
+        if not np.isfinite(points).all():
+            raise ValueError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
+        n, d = points.shape
+        self.step = 0
+        self.diverged_at: int | None = None
+        self._spacing = objective.spacing(n)
+        self._constants = _constants(objective)
+        self._kind = OBJECTIVES.index(objective.kind)
+        count = NUM_TARGETS if objective.kind == "reverse_kl" else n
+        self._targets = chi_quantiles(count, d, torch.float64, torch.device("cpu")).numpy()
+        order = np.argsort(np.linalg.norm(points, axis=1), kind="stable")
+        self._order = order
+        self._z = np.array(points[order].T, dtype=np.float64, order="C")
+        self._marginal_order = np.argsort(self._z, axis=1, kind="stable")
+        radius = np.sqrt(np.maximum(np.square(self._z).sum(0), MIN_SQUARED_NORM))
+        self._moments = radius, self._z.mean(1), np.cov(self._z).reshape(d, d)
+
+    def advance(self, rates: Array) -> None:
+        """Make one step for every rate, or stop where the run diverges.
+
+        Args:
+            rates: learning rates, shape ``(steps,)``.
+        """
+        if self.diverged_at is not None:
+            return
+        rates = np.ascontiguousarray(rates, dtype=np.float64)
+        state = self._z, self._order, self._marginal_order, self._moments
+        made = kernels.descend(*state, rates, self._kind, self._constants, self._spacing, self._targets)
+        self.step += made
+        if made < len(rates):
+            self.diverged_at = self.step
+
+    @property
+    def points(self) -> Array:
+        """Points in the order in which they were given, shape ``(N, d)``."""
+        points = np.empty_like(self._z.T, order="C")
+        points[self._order] = self._z.T
+        return points
+
+
+def _constants(objective: Objective) -> Array:
+    values = {
+        kernels.LAMBDA2: objective.lambda2,
+        kernels.LAMBDA3: objective.lambda3,
+        kernels.BETA1: objective.beta1,
+        kernels.BETA2: objective.beta2,
+        kernels.GAMMA: objective.gamma,
+        kernels.MIN_SPACING: MIN_SPACING,
+        kernels.MIN_SQUARED_NORM: MIN_SQUARED_NORM,
+        kernels.VARIANCE_GAMMA: VARIANCE_GAMMA,
+        kernels.VARIANCE_EPS: VARIANCE_EPS,
+        kernels.HYPERCOVARIANCE_WEIGHT: HYPERCOVARIANCE_WEIGHT,
+        kernels.DIVERGED_MEAN_SQUARE: DIVERGED_MEAN_SQUARE,
+        kernels.MIN_BANDWIDTH: MIN_BANDWIDTH,
+    }
+    return np.array([values[place] for place in range(kernels.NUM_CONSTANTS)], dtype=np.float64)

@@ -1,0 +1,134 @@
+"""Many runs at once on one device: the batched gradient, replayed as a CUDA graph where there is a GPU."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, Objective, gradient, stack_weights
+
+Array = NDArray[np.float64]
+
+CHUNK = 1000
+"""Steps whose rates are copied to the device together."""
+WARMUP_STEPS = 3
+"""Eager steps before a graph is captured, as CUDA graphs ask for; their effect is undone."""
+NOT_DIVERGED = -1
+
+
+class TorchEngine:
+    """Gradient descent of a batch of clouds that share N, d, kind and m; weights and rates are each run's own.
+
+    Nothing waits for the device while steps are made: the step counter, the rates and the record of divergence all
+    live there. A diverged run stays at its last finite points and does not disturb the others.
+
+    Args:
+        points: starts, shape ``(B, N, d)``; copied.
+        objectives: one a run.
+        device: torch device.
+        dtype: float32 or float64.
+
+    Raises:
+        ValueError: a batch that does not fit together, points that are not finite, or a device that is not there.
+    """
+
+    def __init__(
+        self,
+        points: Array,
+        objectives: Sequence[Objective],
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
+        if points.ndim != 3 or len(points) != len(objectives) or points.shape[1] < 2:
+            raise ValueError(
+                f"points must have shape (B, N, d) with N >= 2 and one objective a run, got {points.shape} and "
+                f"{len(objectives)} objectives"
+            )
+        if not np.isfinite(points).all():
+            raise ValueError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
+        shared = {(objective.kind, objective.spacing(points.shape[1])) for objective in objectives}
+        if len(shared) != 1:
+            raise ValueError(f"runs of a batch must share kind and m, got {sorted(shared)}")
+        self._kind, self._spacing = shared.pop()
+        self._z = torch.tensor(points, dtype=dtype, device=available_device(device))
+        self._weights = stack_weights(objectives, self._z)
+        self._rates = self._z.new_zeros(CHUNK, len(points))
+        self._row = torch.zeros(1, dtype=torch.long, device=device)
+        self._step = torch.zeros(1, dtype=torch.long, device=device)
+        self._diverged_at = torch.full((len(points),), NOT_DIVERGED, dtype=torch.long, device=device)
+        self._graph = self._captured() if self._z.is_cuda else None
+
+    def advance(self, rates: Array) -> None:
+        """Make one step for every row of ``rates``, shape ``(steps, B)``."""
+        for start in range(0, len(rates), CHUNK):
+            chunk = rates[start : start + CHUNK]
+            self._rates[: len(chunk)].copy_(torch.from_numpy(np.ascontiguousarray(chunk)))
+            self._row.zero_()
+            for _ in range(len(chunk)):
+                if self._graph is None:
+                    self._make_step()
+                else:
+                    self._graph.replay()
+
+    @property
+    def points(self) -> Array:
+        """Current points, shape ``(B, N, d)``, float64."""
+        return self._z.double().cpu().numpy()
+
+    @property
+    def diverged_at(self) -> list[int | None]:
+        """For every run the step at which it diverged, or None."""
+        return [None if step == NOT_DIVERGED else step for step in self._diverged_at.tolist()]
+
+    @torch.no_grad()
+    def _make_step(self) -> None:
+        rate = self._rates.index_select(0, self._row)[0, :, None, None]
+        moved = self._z - rate * gradient(self._z, self._kind, self._weights, self._spacing)
+        # False for NaN as well.
+        sane = moved.square().sum(2).mean(1) < DIVERGED_MEAN_SQUARE
+        alive = self._diverged_at == NOT_DIVERGED
+        self._diverged_at.copy_(torch.where(alive & ~sane, self._step, self._diverged_at))
+        self._z.copy_(torch.where((alive & sane)[:, None, None], moved, self._z))
+        self._row += 1
+        self._step += 1
+
+    def _captured(self) -> torch.cuda.CUDAGraph | None:
+        """The step as a CUDA graph; None, with a warning, where it cannot be captured (the step then runs eagerly)."""
+        start = self._z.clone()
+        graph = torch.cuda.CUDAGraph()
+        captured: torch.cuda.CUDAGraph | None = graph
+        try:
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(WARMUP_STEPS):
+                    self._make_step()
+            torch.cuda.current_stream().wait_stream(stream)
+            with torch.cuda.graph(graph):
+                self._make_step()
+        except RuntimeError as error:
+            warnings.warn(f"no CUDA graph of the step, which now runs slower: {error}", stacklevel=3)
+            captured = None
+        self._z.copy_(start)
+        self._row.zero_()
+        self._step.zero_()
+        self._diverged_at.fill_(NOT_DIVERGED)
+        return captured
+
+
+def available_device(name: str | torch.device) -> torch.device:
+    """The torch device of that name.
+
+    Raises:
+        ValueError: no such device here.
+    """
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {str(name)!r} is not available: {str(error).splitlines()[0]}") from error
+    return device

@@ -1,0 +1,222 @@
+"""Drawing: one run, figure 1 and figure 3 of the paper. Everything here takes data and writes a PNG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.stats
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from radial_vicreg.synthetic.run import RunResult
+
+Array = NDArray[np.float64]
+Row = dict[str, Any]
+
+# Okabe and Ito's palette, told apart under every common colour blindness.
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#7F7F7F"
+COLOURS = {"start": GREY, "vcreg": ORANGE, "radial_vcreg": BLUE, "radial_vcreg_1_1": GREEN}
+LABELS = {
+    "start": "untouched start",
+    "vcreg": "VCReg, best setting",
+    "radial_vcreg": "Radial-VCReg, best setting",
+    "radial_vcreg_1_1": r"Radial-VCReg, $\beta_1=\beta_2=1$, lr 0.5",
+}
+MARKERS = {"start": "s", "vcreg": "v", "radial_vcreg": "o", "radial_vcreg_1_1": "D"}
+POINTS_SHOWN = 1500
+"""Points drawn in a scatter plot; more only darken it."""
+PATHS_SHOWN = 150
+HALF_WIDTH = 4.0
+"""Half-width of a scatter plot, in units of z: holds a normal sample."""
+DPI = 92
+
+
+def run_figure(result: RunResult, path: Path) -> None:
+    """Start, finish, paths, density, radii against chi and loss terms of one run, on one page.
+
+    Args:
+        result: the run; the first two coordinates are drawn.
+        path: PNG to write.
+    """
+    figure = Figure(figsize=(12, 7.6), layout="constrained")
+    axes = figure.subplots(2, 3)
+    scatter(axes[0, 0], result.start, "start")
+    step = result.snapshots[-1][0]
+    scatter(axes[0, 1], result.end, f"after {step:,} steps")
+    _paths(axes[0, 2], result)
+    _density(axes[1, 0], result.end)
+    _radii(axes[1, 1], result)
+    _history(axes[1, 2], result)
+    _save(figure, path)
+
+
+def figure1(
+    points: Sequence[tuple[str, Array]], curves: dict[str, dict[float, list[float]]], floor: float, path: Path
+) -> None:
+    """Figure 1: samples of X, samples after Radial-VCReg, Wasserstein distance against alpha.
+
+    Args:
+        points: title and points of every scatter panel.
+        curves: by method, by alpha, the distances of the seeds.
+        floor: mean distance between two normal samples of that size.
+        path: PNG to write.
+    """
+    figure = Figure(figsize=(4.1 * (len(points) + 1), 4.3), layout="constrained")
+    axes = figure.subplots(1, len(points) + 1)
+    for axis, (title, cloud) in zip(axes, points, strict=False):
+        scatter(axis, cloud, title)
+    distance_curves(axes[-1], curves, floor)
+    axes[-1].set_title("(c) distance to normal over the mixture", fontsize=10)
+    _save(figure, path)
+
+
+def distance_curves(axis: Axes, curves: dict[str, dict[float, list[float]]], floor: float) -> None:
+    """Mean and standard deviation over seeds of the Wasserstein distance against alpha, one curve a method."""
+    for shift, (method, by_alpha) in zip((-0.012, -0.004, 0.004, 0.012), curves.items(), strict=False):
+        alphas = np.array(sorted(by_alpha))
+        values = [by_alpha[alpha] for alpha in alphas]
+        means = np.array([np.mean(v) for v in values])
+        spread = np.array([np.std(v, ddof=1) if len(v) > 1 else 0.0 for v in values])
+        axis.errorbar(
+            alphas + shift,
+            means,
+            spread,
+            color=COLOURS[method],
+            marker=MARKERS[method],
+            markersize=5,
+            capsize=3,
+            linestyle="--" if method == "start" else "-",
+            label=LABELS[method],
+        )
+    axis.axhline(floor, color="black", linestyle=":", linewidth=1, label="two normal samples of this size")
+    axis.set_xlabel(r"share $\alpha$ of X in the mixture")
+    axis.set_ylabel(r"$W_2$ to $\mathcal{N}(0, I)$, exact on a subsample")
+    axis.set_ylim(bottom=0)
+    axis.legend(fontsize=7.5, frameon=False)
+
+
+def figure3(sunshine: Array, finals: Sequence[tuple[str, Array]], rows: Sequence[Row], path: Path) -> None:
+    """Figure 3: the sunshine, its final samples by beta2, and E2MC against the radial loss.
+
+    Args:
+        sunshine: starting points.
+        finals: title and final points, by panel (six at most).
+        rows: sweep rows of runs on X and on the sunshine.
+        path: PNG to write.
+    """
+    figure = Figure(figsize=(16, 6.8), layout="constrained")
+    grid = figure.add_gridspec(2, 5)
+    scatter(figure.add_subplot(grid[0, 0]), sunshine, "(a) sunshine")
+    places = [grid[0, 1], grid[0, 2], grid[0, 3], grid[0, 4], grid[1, 0], grid[1, 1]]
+    circle = np.linspace(0, 2 * np.pi, 200)
+    for number, (place, (title, cloud)) in enumerate(zip(places, finals, strict=False)):
+        axis = figure.add_subplot(place)
+        scatter(axis, cloud, title)
+        for radius, colour, label in ((1, ORANGE, r"$\sqrt{d-1}$"), (math.sqrt(2), PURPLE, r"$\sqrt{d}$")):
+            axis.plot(radius * np.cos(circle), radius * np.sin(circle), color=colour, linewidth=1, label=label)
+        if number == 0:
+            axis.legend(fontsize=7.5, loc="upper right", title="radius", title_fontsize=7.5)
+    _correlation(figure, figure.add_subplot(grid[1, 2:]), rows)
+    _save(figure, path)
+
+
+def scatter(axis: Axes, points: Array, title: str) -> None:
+    """First two coordinates of some of the points, in equal aspect; the window grows beyond 4 when points need it."""
+    plane = _plane(points)[:POINTS_SHOWN]
+    reach = np.quantile(np.abs(plane), 0.998) * 1.1
+    half = HALF_WIDTH if reach <= HALF_WIDTH else math.ceil(reach)
+    axis.scatter(plane[:, 0], plane[:, 1], s=3, color=BLUE, alpha=0.45, linewidths=0)
+    _square(axis, title, half)
+
+
+def _plane(points: Array) -> Array:
+    return points[:, :2] if points.shape[1] > 1 else np.column_stack([points[:, 0], np.zeros(len(points))])
+
+
+def _square(axis: Axes, title: str, half: float) -> None:
+    axis.set(xlim=(-half, half), ylim=(-half, half), aspect="equal", xlabel="$z_1$", ylabel="$z_2$")
+    axis.set_title(title, fontsize=10)
+    axis.locator_params(nbins=5)
+
+
+def _paths(axis: Axes, result: RunResult) -> None:
+    track = np.stack([_plane(points)[:PATHS_SHOWN] for _, points in result.snapshots])
+    axis.plot(track[:, :, 0], track[:, :, 1], color=GREY, linewidth=0.6)
+    axis.scatter(track[0, :, 0], track[0, :, 1], s=8, color=ORANGE, label="start", zorder=3)
+    axis.scatter(track[-1, :, 0], track[-1, :, 1], s=8, color=BLUE, label="finish", zorder=3)
+    _square(axis, f"paths of {track.shape[1]} points through {len(track)} snapshots", HALF_WIDTH)
+    axis.legend(fontsize=8, loc="upper right")
+
+
+def _density(axis: Axes, points: Array) -> None:
+    plane = _plane(points)
+    bins = np.linspace(-HALF_WIDTH, HALF_WIDTH, 61)
+    counts, _, _ = np.histogram2d(plane[:, 0], plane[:, 1], bins=[bins, bins])
+    image = axis.pcolormesh(bins, bins, counts.T / len(plane) / (bins[1] - bins[0]) ** 2, cmap="cividis")
+    circle = np.linspace(0, 2 * np.pi, 200)
+    for radius in (1, 2, 3):
+        axis.plot(radius * np.cos(circle), radius * np.sin(circle), color="white", linewidth=0.7, alpha=0.7)
+    _square(axis, "density of the finish (circles: radius 1, 2, 3)", HALF_WIDTH)
+    axis.figure.colorbar(image, ax=axis, label="points per unit area, share of all", shrink=0.85)
+
+
+def _radii(axis: Axes, result: RunResult) -> None:
+    dim = result.config.dim
+    start, end = (np.linalg.norm(points, axis=1) for points in (result.start, result.end))
+    top = float(np.quantile(np.concatenate([start, end]), 0.999)) * 1.05
+    grid = np.linspace(0, max(top, scipy.stats.chi.ppf(0.999, dim)), 300)
+    bins = np.linspace(0, grid[-1], 61).tolist()
+    axis.hist(start, bins, density=True, histtype="step", color=ORANGE, linewidth=1.3, label="start")
+    axis.hist(end, bins, density=True, color=BLUE, alpha=0.45, label="finish")
+    axis.plot(grid, scipy.stats.chi.pdf(grid, dim), color="black", linewidth=1.3, label=rf"$\chi({dim})$")
+    axis.set(xlabel=r"radius $\|z\|$", ylabel="density")
+    axis.set_title("radii against chi", fontsize=10)
+    axis.legend(fontsize=8, frameon=False)
+
+
+def _history(axis: Axes, result: RunResult) -> None:
+    steps = [row["step"] for row in result.history]
+    names = [name for name in result.history[0] if name != "step"]
+    styles = ("-", "--", ":", "-.", (0, (5, 1)))
+    for name, colour, style in zip(names, (GREY, ORANGE, PURPLE, BLUE, GREEN), styles, strict=False):
+        values = [row[name] for row in result.history]
+        axis.plot(steps, values, color=colour, linestyle=style, label=name.replace("_", " "))
+    axis.set(xlabel="step", ylabel="term, unweighted (loss: weighted sum)")
+    axis.set_title("loss terms", fontsize=10)
+    axis.set_yscale("symlog", linthresh=0.01)
+    axis.legend(fontsize=8, frameon=False)
+
+
+def _correlation(figure: Figure, axis: Axes, rows: Sequence[Row]) -> None:
+    finished = [row for row in rows if row["after"] is not None]
+    norm = LogNorm(*np.quantile([row["after"]["w2_exact"] for row in finished], [0, 1]))
+    for name, marker, label in (("x", "X", "X"), ("sunshine", "o", "sunshine")):
+        metrics = [row["after"] for row in finished if row["config"]["distribution"] == name]
+        image = axis.scatter(
+            [m["radial_kl"] for m in metrics],
+            [m["e2mc"] for m in metrics],
+            c=[m["w2_exact"] for m in metrics],
+            marker=marker,
+            norm=norm,
+            cmap="cividis",
+            s=34,
+            edgecolors="black",
+            linewidths=0.4,
+            label=f"{label} ({len(metrics)} runs)",
+        )
+    axis.set_xscale("log")
+    axis.set(xlabel="radial loss at the end: KL of the radii to chi (nats)", ylabel="E2MC loss at the end")
+    axis.set_title("(c) E2MC against the radial loss", fontsize=10)
+    axis.legend(fontsize=8)
+    figure.colorbar(image, ax=axis, label=r"$W_2$ to $\mathcal{N}(0, I)$")
+
+
+def _save(figure: Figure, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=DPI)

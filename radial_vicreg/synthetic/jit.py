@@ -1,0 +1,19 @@
+"""Compilation with numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import numba
+except ImportError as error:  # pragma: no cover - depends on the environment
+    raise ImportError("the synthetic experiments need numba: pip install radial-vicreg[synthetic]") from error
+
+FAST_MATH = {"contract", "reassoc", "nsz", "arcp"}
+"""Re-association lets sums vectorise; NaN and infinity keep their meaning (divergence is told by them)."""
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile on the first call, cached on disk."""
+    return numba.njit(cache=True, fastmath=FAST_MATH, error_model="numpy")(function)

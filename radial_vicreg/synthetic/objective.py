@@ -1,0 +1,213 @@
+r"""The Radial-VCReg objective on free points, and its analytic gradient.
+
+One view, no invariance (equations 1 and 6 of the paper with :math:`\lambda_1 = 0`):
+
+.. math:: L(Z) = \lambda_2 v(Z) + \lambda_3 c(Z) + \text{radial}(Z)
+
+with the radial part ``kl`` :math:`\beta_1 CE - \beta_2 H`, or :math:`\gamma` times the Wasserstein, reverse-KL or
+E2MC loss. The gradient here is batched PyTorch without a graph; :mod:`.engine_cpu` has the same one point by point.
+Both are held against autograd of :mod:`radial_vicreg.losses` in the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from radial_vicreg import losses
+from radial_vicreg.losses._chi import chi_quantiles
+from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
+from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM, reverse_kl_of
+
+OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "e2mc")
+VARIANCE_GAMMA = 1.0
+"""Standard deviation that the variance term asks for (the paper's gamma)."""
+VARIANCE_EPS = 1e-4
+"""Added to the variance inside its root (VICReg)."""
+NUM_TARGETS = 512
+"""Chi quantiles at which the reverse KL is evaluated: no draws, so that a run is deterministic."""
+DIVERGED_MEAN_SQUARE = 1e12
+"""A run whose mean squared radius passes this (a radius of 10^6), or is not a number, counts as diverged."""
+TARGETS_AT_ONCE = 64
+"""Of these, how many the batched gradient holds against all points at once: 64 x B x N numbers of memory."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is descended.
+
+    Attributes:
+        kind: ``kl``, ``wasserstein``, ``reverse_kl`` or ``e2mc``. VCReg is ``kl`` with both betas zero.
+        lambda2: weight of the variance term.
+        lambda3: weight of the covariance term.
+        beta1: weight of the radial cross-entropy (``kl``).
+        beta2: weight of the radial entropy (``kl``).
+        gamma: weight of the radial or E2MC loss of the other kinds.
+        m: spacing of the radial entropy (``kl``); None is round(sqrt(N)), which E2MC always uses.
+
+    Raises:
+        ValueError: unknown kind, or a weight that is negative or not finite.
+    """
+
+    kind: str = "kl"
+    lambda2: float = 25.0
+    lambda3: float = 1.0
+    beta1: float = 1.0
+    beta2: float = 1.0
+    gamma: float = 1.0
+    m: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in OBJECTIVES:
+            raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.kind!r}")
+        for name in ("lambda2", "lambda3", "beta1", "beta2", "gamma"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is a loss weight and must be finite and at least 0, got {value}")
+
+    def spacing(self, num_samples: int) -> int:
+        """The entropy's m for N points.
+
+        Raises:
+            ValueError: m is outside 1..N-1.
+        """
+        m = round(math.sqrt(num_samples)) if self.m is None or self.kind == "e2mc" else self.m
+        if not 1 <= m <= num_samples - 1:
+            raise ValueError(f"m must be an integer in 1..N-1 = 1..{num_samples - 1}, got {m}")
+        return m
+
+
+class Weights(NamedTuple):
+    """Loss weights of a batch of runs that share kind and m; every tensor has shape ``(B, 1)``."""
+
+    lambda2: Tensor
+    lambda3: Tensor
+    beta1: Tensor
+    beta2: Tensor
+    gamma: Tensor
+
+
+def stack_weights(objectives: Sequence[Objective], like: Tensor) -> Weights:
+    """Gather the weights of several objectives as ``(B, 1)`` tensors, dtype and device of ``like``."""
+    rows = [asdict(objective) for objective in objectives]
+    return Weights(*(like.new_tensor([[row[name]] for row in rows]) for name in Weights._fields))
+
+
+def gradient(z: Tensor, kind: str, weights: Weights, m: int) -> Tensor:
+    """Analytic gradient of the objective for a batch of runs.
+
+    Args:
+        z: points, shape ``(B, N, d)``, float32 or float64.
+        kind: one of :data:`OBJECTIVES`.
+        weights: loss weights, each ``(B, 1)``.
+        m: entropy spacing.
+
+    Returns:
+        Gradient of each run's loss, shape ``(B, N, d)``.
+    """
+    total = _vcreg_gradient(z, weights)
+    if kind == "e2mc":
+        return total + weights.gamma[:, :, None] * _e2mc_gradient(z, m)
+    count, dim = z.shape[1:]
+    radii = z.square().sum(-1).clamp_min(MIN_SQUARED_NORM).sqrt()
+    # Where the losses clamp the norm, they have no gradient.
+    reciprocal = torch.where(radii > math.sqrt(MIN_SQUARED_NORM), 1 / radii, 0)
+    if kind == "reverse_kl":
+        slope = weights.gamma * _reverse_kl_slope(radii, dim)
+    else:
+        ordered, order = torch.sort(radii, dim=1, stable=True)
+        if kind == "kl":
+            slope = weights.beta1 * (ordered - (dim - 1) / ordered) / count
+            slope = slope - weights.beta2 * _entropy_slope(ordered, m)
+        else:
+            slope = weights.gamma * torch.sign(ordered - chi_quantiles(count, dim, z.dtype, z.device)) / count
+        slope = torch.empty_like(slope).scatter_(1, order, slope)
+    return total + (slope * reciprocal)[:, :, None] * z
+
+
+def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
+    """Every term of the objective at ``z`` of shape ``(N, d)``, unweighted, and the weighted total as ``loss``."""
+    with torch.no_grad():
+        terms = {
+            "loss": total_loss(z, objective),
+            "variance": losses.variance_loss(z, VARIANCE_GAMMA, VARIANCE_EPS),
+            "covariance": losses.covariance_loss(z),
+        }
+        if objective.kind == "kl":
+            terms["cross_entropy"] = losses.chi_cross_entropy(z)
+            terms["entropy"] = losses.m_spacing_entropy(z.norm(dim=1), objective.spacing(len(z)))
+        else:
+            terms[objective.kind] = _alternative(z, objective.kind)
+    return {name: float(value) for name, value in terms.items()}
+
+
+def total_loss(z: Tensor, objective: Objective) -> Tensor:
+    """The objective of ``z`` (N, d) by :mod:`radial_vicreg.losses`, differentiable: the engines' standard."""
+    total = objective.lambda2 * losses.variance_loss(z, VARIANCE_GAMMA, VARIANCE_EPS)
+    total = total + objective.lambda3 * losses.covariance_loss(z)
+    if objective.kind != "kl":
+        return total + objective.gamma * _alternative(z, objective.kind)
+    m = objective.spacing(len(z))
+    return total + losses.radial_gaussianization_loss(z, objective.beta1, objective.beta2, m)
+
+
+def _alternative(z: Tensor, kind: str) -> Tensor:
+    if kind == "wasserstein":
+        return losses.radial_wasserstein_loss(z, target="quantiles")
+    if kind == "e2mc":
+        return losses.e2mc_loss(z)
+    radii = z.square().sum(1).clamp(min=MIN_SQUARED_NORM).sqrt()
+    return reverse_kl_of(radii, chi_quantiles(NUM_TARGETS, z.shape[1], z.dtype, z.device))
+
+
+def _vcreg_gradient(z: Tensor, weights: Weights) -> Tensor:
+    count, dim = z.shape[1:]
+    centred = z - z.mean(1, keepdim=True)
+    covariance = centred.mT @ centred / (count - 1)
+    deviation = (covariance.diagonal(dim1=1, dim2=2) + VARIANCE_EPS).sqrt()
+    stretch = torch.where(deviation < VARIANCE_GAMMA, -weights.lambda2 / (dim * (count - 1) * deviation), 0)
+    off_diagonal = covariance - torch.diag_embed(covariance.diagonal(dim1=1, dim2=2))
+    linear = 4 * weights.lambda3[:, :, None] / (dim * (count - 1)) * off_diagonal + torch.diag_embed(stretch)
+    return centred @ linear
+
+
+def _entropy_slope(ordered: Tensor, m: int) -> Tensor:
+    """Derivative of the m-spacing entropy by each value of ``ordered``, sorted along dimension 1."""
+    count = ordered.shape[1]
+    spacing = ordered[:, m:] - ordered[:, :-m]
+    inverse = torch.where(spacing > MIN_SPACING, 1 / spacing, 0) / (count - m)
+    nothing = torch.zeros_like(ordered[:, :m])
+    return torch.cat([nothing, inverse], 1) - torch.cat([inverse, nothing], 1)
+
+
+def _reverse_kl_slope(radii: Tensor, dim: int) -> Tensor:
+    count = radii.shape[1]
+    silverman = (3 * count / 4) ** (-1 / 5)
+    free_width = silverman * radii.var(1, keepdim=True).sqrt()
+    width = free_width.clamp_min(MIN_BANDWIDTH)
+    direct, by_width = torch.zeros_like(radii), torch.zeros_like(width)
+    for targets in chi_quantiles(NUM_TARGETS, dim, radii.dtype, radii.device).split(TARGETS_AT_ONCE):
+        distance = (targets[None, :, None] - radii[:, None, :]) / width[:, :, None]
+        share = torch.softmax(-0.5 * distance.square(), dim=2)
+        direct -= (share * distance).sum(1)
+        by_width += (1 - (share * distance.square()).sum(2)).sum(1, keepdim=True)
+    # The bandwidth is Silverman's, so it moves with every radius.
+    spread = torch.where(free_width > MIN_BANDWIDTH, silverman**2 * (radii - radii.mean(1, keepdim=True)), 0)
+    return (direct + by_width * spread / (width * (count - 1))) / (NUM_TARGETS * width)
+
+
+def _e2mc_gradient(z: Tensor, m: int) -> Tensor:
+    count, dim = z.shape[1:]
+    squashed = z.sigmoid()
+    ordered, order = torch.sort(squashed, dim=1, stable=True)
+    slope = -torch.empty_like(z).scatter_(1, order, _entropy_slope(ordered, m)) / dim
+    centred = squashed - squashed.mean(1, keepdim=True)
+    covariance = centred.mT @ centred / (count - 1)
+    covariance = covariance - torch.diag_embed(covariance.diagonal(dim1=1, dim2=2))
+    slope = slope + HYPERCOVARIANCE_WEIGHT * 4 / (dim * (count - 1)) * (centred @ covariance)
+    return slope * squashed * (1 - squashed)

@@ -1,0 +1,280 @@
+"""The paper's sweep of 5,625 runs: resumable, sharded, on all cores or one GPU.
+
+Results are append-only JSON lines, one a run, written and synchronised to disk as the run ends. A sweep reads all
+result files of its folder first and makes what is missing, so a kill costs the runs in progress and nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from radial_vicreg.synthetic.engine_cpu import CpuEngine
+from radial_vicreg.synthetic.engine_torch import TorchEngine
+from radial_vicreg.synthetic.metrics import measure
+from radial_vicreg.synthetic.run import HARDLY_MOVED, RunConfig, relative_displacement
+
+Row = dict[str, Any]
+Task = Callable[[], Row]
+
+ORDER_SEED = 0
+"""Runs are made in a fixed random order: shards are alike, and the time left is estimated well from the start."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid of runs.
+
+    Attributes:
+        base: what all runs share.
+        axes: values by :class:`~.run.RunConfig` field.
+        subsample: points of the pairwise metrics.
+    """
+
+    base: RunConfig
+    axes: dict[str, tuple[Any, ...]]
+    subsample: int
+
+    def runs(self) -> list[RunConfig]:
+        """Every run of the grid, in the order in which they are made."""
+        combinations = itertools.product(*self.axes.values())
+        shared = asdict(self.base)
+        runs = [RunConfig(**{**shared, **dict(zip(self.axes, values, strict=True))}) for values in combinations]
+        random.Random(ORDER_SEED).shuffle(runs)
+        return runs
+
+
+ALPHAS = (0.01, 0.25, 0.5, 0.75, 0.99)
+"""Shares of X in the mixture (appendix C)."""
+
+PRESETS = {
+    # Appendix C of the paper, all of it.
+    "full": Grid(
+        RunConfig(distribution="mixture"),
+        {
+            "alpha": ALPHAS,
+            "lr": (0.5, 0.05, 0.005, 0.0005, 0.00005),
+            "beta1": (0.0, 0.1, 1.0, 10.0, 100.0),
+            "beta2": (0.0, 0.1, 1.0, 10.0, 100.0),
+            "lambda2": (1.0, 10.0, 25.0),
+            "lambda3": (1.0, 10.0, 25.0),
+        },
+        subsample=1000,
+    ),
+    # A tenth of the points and of the steps: rates mean the same (lr * steps / N). Three seeds a setting.
+    "quick": Grid(
+        RunConfig(distribution="mixture", num_samples=1000, steps=20_000),
+        {
+            "alpha": ALPHAS,
+            "lr": (0.5,),
+            "beta1": (0.0, 1.0, 10.0),
+            "beta2": (0.0, 1.0, 10.0),
+            "lambda2": (25.0,),
+            "lambda3": (1.0, 25.0),
+            "seed": (0, 1, 2),
+        },
+        subsample=500,
+    ),
+}
+
+
+def sweep(
+    configs: Sequence[RunConfig],
+    out: Path,
+    *,
+    subsample: int,
+    shard: tuple[int, int] = (0, 1),
+    workers: int | None = None,
+    device: str = "cpu",
+    batch: int = 128,
+    on_row: Callable[[int, int, Row | None], None] | None = None,
+) -> list[Row]:
+    """Make the missing runs of one shard.
+
+    Args:
+        configs: the runs, of all shards, for example :meth:`Grid.runs`.
+        out: folder of the result files; made when absent.
+        subsample: points of the pairwise metrics.
+        shard: ``(i, n)``: the i-th of n parts, from 0.
+        workers: processes; by default one a usable core.
+        device: ``cpu`` runs one run a process; another torch device runs batches there, measured by the processes.
+        batch: runs on the device at once.
+        on_row: called with the number of runs done and to be done, and the row (None at the beginning).
+
+    Returns:
+        The rows of this shard, made now or found.
+
+    Raises:
+        ValueError: a shard that does not exist, or fewer than one worker.
+        BlockingIOError: another process is making this shard in this folder.
+    """
+    index, count = shard
+    if not 0 <= index < count:
+        raise ValueError(f"shard i/n needs 0 <= i < n, got {index}/{count}")
+    workers = usable_cores() if workers is None else workers
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}")
+    mine = configs[index::count]
+    out.mkdir(parents=True, exist_ok=True)
+    with ResultsFile(out / f"results-{index}-of-{count}.jsonl") as results:
+        rows = {row["key"]: row for row in read_rows(out)}
+        missing = [config for config in mine if config.key not in rows]
+        done = len(mine) - len(missing)
+        if on_row is not None:
+            on_row(done, len(mine), None)
+        for row in _make(missing, subsample, workers, device, batch):
+            results.append(row)
+            rows[row["key"]] = row
+            done += 1
+            if on_row is not None:
+                on_row(done, len(mine), row)
+    return [rows[config.key] for config in mine]
+
+
+class ResultsFile:
+    """An append-only file of JSON lines that one process writes; a line torn by a kill is cut off on opening."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> ResultsFile:
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise BlockingIOError(f"another process writes {self._path}; give each its own --shard or --out") from None
+        content = self._path.read_bytes()
+        os.ftruncate(self._descriptor, content.rfind(b"\n") + 1)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        os.close(self._descriptor)
+
+    def append(self, row: Row) -> None:
+        """Write one row; it is on the disk when this returns."""
+        os.write(self._descriptor, (json.dumps(row) + "\n").encode())
+        os.fsync(self._descriptor)
+
+
+def read_rows(out: Path) -> list[Row]:
+    """All rows of the result files in a folder, one a run."""
+    rows: dict[str, Row] = {}
+    for path in sorted(out.glob("results-*.jsonl")):
+        for line in path.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                row = json.loads(line)
+                rows[row["key"]] = row
+    return list(rows.values())
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_row(config: RunConfig, subsample: int) -> Row:
+    """Make one run on one core and measure it."""
+    began = time.perf_counter()
+    engine = CpuEngine(config.start(), config.weights)
+    engine.advance(config.rates())
+    return finished_row(config, engine.points, engine.diverged_at, time.perf_counter() - began, subsample)
+
+
+def finished_row(
+    config: RunConfig,
+    points: NDArray[np.float64],
+    diverged_at: int | None,
+    seconds: float,
+    subsample: int,
+) -> Row:
+    """The row of a run that has ended at ``points``, or diverged."""
+    row: Row = {
+        "key": config.key,
+        "config": asdict(config),
+        "diverged_at": diverged_at,
+        "seconds": round(seconds, 4),
+        "before": _measured_start(
+            config.distribution, config.alpha, config.num_samples, config.dim, config.seed, subsample
+        ),
+        "after": None,
+        "relative_displacement": None,
+        "hardly_moved": False,
+    }
+    if diverged_at is None:
+        moved = relative_displacement(config.start(), points)
+        row["after"] = measure(points, seed=config.seed, subsample=subsample)
+        row["relative_displacement"] = moved
+        row["hardly_moved"] = moved < HARDLY_MOVED
+    return row
+
+
+@lru_cache(maxsize=64)
+def _measured_start(
+    distribution: str, alpha: float, num_samples: int, dim: int, seed: int, subsample: int
+) -> dict[str, Any]:
+    config = RunConfig(distribution=distribution, alpha=alpha, num_samples=num_samples, dim=dim, seed=seed)
+    return measure(config.start(), seed=seed, subsample=subsample)
+
+
+def _make(configs: Sequence[RunConfig], subsample: int, workers: int, device: str, batch: int) -> Iterator[Row]:
+    if device == "cpu":
+        tasks: Iterable[Task] = (partial(run_row, config, subsample) for config in configs)
+    else:
+        tasks = _device_tasks(configs, subsample, device, batch)
+    if workers == 1:
+        yield from (task() for task in tasks)
+        return
+    # Spawned, not forked: a fork of a process in which torch has started threads can hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
+        pending: set[Future[Row]] = set()
+        try:
+            for task in tasks:
+                pending.add(pool.submit(task))
+                while len(pending) >= 2 * workers:
+                    finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in finished)
+            while pending:
+                finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in finished)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _device_tasks(configs: Sequence[RunConfig], subsample: int, device: str, batch: int) -> Iterator[Task]:
+    """Descend in batches of runs that can share one; the tasks that remain are the measurements."""
+    groups: dict[tuple[Any, ...], list[RunConfig]] = {}
+    for config in configs:
+        shared = config.objective, config.weights.spacing(config.num_samples), config.num_samples, config.dim
+        groups.setdefault((*shared, config.steps), []).append(config)
+    for group in groups.values():
+        for first in range(0, len(group), batch):
+            part = group[first : first + batch]
+            began = time.perf_counter()
+            starts = np.stack([config.start() for config in part])
+            engine = TorchEngine(starts, [config.weights for config in part], device)
+            engine.advance(np.stack([config.rates() for config in part], axis=1))
+            points, diverged_at = engine.points, engine.diverged_at
+            seconds = (time.perf_counter() - began) / len(part)
+            for place, config in enumerate(part):
+                yield partial(finished_row, config, points[place], diverged_at[place], seconds, subsample)
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)

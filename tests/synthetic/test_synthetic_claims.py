@@ -1,0 +1,115 @@
+"""What the paper claims about X, tested: section 3, figures 1 and 3."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from radial_vicreg.synthetic.metrics import measure
+from radial_vicreg.synthetic.run import RunConfig, RunResult, run
+from radial_vicreg.synthetic.selection import method_of
+from radial_vicreg.synthetic.sweep import PRESETS, sweep
+
+# lr * steps / N as in the paper's largest rate: these runs converge.
+CONVERGED = RunConfig(distribution="mixture", num_samples=1000, steps=20_000, lr=0.5)
+SEEDS = range(6)
+
+
+def finished(config: RunConfig) -> RunResult:
+    result = run(config, snapshots=1, records=1)
+    assert result.diverged_at is None
+    return result
+
+
+def angle(points: np.ndarray) -> np.ndarray:
+    return np.arctan2(points[:, 1], points[:, 0])
+
+
+def test_vcreg_leaves_x_where_it_is() -> None:
+    # Its sample covariance is the identity up to sampling error, and that is all that VCReg can change.
+    result = finished(
+        replace(CONVERGED, distribution="x", num_samples=2000, steps=20_000, lr=1.0, beta1=0.0, beta2=0.0)
+    )
+    displacement = np.sqrt(np.square(result.end - result.start).sum(1).mean())
+    assert displacement < 0.05
+    before, after = measure(result.start, subsample=500), measure(result.end, subsample=500)
+    assert after["w2_exact"] == pytest.approx(before["w2_exact"], abs=0.02)
+    assert after["w1_chi"] == pytest.approx(before["w1_chi"], abs=0.02)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.75, 0.99])
+def test_radial_vcreg_lowers_the_exact_distance_paired_over_seeds(alpha: float) -> None:
+    gains = []
+    for seed in SEEDS:
+        config = replace(CONVERGED, alpha=alpha, seed=seed)
+        ends = [finished(config).end, finished(replace(config, beta1=0.0, beta2=0.0)).end]
+        radial, vcreg = (measure(points, seed=seed, subsample=500)["w2_exact"] for points in ends)
+        gains.append(vcreg - radial)
+    standard_error = np.std(gains, ddof=1) / np.sqrt(len(gains))
+    assert np.mean(gains) > 2.6 * standard_error, gains
+
+
+def test_radial_vcreg_makes_the_radii_chi_but_keeps_x_an_x() -> None:
+    result = finished(replace(CONVERGED, distribution="x"))
+    before, after = (measure(points, subsample=500) for points in (result.start, result.end))
+    assert after["w1_chi"] < 0.25 * before["w1_chi"]
+    # The gradient is radial up to a linear map close to the identity, so directions stay (figure 1b shows a disc).
+    off_diagonal = np.abs(np.abs(np.tan(angle(result.end))) - 1)
+    assert np.quantile(off_diagonal, 0.9) < 0.1
+
+
+def test_rates_past_stability_stir_the_directions() -> None:
+    result = finished(replace(CONVERGED, distribution="x", beta1=10.0, beta2=10.0))
+    before, after = (measure(points, subsample=500) for points in (result.start, result.end))
+    assert after["angle_statistic"] < 0.7 * before["angle_statistic"]
+
+
+def test_radial_vcreg_cannot_move_the_sunshine() -> None:
+    result = finished(replace(CONVERGED, distribution="sunshine"))
+    turned = np.angle(np.exp(1j * (angle(result.end) - angle(result.start))))
+    assert np.quantile(np.abs(turned), 0.95) < 0.15
+    assert measure(result.end, subsample=500)["angle_p"] < 1e-3
+
+
+def test_the_cross_entropy_alone_draws_onto_the_circle_of_radius_sqrt_d_minus_1() -> None:
+    # Figure 3's caption has larger beta2 do this. Here a large beta1 outweighs the variance term.
+    circle = finished(replace(CONVERGED, distribution="sunshine", beta1=100.0, beta2=0.0, lambda2=1.0))
+    radii = np.linalg.norm(circle.end, axis=1)
+    np.testing.assert_allclose(radii, 1.0, atol=0.01)
+    spread = [
+        np.linalg.norm(finished(replace(CONVERGED, distribution="sunshine", beta2=beta2)).end, axis=1).std()
+        for beta2 in (0.1, 1.0, 10.0)
+    ]
+    assert spread == sorted(spread)
+
+
+def test_the_variance_term_holds_the_circle_at_radius_sqrt_d() -> None:
+    held = finished(replace(CONVERGED, distribution="sunshine", beta2=0.0, lambda2=25.0))
+    np.testing.assert_allclose(np.linalg.norm(held.end, axis=1).mean(), np.sqrt(2), atol=0.01)
+
+
+@pytest.mark.slow
+def test_the_quick_sweep_shows_the_shape_of_figure_1c(tmp_path: Path) -> None:
+    grid = PRESETS["quick"]
+    rows = sweep(grid.runs(), tmp_path, subsample=grid.subsample)
+    starts: dict[float, list[float]] = defaultdict(list)
+    ends: dict[tuple, dict[int, float]] = defaultdict(dict)
+    for row in rows:
+        config = row["config"]
+        setting = config["alpha"], method_of(config), config["beta1"], config["beta2"], config["lambda3"]
+        starts[config["alpha"]].append(row["before"]["w2_exact"])
+        ends[setting][config["seed"]] = np.inf if row["after"] is None else row["after"]["w2_exact"]
+    means = [np.mean(starts[alpha]) for alpha in sorted(starts)]
+    assert means == sorted(means)
+    for alpha in starts:
+        best = {
+            method: min(np.mean(list(v.values())) for k, v in ends.items() if k[:2] == (alpha, method))
+            for method in ("vcreg", "radial_vcreg")
+        }
+        assert best["vcreg"] == pytest.approx(np.mean(starts[alpha]), rel=0.05)
+        if alpha >= 0.5:
+            assert best["radial_vcreg"] < best["vcreg"]

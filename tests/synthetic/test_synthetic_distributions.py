@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, NUM_SLICES, STRETCH, sample
+
+COUNT = 40_000
+IDENTITY = sorted(set(DISTRIBUTIONS) - {"stretched_sunshine"})
+
+
+def dims(name: str) -> tuple[int, ...]:
+    return (2,) if DISTRIBUTIONS[name].plane_only else (2, 3, 5)
+
+
+@pytest.mark.parametrize(("name", "dim"), [(name, dim) for name in IDENTITY for dim in dims(name)])
+def test_mean_is_zero_and_covariance_is_identity(name: str, dim: int) -> None:
+    points = sample(name, COUNT, dim, alpha=0.4, seed=1)
+    assert points.shape == (COUNT, dim)
+    assert points.dtype == np.float64
+    np.testing.assert_allclose(points.mean(0), 0, atol=5 / np.sqrt(COUNT))
+    # Five standard errors; the Student-t with 5 degrees of freedom has the largest fourth moment, 9.
+    np.testing.assert_allclose(np.cov(points.T), np.eye(dim), atol=5 * np.sqrt(8 / COUNT))
+
+
+@pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
+def test_every_distribution_is_symmetric_about_the_origin(name: str) -> None:
+    points = sample(name, COUNT, 2, alpha=0.5, seed=2)
+    for direction in ([1.0, 0.0], [0.6, 0.8]):
+        projected = points @ np.array(direction)
+        assert stats.ks_2samp(projected[::2], -projected[1::2]).pvalue > 1e-3
+
+
+def test_x_lies_on_the_diagonals_with_uniform_coordinates() -> None:
+    points = sample("x", COUNT, seed=0)
+    np.testing.assert_array_equal(np.abs(points[:, 0]), np.abs(points[:, 1]))
+    assert stats.kstest(points[:, 0], stats.uniform(-np.sqrt(3), 2 * np.sqrt(3)).cdf).pvalue > 1e-3
+    assert stats.kstest(np.linalg.norm(points, axis=1), stats.uniform(0, np.sqrt(6)).cdf).pvalue > 1e-3
+    assert 0.48 < np.mean(points[:, 0] * points[:, 1] > 0) < 0.52
+
+
+def test_sunshine_has_chi_radii_and_every_second_slice_empty() -> None:
+    points = sample("sunshine", COUNT, seed=0)
+    assert stats.kstest(np.linalg.norm(points, axis=1), stats.chi(2).cdf).pvalue > 1e-3
+    angle = np.arctan2(points[:, 1], points[:, 0]) % (2 * np.pi)
+    counts = np.bincount((angle / (2 * np.pi / NUM_SLICES)).astype(int), minlength=NUM_SLICES)
+    assert counts[::2].sum() == 0
+    np.testing.assert_allclose(counts[1::2] / COUNT, 2 / NUM_SLICES, atol=0.01)
+
+
+def test_stretched_sunshine_is_a_sunshine_with_another_covariance() -> None:
+    stretched = sample("stretched_sunshine", COUNT, seed=0)
+    np.testing.assert_array_equal(stretched / STRETCH, sample("sunshine", COUNT, seed=0))
+    np.testing.assert_allclose(np.cov(stretched.T), np.diag(STRETCH**2), atol=0.15)
+
+
+@pytest.mark.parametrize(("name", "radius"), [("sphere", 1.0), ("ring", 1.1), ("ball", 2.0)])
+def test_bounded_distributions_stay_within_their_radius(name: str, radius: float) -> None:
+    assert np.linalg.norm(sample(name, 1000, 2, seed=0), axis=1).max() <= radius * np.sqrt(2) + 1e-12
+
+
+def test_mixture_holds_alpha_of_x_and_shares_its_draws_over_alpha() -> None:
+    def on_x(points: np.ndarray) -> np.ndarray:
+        return np.abs(points[:, 0]) == np.abs(points[:, 1])
+
+    some, more = (sample("mixture", COUNT, alpha=alpha, seed=3) for alpha in (0.25, 0.75))
+    assert abs(on_x(some).mean() - 0.25) < 0.01
+    assert on_x(more)[on_x(some)].all()
+    np.testing.assert_array_equal(some[on_x(some)], more[on_x(some)])
+    assert not on_x(sample("mixture", COUNT, alpha=0.0, seed=3)).any()
+    assert on_x(sample("mixture", COUNT, alpha=1.0, seed=3)).all()
+
+
+@settings(deadline=None, max_examples=20, derandomize=True)
+@given(name=st.sampled_from(sorted(DISTRIBUTIONS)), seed=st.integers(0, 2**32), count=st.integers(2, 50))
+def test_same_seed_same_points(name: str, seed: int, count: int) -> None:
+    first, second, other = (sample(name, count, seed=s) for s in (seed, seed, seed + 1))
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("y", 10), "unknown distribution 'y'; choose one of ball"),
+        (("x", 1), "at least 2, got 1"),
+        (("x", 10, 0), "dim of distribution 'x' must be at least 1, got 0"),
+        (("sunshine", 10, 3), "dim of distribution 'sunshine' must be 2, got 3"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: tuple, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sample(*arguments)
+
+
+def test_alpha_outside_the_unit_interval_is_named() -> None:
+    with pytest.raises(ValueError, match=r"\[0, 1\], got 1.5"):
+        sample("mixture", 10, alpha=1.5)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+from radial_vicreg.synthetic import metrics
+from radial_vicreg.synthetic.distributions import sample
+
+
+def test_normal_points_score_well_on_everything_and_x_does_not() -> None:
+    normal, x = (metrics.measure(sample(name, 4000, seed=1), subsample=800) for name in ("gaussian", "x"))
+    for name in ("w2_exact", "w2_sliced", "w1_chi", "radial_kl", "mmd2", "normality_statistic", "angle_statistic"):
+        assert normal[name] < x[name], name
+    assert normal["normality_p"] > 0.01 > x["normality_p"]
+    assert normal["angle_p"] > 0.01 > x["angle_p"]
+    assert x["covariance_error"] < 0.1
+    assert x["excess_kurtosis"] == pytest.approx(-1.2, abs=0.1)
+    json.dumps([normal, x], allow_nan=False)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_same_seed_same_metrics_in_every_dimension(dim: int) -> None:
+    points = sample("laplace", 300, dim, seed=0)
+    first, second = (metrics.measure(points, seed=3, subsample=100) for _ in range(2))
+    assert first == second
+    assert (first["angle_p"] is None) == (dim == 1)
+
+
+def test_exact_distance_of_a_shift_is_its_length() -> None:
+    points = sample("gaussian", 200, 3, seed=0)
+    assert metrics.exact_wasserstein2(points, points + np.array([0.0, 3.0, 4.0])) == pytest.approx(5.0)
+    assert metrics.exact_wasserstein2(points, points[::-1]) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_sliced_distance_of_a_scaling_matches_its_closed_form() -> None:
+    # 1-D W2 between N(0, s^2) and N(0, 1) is |s - 1| in every direction.
+    assert metrics.sliced_wasserstein2(3 * sample("gaussian", 50_000, 2, seed=0)) == pytest.approx(2.0, rel=0.02)
+
+
+def test_mmd_of_normal_points_is_unbiased_around_zero() -> None:
+    values = [metrics.mmd2_to_normal(sample("gaussian", 100, 3, seed=seed)) for seed in range(200)]
+    assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(200)
+    assert metrics.mmd2_to_normal(sample("gaussian", 100, 3, seed=0) + 1) > 10 * max(values)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_p_values_of_the_normality_test_are_calibrated(dim: int) -> None:
+    p_values = [metrics.normality_test(2 + 3 * sample("gaussian", 150, dim, seed=seed))[1] for seed in range(200)]
+    for level in (0.05, 0.25, 0.5):
+        assert abs(np.mean(np.array(p_values) < level) - level) < 4 * np.sqrt(level * (1 - level) / 200)
+
+
+def test_p_values_of_the_angular_test_never_alarm_too_often() -> None:
+    p_values = [metrics.angular_uniformity(sample("student_t", 150, 3, seed=seed))[1] for seed in range(80)]
+    assert np.mean(np.array(p_values) < 0.05) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 80)
+
+
+@pytest.mark.parametrize("name", ["student_t", "ball", "laplace", "x", "sunshine"])
+def test_normality_test_rejects_what_is_not_normal(name: str) -> None:
+    assert metrics.normality_test(sample(name, 2000, 2, seed=0))[1] < 1e-3
+
+
+def test_singular_points_are_not_normal() -> None:
+    line = np.outer(np.arange(50.0), [1.0, 2.0])
+    assert metrics.normality_test(line)[1] == 0.0
+
+
+@settings(deadline=None, max_examples=10, derandomize=True)
+@given(seed=st.integers(0, 1000))
+def test_rotations_leave_the_rotation_invariant_metrics_alone(seed: int) -> None:
+    points = sample("laplace", 200, 3, seed=seed)
+    turned = points @ Rotation.random(rng=seed).as_matrix()
+    assert metrics.normality_test(turned) == pytest.approx(metrics.normality_test(points), rel=1e-6)
+    assert metrics.mmd2_to_normal(turned) == pytest.approx(metrics.mmd2_to_normal(points), abs=1e-12)
+
+
+def test_floor_falls_with_the_size_of_the_samples() -> None:
+    assert metrics.normal_floor(1000, 2) < metrics.normal_floor(100, 2)

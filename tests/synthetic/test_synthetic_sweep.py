@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from radial_vicreg.synthetic.run import RunConfig, note, run, summarise
+from radial_vicreg.synthetic.selection import best_settings, summary_lines
+from radial_vicreg.synthetic.sweep import PRESETS, Grid, ResultsFile, read_rows, sweep
+
+SMALL = Grid(
+    RunConfig(distribution="mixture", num_samples=60, steps=50),
+    {"alpha": (0.25, 0.99), "lr": (0.005, 0.02), "beta1": (0.0, 1.0), "beta2": (0.0, 1.0)},
+    subsample=40,
+)
+
+
+def comparable(rows: list[dict]) -> dict[str, dict]:
+    return {row["key"]: {name: value for name, value in row.items() if name != "seconds"} for row in rows}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    return sweep(SMALL.runs(), tmp_path_factory.mktemp("sweep"), subsample=40, workers=1)
+
+
+def test_the_full_preset_is_the_papers_sweep() -> None:
+    grid, runs = PRESETS["full"], PRESETS["full"].runs()
+    assert len(runs) == len({config.key for config in runs}) == 5625
+    assert grid.base.num_samples == 10_000
+    assert grid.base.steps == 200_000
+    assert grid.axes["alpha"] == (0.01, 0.25, 0.5, 0.75, 0.99)
+    assert grid.axes["lr"] == (0.5, 0.05, 0.005, 0.0005, 0.00005)
+    assert grid.axes["beta1"] == grid.axes["beta2"] == (0, 0.1, 1, 10, 100)
+    assert grid.axes["lambda2"] == grid.axes["lambda3"] == (1, 10, 25)
+
+
+def test_the_papers_sweep_equals_the_golden_record() -> None:
+    golden = resources.files("radial_vicreg").joinpath("report/paper.json")
+    stated = json.loads(golden.read_text())["sweeps"]["synthetic"]
+    assert {name: list(values) for name, values in PRESETS["full"].axes.items()} == {
+        name: values for name, values in stated.items() if name != "runs"
+    }
+
+
+def test_every_run_gets_one_row_with_its_configuration(made: list[dict]) -> None:
+    assert [row["key"] for row in made] == [config.key for config in SMALL.runs()]
+    assert all(RunConfig(**row["config"]).key == row["key"] for row in made)
+
+
+def test_a_second_sweep_makes_nothing_again(made: list[dict], tmp_path: Path) -> None:
+    sweep(SMALL.runs(), tmp_path, subsample=40, workers=1)
+    before = (tmp_path / "results-0-of-1.jsonl").read_bytes()
+    rows = sweep(SMALL.runs(), tmp_path, subsample=40, workers=1)
+    assert (tmp_path / "results-0-of-1.jsonl").read_bytes() == before
+    assert comparable(rows) == comparable(made)
+
+
+def test_shards_part_the_runs_and_add_up(made: list[dict], tmp_path: Path) -> None:
+    parts = [sweep(SMALL.runs(), tmp_path, subsample=40, workers=1, shard=(i, 3)) for i in range(3)]
+    assert sum(map(len, parts)) == len(made)
+    assert comparable(read_rows(tmp_path)) == comparable(made)
+    assert comparable(sweep(SMALL.runs(), tmp_path, subsample=40, workers=1)) == comparable(made)
+    assert (tmp_path / "results-0-of-1.jsonl").read_bytes() == b""
+
+
+def test_processes_and_the_batched_engine_give_the_same_rows(made: list[dict], tmp_path: Path) -> None:
+    runs = SMALL.runs()[:6]
+    expected = comparable(made)
+    for row in sweep(runs, tmp_path / "processes", subsample=40, workers=2):
+        assert comparable([row])[row["key"]] == expected[row["key"]]
+    for row in sweep(runs, tmp_path / "batched", subsample=40, workers=1, device="cpu:0", batch=4):
+        assert row["after"]["w2_exact"] == pytest.approx(expected[row["key"]]["after"]["w2_exact"], rel=1e-6)
+
+
+def test_a_sweep_killed_at_any_moment_resumes_with_nothing_lost_or_repeated(made: list[dict], tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; import test_synthetic_sweep as t\n"
+        "t.sweep(t.SMALL.runs(), Path(sys.argv[1]), subsample=40, workers=1,"
+        " on_row=lambda *row: print(*row[:2], flush=True))"
+    )
+    arguments = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("5 "):
+                process.send_signal(signal.SIGKILL)
+                break
+    path = tmp_path / "results-0-of-1.jsonl"
+    survived = path.read_text()
+    assert 5 <= survived.count("\n") < len(made)
+    with path.open("a") as stream:  # what a kill in the middle of a write leaves
+        stream.write('{"key": "torn')
+    rows = sweep(SMALL.runs(), tmp_path, subsample=40, workers=1)
+    assert path.read_text().startswith(survived)
+    assert path.read_text().count("\n") == len(made)
+    assert comparable(rows) == comparable(made)
+
+
+def test_two_sweeps_cannot_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "results-0-of-1.jsonl"
+    with ResultsFile(path), pytest.raises(BlockingIOError, match="another process writes"), ResultsFile(path):
+        pass
+
+
+def test_a_diverging_run_is_recorded_and_does_not_stop_the_sweep(tmp_path: Path) -> None:
+    base = replace(SMALL.base, beta2=0.0)
+    rows = sweep([replace(base, lr=1e4), base], tmp_path, subsample=40, workers=1)
+    assert rows[0]["diverged_at"] is not None
+    assert rows[0]["after"] is None
+    assert rows[1]["diverged_at"] is None
+    assert "1 diverged" in summary_lines(rows)[-1]
+
+
+def test_progress_is_told_before_the_first_run_and_after_each(tmp_path: Path) -> None:
+    told: list[tuple[int, int, bool]] = []
+    runs = SMALL.runs()[:3]
+    sweep(
+        runs, tmp_path, subsample=40, workers=1, on_row=lambda done, total, row: told.append((done, total, row is None))
+    )
+    assert told == [(0, 3, True), (1, 3, False), (2, 3, False), (3, 3, False)]
+
+
+@pytest.mark.parametrize(("option", "message"), [({"shard": (2, 2)}, "got 2/2"), ({"workers": 0}, "got 0")])
+def test_wrong_options_are_named(option: dict, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        sweep(SMALL.runs(), tmp_path, subsample=40, **option)
+
+
+def test_best_setting_is_the_lowest_mean_over_seeds_without_diverged_ones() -> None:
+    def row(beta1: float, seed: int, value: float | None) -> dict:
+        config = replace(SMALL.base, beta1=beta1, beta2=0.0, seed=seed)
+        return {"config": vars(config), "after": None if value is None else {"w2_exact": value}}
+
+    rows = [
+        row(1, 0, 0.1),
+        row(1, 1, 0.9),
+        row(2, 0, 0.4),
+        row(2, 1, 0.4),
+        row(3, 0, 0.0),
+        row(3, 1, None),
+        row(0, 0, 1),
+    ]
+    best = best_settings(rows)
+    assert best[1.0, "radial_vcreg"].beta1 == 2
+    assert best[1.0, "vcreg"].beta1 == 0
+
+
+def test_a_run_records_its_way_and_summarises_it() -> None:
+    config = RunConfig(num_samples=200, steps=300, lr=0.05)
+    seen: list[int] = []
+    result = run(config, snapshots=3, records=10, progress=lambda step, terms: seen.append(step))
+    assert [step for step, _ in result.snapshots] == [0, 100, 200, 300]
+    assert seen == sorted({*range(0, 301, 30), 100, 200})
+    assert [row["step"] for row in result.history] == seen
+    summary = summarise(result, subsample=100)
+    assert summary["after"]["w1_chi"] < summary["before"]["w1_chi"]
+    assert not summary["hardly_moved"]
+    whole = run(config, snapshots=1, records=1)
+    np.testing.assert_array_equal(whole.end, result.end)
+    batched = run(config, engine="torch", snapshots=3, records=10)
+    np.testing.assert_allclose(batched.end, result.end, atol=1e-9)
+
+
+def test_a_run_that_hardly_moves_says_so_and_why() -> None:
+    summary = summarise(run(RunConfig(num_samples=100, steps=50, lr=1e-6), records=1), subsample=50)
+    assert summary["hardly_moved"]
+    assert "Gradients are means over 100 points" in summary["note"]
+    assert "diverged at step 7" in note(RunConfig(), 1.0, 7)
+
+
+def test_a_diverged_run_keeps_its_last_finite_snapshot() -> None:
+    result = run(RunConfig(num_samples=50, steps=100, lr=1e4, beta2=0.0), snapshots=10)
+    assert result.diverged_at is not None
+    assert np.isfinite(result.end).all()
+    assert summarise(result, subsample=20)["after"] is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"distribution": "y"}, "unknown distribution 'y'"),
+        ({"distribution": "sunshine", "dim": 3}, "must be 2, got 3"),
+        ({"num_samples": 1}, "num_samples at least 2"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"steps": 0}, "steps at least 1"),
+        ({"lr": -0.1}, "lr must be positive"),
+        ({"m": 10, "num_samples": 10}, r"1..N-1 = 1..9, got 10"),
+        ({"alpha": 2.0}, r"\[0, 1\], got 2.0"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_before_the_run(values: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RunConfig(**values)

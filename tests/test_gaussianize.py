@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from radial_vicreg.gaussianize import RadialGaussianizer, Whitener
+from radial_vicreg.synthetic.distributions import sample
+from radial_vicreg.synthetic.metrics import normality_test
+
+ELLIPTICAL = ("student_t", "ball", "laplace")
+SIGNIFICANT = 1e-6
+"""p-value at which normality is rejected for good."""
+
+
+def correlated(name: str, count: int, dim: int, seed: int) -> np.ndarray:
+    mixing = np.eye(dim) + np.triu(np.full((dim, dim), 0.6))
+    return sample(name, count, dim, seed=seed) @ mixing + np.arange(dim)
+
+
+def held_out(transformer: Whitener | RadialGaussianizer, name: str, dim: int) -> np.ndarray:
+    """Fitted on one sample and applied to another: in-sample radii are chi quantiles by construction."""
+    return transformer.fit(correlated(name, 20_000, dim, seed=1)).transform(correlated(name, 1500, dim, seed=2))
+
+
+@pytest.mark.parametrize("dim", [2, 5])
+@pytest.mark.parametrize("name", ELLIPTICAL)
+def test_radial_map_makes_elliptical_distributions_normal_where_whitening_does_not(name: str, dim: int) -> None:
+    assert normality_test(held_out(Whitener(), name, dim))[1] < SIGNIFICANT
+    assert normality_test(held_out(RadialGaussianizer(), name, dim))[1] > 0.01
+
+
+@pytest.mark.parametrize("name", ["x", "sunshine"])
+def test_radial_map_does_not_make_non_elliptical_distributions_normal(name: str) -> None:
+    transformed = held_out(RadialGaussianizer(), name, 2)
+    assert normality_test(transformed)[1] < 1e-3
+
+
+@pytest.mark.parametrize("transformer", [Whitener(), RadialGaussianizer()])
+def test_both_maps_keep_gaussians_normal(transformer: Whitener | RadialGaussianizer) -> None:
+    assert normality_test(held_out(transformer, "gaussian", 3))[1] > 0.01
+
+
+def test_radial_map_gives_the_fitted_sample_exact_chi_radii() -> None:
+    from scipy.stats import chi
+
+    transformed = RadialGaussianizer().fit_transform(correlated("laplace", 500, 3, seed=0))
+    radii = np.sort(np.linalg.norm(transformed, axis=1))
+    np.testing.assert_allclose(radii, chi.ppf((np.arange(500) + 0.5) / 500, 3), rtol=1e-10)
+
+
+def test_whitening_gives_the_fitted_sample_identity_covariance() -> None:
+    white = Whitener().fit_transform(correlated("student_t", 400, 4, seed=0))
+    np.testing.assert_allclose(np.cov(white.T), np.eye(4), atol=1e-12)
+
+
+def test_radial_map_preserves_the_directions_of_the_whitened_points() -> None:
+    points = correlated("x", 300, 2, seed=0)
+    white = Whitener().fit_transform(points)
+    transformed = RadialGaussianizer().fit_transform(points)
+    directions = [z / np.linalg.norm(z, axis=1, keepdims=True) for z in (white, transformed)]
+    np.testing.assert_allclose(*directions, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=25, derandomize=True)
+@given(
+    seed=st.integers(0, 1000),
+    dim=st.integers(1, 6),
+    stretch=st.floats(0.01, 100.0),
+    name=st.sampled_from([*ELLIPTICAL, "gaussian", "x"]),
+)
+def test_inverse_restores_new_points_inside_and_outside_the_fitted_range(
+    seed: int, dim: int, stretch: float, name: str
+) -> None:
+    fitted = RadialGaussianizer().fit(correlated(name, 200, dim, seed))
+    new = stretch * correlated("gaussian", 50, dim, seed + 1)
+    restored = fitted.inverse_transform(fitted.transform(new))
+    np.testing.assert_allclose(restored, new, rtol=1e-8, atol=1e-8 * stretch)
+
+
+def test_radial_map_keeps_the_order_of_radii_beyond_the_fitted_range() -> None:
+    fitted = RadialGaussianizer().fit(correlated("gaussian", 200, 2, seed=0))
+    line = fitted.whitener_.inverse_transform(np.linspace(0, 20, 400)[:, None] * np.array([[0.6, 0.8]]))
+    radii = np.linalg.norm(fitted.transform(line), axis=1)
+    assert (np.diff(radii) > 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_torch_input_gives_torch_output_of_the_same_values(dtype: torch.dtype) -> None:
+    points = correlated("laplace", 200, 3, seed=0)
+    tensor = torch.tensor(points, dtype=dtype)
+    fitted = RadialGaussianizer().fit(tensor)
+    transformed = fitted.transform(tensor)
+    assert transformed.dtype == dtype
+    expected = RadialGaussianizer().fit_transform(points)
+    np.testing.assert_allclose(transformed.numpy(), expected, atol=1e-10 if dtype == torch.float64 else 1e-4)
+    assert isinstance(fitted.inverse_transform(transformed), torch.Tensor)
+
+
+def test_float32_arrays_stay_float32() -> None:
+    points = correlated("gaussian", 100, 2, seed=0).astype(np.float32)
+    assert RadialGaussianizer().fit_transform(points).dtype == np.float32
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 16])
+def test_a_sphere_is_refused_because_its_radius_is_an_atom(dim: int) -> None:
+    with pytest.raises(ValueError, match="continuous radial distribution"):
+        RadialGaussianizer().fit(correlated("sphere", 2000, dim, seed=0))
+
+
+def test_an_atom_at_a_share_of_the_points_is_refused() -> None:
+    points = correlated("gaussian", 1000, 2, seed=0)
+    points[:50] = points[0]
+    with pytest.raises(ValueError, match="continuous radial distribution"):
+        RadialGaussianizer().fit(points)
+
+
+def test_a_few_duplicated_rows_are_accepted_and_inverted() -> None:
+    points = correlated("gaussian", 1000, 2, seed=0)
+    points[1] = points[0]
+    fitted = RadialGaussianizer().fit(points)
+    np.testing.assert_allclose(fitted.inverse_transform(fitted.transform(points)), points, atol=1e-10)
+
+
+@pytest.mark.parametrize("estimator", [Whitener, RadialGaussianizer])
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda z: np.column_stack([z, np.ones(len(z))]), r"columns \[3\] are constant"),
+        (lambda z: z[:3], "3 samples in 3 dimensions"),
+        (lambda z: np.column_stack([z, z[:, 0] + z[:, 1]]), "linear combinations"),
+    ],
+)
+def test_degenerate_covariance_is_named_and_taken_with_shrinkage(estimator: type, spoil: object, reason: str) -> None:
+    points = spoil(correlated("gaussian", 100, 3, seed=0))  # type: ignore[operator]
+    with pytest.raises(ValueError, match=reason):
+        estimator().fit(points)
+    fitted = estimator(shrinkage=0.05).fit(points)
+    np.testing.assert_allclose(fitted.inverse_transform(fitted.transform(points)), points, atol=1e-8)
+
+
+@pytest.mark.parametrize("estimator", [Whitener, RadialGaussianizer])
+def test_wrong_input_is_refused(estimator: type) -> None:
+    points = correlated("gaussian", 50, 2, seed=0)
+    with pytest.raises(ValueError, match="NaN"):
+        estimator().fit(np.where(np.arange(100).reshape(50, 2) == 7, np.nan, points))
+    with pytest.raises(ValueError, match=r"shrinkage must lie in \[0, 1\], got 2"):
+        estimator(shrinkage=2).fit(points)
+    with pytest.raises(ValueError, match="fitted with 2"):
+        estimator().fit(points).transform(points[:, :1])
+
+
+@pytest.mark.parametrize("estimator", [Whitener(), RadialGaussianizer(shrinkage=0.1)])
+def test_estimators_can_be_cloned_and_put_in_a_pipeline(estimator: Whitener | RadialGaussianizer) -> None:
+    from sklearn.pipeline import make_pipeline
+
+    points = correlated("laplace", 100, 2, seed=0)
+    copy = clone(estimator)
+    assert copy.get_params() == estimator.get_params()
+    pipeline = make_pipeline(copy)
+    np.testing.assert_allclose(pipeline.fit_transform(points), estimator.fit_transform(points))
