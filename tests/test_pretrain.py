@@ -71,8 +71,8 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
 
     real = train.build_trainer
 
-    def with_plug(*arguments: Any) -> pl.Trainer:
-        trainer = real(*arguments)
+    def with_plug(*arguments: Any, **keywords: Any) -> pl.Trainer:
+        trainer = real(*arguments, **keywords)
         trainer.callbacks.append(PulledPlug())  # type: ignore[attr-defined]
         return trainer
 

@@ -44,15 +44,24 @@ class FiniteGuard:
         if values.device.type != "cuda":
             self._check(names, values, step)
             return
-        if self._pending is not None:
-            kept, kept_names, kept_step, copied = self._pending
-            copied.synchronize()
-            self._check(kept_names, kept, kept_step)
+        self.flush()
         host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
         host.copy_(values.detach(), non_blocking=True)
         copied = torch.cuda.Event()
         copied.record()
         self._pending = (host, names, step, copied)
+
+    def flush(self) -> None:
+        """Judges a step that is still waiting; called at the end of an epoch, before its checkpoint.
+
+        Raises:
+            NonFiniteLossError: that step's terms are not finite.
+        """
+        if self._pending is not None:
+            kept, names, step, copied = self._pending
+            self._pending = None
+            copied.synchronize()
+            self._check(names, kept, step)
 
     def _check(self, names: list[str], values: Tensor, step: int) -> None:
         finite = torch.isfinite(values)

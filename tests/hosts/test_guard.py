@@ -35,3 +35,12 @@ def test_on_a_gpu_the_step_is_judged_one_step_later() -> None:
     guard.watch(NAMES, BAD.cuda(), step=0)
     with pytest.raises(NonFiniteLossError, match="step 0"):
         guard.watch(NAMES, GOOD.cuda(), step=1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_last_step_of_an_epoch_is_judged_before_its_checkpoint() -> None:
+    guard = FiniteGuard()
+    guard.watch(NAMES, BAD.cuda(), step=7)
+    with pytest.raises(NonFiniteLossError, match="step 7"):
+        guard.flush()
+    guard.flush()  # nothing is waiting any more
