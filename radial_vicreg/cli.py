@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -11,7 +12,11 @@ from radial_vicreg import __version__
 COMMANDS = {
     "pretrain": "train Radial-VICReg or VICReg (Hydra overrides)",
     "synthetic": "the paper's 2-D experiments, their figures and their sweep",
-    "data": "prepare digits, CIFAR-10 or CIFAR-100",
+    "sweep": "list, run or follow a sweep, without W&B",
+    "probe": "probe the frozen features of a finished run",
+    "report": "the paper's tables and figures from finished runs",
+    "export": "the backbone alone, for torchvision, timm or safetensors",
+    "data": "prepare digits, CIFAR-10, CIFAR-100, ImageNet-10 or CelebA",
     "solo": "run a script of solo-learn with the method registered",
     "doctor": "what is installed, which host would be used, what to do about the rest",
 }
@@ -42,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(run(rest))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit complains once more
+        return 0
     except (ValueError, OSError, ImportError) as error:
         return _fail(f"radial-vicreg {command}", str(error))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -14,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from radial_vicreg.losses import radial_kl, radial_wasserstein_loss
 
 _MAX_SPECTRUM = 2048  # rows of the singular value decomposition, whose cost grows with N d min(N, d)
+_MAX_BINS = 200  # one far outlier among narrow radii would otherwise ask for thousands
 
 
 @dataclass
@@ -69,6 +71,21 @@ def radius_statistics(z: Tensor) -> dict[str, float]:
         "off_diagonal_covariance": float(off_diagonal.sqrt()),
         "count": float(count),
     }
+
+
+def radius_histogram(radii: Tensor) -> dict[str, list[float]]:
+    """Histogram of radii with bins of equal width, chosen as NumPy's ``"auto"`` does, at most 200.
+
+    Args:
+        radii: shape ``(N,)``, finite.
+
+    Returns:
+        ``edges`` (one more than bins) and ``density`` (integrates to 1).
+    """
+    values = radii.double().cpu().numpy()
+    edges = np.histogram_bin_edges(values, bins="auto")
+    density, edges = np.histogram(values, bins=min(len(edges) - 1, _MAX_BINS), density=True)
+    return {"edges": edges.tolist(), "density": density.tolist()}
 
 
 @torch.no_grad()

@@ -2,45 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from radial_vicreg.diagnostics import radius_histogram
+
 RADII_COLOUR, CHI_COLOUR = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by colour-blind readers
 
+Radii = Tensor | Mapping[str, Sequence[float]]
+"""Radii ``(N,)``, or their histogram: ``edges`` and ``density``."""
 
-def draw_radii(panels: Sequence[tuple[str, Tensor]], dim: int, path: str | Path) -> list[Path]:
+
+def draw_radii(panels: Sequence[tuple[str, Radii]], dim: int, path: str | Path) -> list[Path]:
     """Draws histograms of radii with the density of chi(d), one panel each (the paper's figure 2a to 2c).
 
     Args:
-        panels: title and radii ``(N,)`` of each panel.
+        panels: title and radii of each panel.
         dim: dimension d of the embeddings.
         path: target without its suffix; a PNG and a PDF are written.
 
     Returns:
         The two files.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    return save_figure(radii_figure(panels, dim), path)
+
+
+def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int) -> Any:
+    """The figure of :func:`draw_radii`, with an Agg canvas, not yet written.
+
+    Args:
+        panels: title and radii of each panel.
+        dim: dimension d of the embeddings.
+
+    Returns:
+        A matplotlib figure.
+    """
     from scipy.stats import chi
 
-    figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (title, radii) in zip(axes, panels, strict=True):
-        values = radii.double().cpu().numpy()
-        low = min(values.min(), chi.ppf(1e-4, dim))
-        high = max(values.max(), chi.ppf(1 - 1e-4, dim))
+    figure, axes = new_figure(columns=len(panels))
+    for axis, (title, radii) in zip(axes[0], panels, strict=True):
+        histogram = radius_histogram(radii) if isinstance(radii, Tensor) else radii
+        edges, density = (np.asarray(histogram[key], dtype=float) for key in ("edges", "density"))
+        low = min(edges[0], chi.ppf(1e-4, dim))
+        high = max(edges[-1], chi.ppf(1 - 1e-4, dim))
         margin = 0.05 * (high - low)
         grid = np.linspace(max(0.0, low - margin), high + margin, 512)
-        axis.hist(values, bins="auto", density=True, color=RADII_COLOUR, alpha=0.65, label="embeddings")
+        axis.stairs(density, edges, fill=True, color=RADII_COLOUR, alpha=0.65, label="embeddings")
         axis.plot(grid, chi.pdf(grid, dim), color=CHI_COLOUR, linewidth=2, label=rf"$\chi({dim})$")
         axis.set(title=title, xlabel=r"radius $\|z\|_2$", xlim=(grid[0], grid[-1]))
         axis.legend(frameon=False)
-    axes[0].set_ylabel("density")
-    written = [Path(path).with_suffix(suffix) for suffix in (".png", ".pdf")]
+    axes[0][0].set_ylabel("density")
+    return figure
+
+
+def new_figure(rows: int = 1, columns: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Any, Any]:
+    """A figure with an Agg canvas, which needs no display and leaves pyplot's state alone.
+
+    Args:
+        rows: of panels.
+        columns: of panels.
+        width: of a panel in inches.
+        height: of a panel in inches.
+
+    Returns:
+        The figure and its axes, an array of shape ``(rows, columns)``.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def save_figure(figure: Any, path: str | Path) -> list[Path]:
+    """Writes a figure as PNG and PDF.
+
+    Args:
+        figure: matplotlib's.
+        path: target without its suffix; its folder is created.
+
+    Returns:
+        The two files.
+    """
+    written = [Path(f"{path}{suffix}") for suffix in (".png", ".pdf")]
     written[0].parent.mkdir(parents=True, exist_ok=True)
     for file in written:
         figure.savefig(file, dpi=150)

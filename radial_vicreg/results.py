@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 # What solo-learn assumes for keys that a configuration leaves out: the same experiment has the same hash either way.
 _ASSUMED: dict[str, dict[str, Any]] = {
     "backbone": {"name": None, "kwargs": {}},
-    "data": {"dataset": None, "no_labels": False, "fraction": -1},
+    "data": {"dataset": None, "name": None, "no_labels": False, "fraction": -1},
     "optimizer": {
         "name": None,
         "batch_size": None,

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +95,7 @@ def tiny_overrides(image_folder: Callable[..., Path], tmp_path: Path) -> list[st
 
 
 @pytest.fixture
-def run_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs Python in a process and a folder of its own and returns what it printed."""
 
     def run(
@@ -110,4 +110,4 @@ def run_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.CompletedPro
             timeout=timeout,
         )
 
-    yield run
+    return run

@@ -217,7 +217,13 @@ def test_two_processes_make_one_run(
 def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     pytest.importorskip("tensorboard")
-    settings = ["host=standalone", "max_epochs=1", "loggers.tensorboard=true", "wandb.enabled=true", "wandb.offline=true"]
+    settings = [
+        "host=standalone",
+        "max_epochs=1",
+        "loggers.tensorboard=true",
+        "wandb.enabled=true",
+        "wandb.offline=true",
+    ]
     assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
     folder = only_run(tmp_path)
     assert list(folder.rglob("events.out.tfevents.*"))

@@ -8,12 +8,13 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii
-from radial_vicreg.figures import draw_radii
+from radial_vicreg.callbacks.log_image import log_figure, takes_images
+from radial_vicreg.callbacks.online_probes import resize_to
+from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, radius_histogram
+from radial_vicreg.figures import draw_radii, radii_figure
 
 _TRAINING_IMAGES = 2048  # used when there is no validation set
 _BATCH_SIZE = 256
@@ -27,7 +28,9 @@ class RadiusMonitor(pl.Callback):
     at 224 pixels whatever the network trains on) are resized to it. Every process measures the same images, so
     that nothing has to be gathered.
 
-    Logs ``radius_eval/*`` and ``radius_batch/*``; :meth:`results` goes into ``results.json``.
+    Logs ``radius_eval/*`` and ``radius_batch/*``, and with W&B or TensorBoard the figure of the radii at every
+    measurement; :meth:`results` goes into ``results.json``. Drawing takes about as long as embedding a few hundred
+    images, so it is left out where nobody would see it.
 
     Args:
         crop_size: training resolution in pixels.
@@ -73,7 +76,12 @@ class RadiusMonitor(pl.Callback):
         initial = self.history[0] if self.history else None
         final = self.history[-1] if self.final_radii is not None else None
         return {
-            "radii": {"images": self.source, "initial": initial, "final": final, "history": self.history},
+            "radii": {
+                "images": self.source,
+                "initial": _with_histogram(initial, self.initial_radii),
+                "final": _with_histogram(final, self.final_radii),
+                "history": self.history,
+            },
         }
 
     def draw(self, folder: str) -> None:
@@ -81,7 +89,7 @@ class RadiusMonitor(pl.Callback):
         if self.initial_radii is None or self.final_radii is None:
             return
         panels = [
-            (f"{title}: $W_1$ to $\\chi$ = {entry['eval']['w1_chi']:.2f}", radii)
+            (_title(title, entry), radii)
             for title, entry, radii in (
                 ("before training", self.history[0], self.initial_radii),
                 ("after training", self.history[-1], self.final_radii),
@@ -118,7 +126,11 @@ class RadiusMonitor(pl.Callback):
                 for logger in trainer.loggers:
                     logger.log_metrics({f"radius_{mode}/{name}": value}, step=trainer.global_step)
         self.history.append(entry)
-        return measured["eval"].radii
+        radii = measured["eval"].radii
+        if trainer.is_global_zero and takes_images(trainer.loggers):
+            figure = radii_figure([(_title(f"epoch {epoch}", entry), radii)], dim=entry["dim"])
+            log_figure(trainer.loggers, "radii", figure, trainer.global_step)
+        return radii
 
     def _images(self, trainer: pl.Trainer) -> tuple[Iterator[Tensor] | None, str]:
         loaders = trainer.val_dataloaders
@@ -135,7 +147,15 @@ class RadiusMonitor(pl.Callback):
         for batch in DataLoader(Subset(dataset, list(chosen)), batch_size=_BATCH_SIZE):
             images = batch[0] if len(batch) == 2 else batch[1]
             images = images[0] if isinstance(images, (list, tuple)) else images
-            if images.shape[-1] != self.crop_size:
-                size = (self.crop_size, self.crop_size)
-                images = F.interpolate(images, size=size, mode="bilinear", antialias=True)
-            yield images
+            yield resize_to(images, self.crop_size)
+
+
+def _title(when: str, entry: dict[str, Any]) -> str:
+    return f"{when}: $W_1$ to $\\chi$ = {entry['eval']['w1_chi']:.2f}"
+
+
+def _with_histogram(entry: dict[str, Any] | None, radii: Tensor | None) -> dict[str, Any] | None:
+    """The entry with the evaluation-mode radii as a histogram, so that a report can draw them without the network."""
+    if entry is None or radii is None:
+        return entry
+    return {**entry, "histogram": radius_histogram(radii)}

@@ -1,4 +1,4 @@
-"""``radial-vicreg data digits|cifar10|cifar100 [--out DIR]``."""
+"""``radial-vicreg data digits|cifar10|cifar100|imagenet10|celeba [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -29,13 +29,29 @@ def run(arguments: Sequence[str]) -> int:
         cifar = sets.add_parser(name, help="downloaded by torchvision; solo-learn reads the same files")
         cifar.add_argument("--out", type=Path, default=Path("datasets"))
         cifar.add_argument("--as-folder", action="store_true", help="also write train/ and val/ image folders")
-    parsed = parser.parse_args(list(arguments))
+    imagenet10 = sets.add_parser("imagenet10", help="links to ten classes of an ImageNet folder")
+    imagenet10.add_argument("--imagenet", type=Path, required=True, help="folder with train/SYNSET and val/SYNSET")
+    imagenet10.add_argument("--out", type=Path, default=Path("datasets/imagenet10"))
+    celeba = sets.add_parser("celeba", help="images, 40 attributes and the official split")
+    celeba.add_argument("--source", type=Path, help="a downloaded copy; default: torchvision downloads one")
+    celeba.add_argument("--out", type=Path, default=Path("datasets/celeba"))
+    print(_prepare(parser.parse_args(list(arguments))))
+    return 0
+
+
+def _prepare(parsed: argparse.Namespace) -> Path:
     if parsed.name == "digits":
         from radial_vicreg.data.digits import prepare_digits
 
-        print(prepare_digits(parsed.out, size=parsed.size))
-    else:
-        from radial_vicreg.data.cifar import prepare_cifar
+        return prepare_digits(parsed.out, size=parsed.size)
+    if parsed.name == "imagenet10":
+        from radial_vicreg.data.imagenet10 import prepare_imagenet10
 
-        print(prepare_cifar(parsed.name, parsed.out, as_folder=parsed.as_folder))
-    return 0
+        return prepare_imagenet10(parsed.imagenet, parsed.out)
+    if parsed.name == "celeba":
+        from radial_vicreg.data.celeba import prepare_celeba
+
+        return prepare_celeba(parsed.out, parsed.source)
+    from radial_vicreg.data.cifar import prepare_cifar
+
+    return prepare_cifar(parsed.name, parsed.out, as_folder=parsed.as_folder)

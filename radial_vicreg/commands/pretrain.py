@@ -67,7 +67,7 @@ def summary(folder: Path) -> str:
         lines.append(
             f"linear probe of frozen features: untrained {before['top1']:.1f} %, trained {after['top1']:.1f} %"
         )
-    online = results["probes"]["online_linear"]["top1"]
+    online = results["probes"]["online_linear"].get("top1")  # None for attributes
     if online is not None:
         lines.append(f"online linear probe: {online:.1f} %")
     files = [file.relative_to(folder) for file in folder.rglob("*") if file.suffix in (".ckpt", ".png", ".json")]

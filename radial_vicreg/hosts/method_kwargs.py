@@ -52,6 +52,22 @@ def check_method_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
+def complete_method_kwargs(method: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """:func:`check_method_kwargs` for either method: ``vicreg`` is the objective without a radial term.
+
+    Args:
+        method: ``"radialvicreg"`` or ``"vicreg"``.
+        kwargs: ``cfg.method_kwargs``.
+
+    Returns:
+        All keys, with a value each.
+
+    Raises:
+        ValueError: as :func:`check_method_kwargs`.
+    """
+    return check_method_kwargs({**kwargs, "radial_objective": "none"} if method == "vicreg" else kwargs)
+
+
 def build_objective(kwargs: Mapping[str, Any], seed: int = 0) -> RadialVICRegLoss:
     """The loss of a checked ``method_kwargs``.
 

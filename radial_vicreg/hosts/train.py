@@ -179,7 +179,7 @@ def run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
     identity = config_hash(_plain(cfg), process_count(cfg))
     kind = f"{cfg.method}-{cfg.data.dataset}-{cfg.backbone.name}-d{cfg.method_kwargs.proj_output_dim}"
     parent = Path(cfg.runs_dir) / f"{kind}-{identity}"
-    if cfg.ckpt is None and rank_zero_only.rank != 0:
+    if cfg.ckpt is None and rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return parent, None  # only the first process writes, into a folder of its making
     if cfg.ckpt is None:
         stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -229,7 +229,8 @@ def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None
         callbacks.append(
             ModelCheckpoint(
                 dirpath=folder / "checkpoints",
-                filename="{epoch}",
+                filename="epoch-{epoch}",
+                auto_insert_metric_name=False,  # an equals sign in the name would need quoting in ckpt=...
                 every_n_epochs=cfg.checkpoint.get("frequency", 1),
                 save_top_k=-1 if cfg.checkpoint.get("keep_prev", False) else 1,
                 save_last=True,

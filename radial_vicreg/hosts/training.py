@@ -9,7 +9,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
-from radial_vicreg.callbacks import RadiusMonitor, ResultsWriter
+from radial_vicreg.callbacks import RadiusMonitor, ResultsWriter, build_online_probes
 from radial_vicreg.distributed import mean_over_ranks
 from radial_vicreg.hosts.guard import FiniteGuard
 from radial_vicreg.hosts.method_kwargs import build_objective
@@ -73,14 +73,23 @@ class RadialTraining(_Base):
             self.log(f"train_{name}", value, on_step=True, on_epoch=True, prog_bar=name in _PROGRESS_BAR)
         return loss
 
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Judges the last step of an epoch before a checkpoint is written."""
+        if self._guard is not None and self.trainer.is_last_batch:
+            self._guard.flush()
+
     def configure_callbacks(self) -> list[pl.Callback]:
-        """Attaches the radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
+        """Attaches probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
         callbacks: list[pl.Callback] = []
+        crop_size = int(self.cfg.augmentations[0].crop_size)
+        probes: Any = OmegaConf.to_container(self.cfg.get("probes") or OmegaConf.create({}), resolve=True)
+        if probes and not self.cfg.data.get("no_labels", False):
+            callbacks.append(build_online_probes(probes, crop_size, seed=int(self.cfg.get("seed") or 0)))
         diagnostics = self.cfg.get("diagnostics") or {}
         if diagnostics.get("enabled", True):
             callbacks.append(
                 RadiusMonitor(
-                    crop_size=self.cfg.augmentations[0].crop_size,
+                    crop_size=crop_size,
                     every_n_epochs=diagnostics.get("every_n_epochs", 10),
                     max_images=diagnostics.get("max_images", 10_000),
                 )

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
+import torch
 from torch import Tensor
 
-_HELD_OUT = 0.2
-_MAX_ITERATIONS = 1000
+from radial_vicreg.probes.heads import probe_loss
+from radial_vicreg.probes.selection import Standardiser, Targets, check_features, headline, hold_out
+
+STRENGTHS = (0.01, 0.1, 1.0)
+_ITERATIONS = 500
+_TOLERANCE = 1e-7
+_SMALLEST_CHANGE = 1e-9  # of the mean loss: below float32, so a line search would only chase rounding
 
 
 class LinearProbe:
-    """scikit-learn's logistic regression on standardised features; the regularisation is chosen on held-out data.
+    """Logistic regression on standardised features, to convergence; the regularisation is chosen on held-out data.
 
-    A fifth of the training set, stratified where possible, chooses among ``strengths``; the probe is then fitted
-    on the whole training set. The test set has no part in the choice.
+    The objective is scikit-learn's: the sum of the losses times ``C`` plus half the squared weights, the intercept
+    free; one column for two classes, independent columns for attributes. A fifth of the training set, stratified
+    where possible, chooses among ``strengths``; the probe is then fitted on the whole training set. The test set has no
+    part in the choice.
 
     Args:
         strengths: candidates for the inverse regularisation ``C``.
@@ -23,9 +31,11 @@ class LinearProbe:
 
     Attributes:
         C_: the chosen inverse regularisation, after :meth:`fit`.
+        chosen_: the same as a dictionary.
+        held_out_: each candidate with its figure on the held-out part.
     """
 
-    def __init__(self, strengths: Sequence[float] = (0.01, 0.1, 1.0), seed: int = 0) -> None:
+    def __init__(self, strengths: Sequence[float] = STRENGTHS, seed: int = 0) -> None:
         self.strengths = tuple(strengths)
         self.seed = seed
 
@@ -34,7 +44,7 @@ class LinearProbe:
 
         Args:
             features: shape ``(N, F)``, floating point.
-            labels: shape ``(N,)``, integers.
+            labels: classes ``(N,)``, integers, or attributes ``(N, A)`` of zeros and ones.
 
         Returns:
             The probe itself.
@@ -42,59 +52,66 @@ class LinearProbe:
         Raises:
             ValueError: shapes that do not agree, fewer than two classes, or non-finite features.
         """
-        from sklearn.model_selection import train_test_split
-
-        x, y = _as_arrays(features, labels)
-        classes, counts = np.unique(y, return_counts=True)
-        if len(classes) < 2:
-            raise ValueError(f"a linear probe needs at least 2 classes, got {len(classes)} (labels {classes})")
-        held_out = max(int(len(y) * _HELD_OUT), len(classes))
-        stratify = y if counts.min() > 1 and len(y) - held_out >= len(classes) else None
-        x_fit, x_held, y_fit, y_held = train_test_split(
-            x, y, test_size=held_out, random_state=self.seed, stratify=stratify
-        )
-        scores = [_regression(strength).fit(x_fit, y_fit).score(x_held, y_held) for strength in self.strengths]
-        self.C_ = self.strengths[int(np.argmax(scores))]
-        self._model = _regression(self.C_).fit(x, y)
+        x = check_features(features, labels)
+        self._targets = Targets(labels)
+        y = self._targets.encode(labels)
+        fit, held = hold_out(y, self.seed)
+        self.held_out_: list[dict[str, float]] = []
+        for strength in self.strengths:
+            self._solve(x[fit], y[fit], strength)
+            self.held_out_.append(
+                {"C": strength, "score": headline(self._targets.score(self._scores(x[held]), y[held]))}
+            )
+        self.C_ = max(self.held_out_, key=lambda entry: entry["score"])["C"]
+        self.chosen_ = {"C": self.C_}
+        self._solve(x, y, self.C_)
         return self
 
-    def score(self, features: Tensor, labels: Tensor) -> dict[str, float]:
-        """Accuracy on other images.
+    def score(self, features: Tensor, labels: Tensor) -> dict[str, Any]:
+        """Figures on other images.
 
         Args:
             features: shape ``(N, F)``.
-            labels: shape ``(N,)``.
+            labels: shape ``(N,)`` or ``(N, A)``.
 
         Returns:
-            ``top1`` and ``top5`` in percent; with fewer than 6 classes ``top5`` is 100.
+            ``top1`` and ``top5`` in percent (100 with fewer than 6 classes), or the multi-label figures.
 
         Raises:
-            ValueError: shapes that do not agree, or non-finite features.
+            ValueError: shapes that do not agree, non-finite features, or unknown classes.
         """
-        x, y = _as_arrays(features, labels)
-        scores = self._model.decision_function(x)
-        if scores.ndim == 1:  # two classes: one column
-            scores = np.stack([-scores, scores], axis=1)
-        ranked = self._model.classes_[np.argsort(-scores, axis=1)]
-        hits = ranked == y[:, None]
-        return {"top1": 100.0 * float(hits[:, 0].mean()), "top5": 100.0 * float(hits[:, :5].any(axis=1).mean())}
+        x = check_features(features, labels)
+        return self._targets.score(self._scores(x), self._targets.encode(labels))
 
-
-def _regression(strength: float):  # type: ignore[no-untyped-def]  # a scikit-learn pipeline, imported here
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS))
-
-
-def _as_arrays(features: Tensor, labels: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    if features.ndim != 2 or labels.shape != features.shape[:1]:
-        raise ValueError(
-            f"a probe takes features (N, F) and labels (N,), got {tuple(features.shape)} and {tuple(labels.shape)}"
+    def _solve(self, features: Tensor, encoded: Tensor, strength: float) -> None:
+        self._standardise = Standardiser(features)
+        x = self._standardise(features)
+        binary = not self._targets.multi_label and self._targets.outputs == 2
+        y = encoded[:, None] if binary else encoded
+        columns = 1 if binary else self._targets.outputs
+        weight = torch.zeros(columns, x.shape[1], device=x.device, requires_grad=True)
+        bias = torch.zeros(columns, device=x.device, requires_grad=True)
+        optimizer = torch.optim.LBFGS(
+            [weight, bias],
+            max_iter=_ITERATIONS,
+            tolerance_grad=_TOLERANCE,
+            tolerance_change=_SMALLEST_CHANGE,
+            history_size=20,
+            line_search_fn="strong_wolfe",
         )
-    x = features.float().cpu().numpy()
-    bad = int((~np.isfinite(x).all(axis=1)).sum())
-    if bad:
-        raise ValueError(f"{bad} of {len(x)} feature vectors are not finite; the encoder has diverged")
-    return x, labels.cpu().numpy()
+        # probe_loss averages over images and, for attributes, over columns; the penalty has to follow.
+        share = 1 / (2 * strength * len(x) * (columns if y.ndim == 2 else 1))
+
+        def closure() -> Tensor:
+            optimizer.zero_grad()
+            loss = probe_loss(x @ weight.T + bias, y) + share * weight.square().sum()
+            loss.backward()
+            return loss
+
+        with torch.enable_grad():
+            optimizer.step(closure)
+        self._weight, self._bias = weight.detach(), bias.detach()
+
+    def _scores(self, features: Tensor) -> Tensor:
+        logits = self._standardise(features) @ self._weight.T + self._bias
+        return torch.cat([-logits, logits], dim=1) if self._targets.outputs == 2 and logits.shape[1] == 1 else logits

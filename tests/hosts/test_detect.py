@@ -44,7 +44,7 @@ def test_the_old_release_is_recognised(pretend_solo) -> None:  # type: ignore[no
 
 def test_asking_for_solo_where_there_is_none_is_an_error(pretend_solo) -> None:  # type: ignore[no-untyped-def]
     pretend_solo()
-    with pytest.raises(ValueError, match="host=solo cannot be used.*or use host=standalone"):
+    with pytest.raises(ValueError, match=r"host=solo cannot be used.*or use host=standalone"):
         detect.choose_host("solo")
 
 

@@ -118,7 +118,7 @@ def test_validation_images_of_another_size_are_warned_about_once(tiny_cfg: MakeC
 
 
 def test_unknown_settings_are_refused_with_the_nearest_name(tiny_cfg: MakeCfg) -> None:
-    with pytest.raises(ValueError, match="radial_ce_los_weight.*did you mean 'radial_ce_loss_weight'"):
+    with pytest.raises(ValueError, match=r"radial_ce_los_weight.*did you mean 'radial_ce_loss_weight'"):
         build(tiny_cfg("+method_kwargs.radial_ce_los_weight=1"))
 
 

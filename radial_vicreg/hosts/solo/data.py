@@ -15,6 +15,7 @@ from solo.data.pretrain_dataloader import (
 )
 from torch.utils.data import Dataset
 
+from radial_vicreg.hosts.standalone.data import build_train_dataset as build_standalone_dataset
 from radial_vicreg.hosts.standalone.optim import process_count
 
 
@@ -35,11 +36,14 @@ def solo_config(cfg: DictConfig) -> DictConfig:
     devices = completed.devices
     # It scales by len(devices), whatever the type; a number of processes has no length.
     completed.devices = list(range(process_count(cfg)))
+    if cfg.data.dataset == "celeba":  # not one of its names
+        completed.data.dataset = "custom"
     try:
         completed = parse_cfg(completed)
     except AssertionError as error:
         raise ValueError(f"solo-learn refuses this configuration: {error or 'an assertion without a text'}") from error
     completed.devices = devices
+    completed.data.dataset = cfg.data.dataset
     return completed
 
 
@@ -64,7 +68,7 @@ def configured_rates(cfg: DictConfig) -> dict[str, Any]:
 
 
 def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
-    """solo-learn's training set with its augmentations.
+    """solo-learn's training set with its augmentations; CelebA, which it cannot read, with the same augmentations.
 
     Args:
         cfg: completed configuration (:func:`solo_config`).
@@ -78,6 +82,8 @@ def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
             for augmentation in cfg.augmentations
         ]
     )
+    if cfg.data.dataset == "celeba":
+        return build_standalone_dataset(cfg, transform)
     return prepare_datasets(
         cfg.data.dataset,
         transform,

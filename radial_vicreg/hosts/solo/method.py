@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import omegaconf
 from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
+from radial_vicreg.data.celeba import NUM_ATTRIBUTES
 from radial_vicreg.hosts.method_kwargs import check_method_kwargs
+from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, is_multi_label, replace_targets
 from radial_vicreg.hosts.solo.data import configured_rates
 from radial_vicreg.hosts.standalone.backbone import apply_small_stem
 from radial_vicreg.hosts.training import RadialTraining
@@ -40,6 +42,10 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self._apply_stem()
         self.add_radial_parts(self.cfg, self.features_dim)
         self._warned_about_size = False
+        self.multi_label = is_multi_label(self.cfg)
+        # radial-vicreg pretrain gives the attributes with each image; solo-learn's script, only the image's number.
+        looks_up = self.multi_label and self.cfg.data.dataset == "custom"
+        self._attributes = attributes_by_index(self.cfg) if looks_up else None
 
     @staticmethod
     def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
@@ -57,6 +63,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         cfg = super(RadialVICReg, RadialVICReg).add_and_assert_specific_cfg(cfg)
         plain = omegaconf.OmegaConf.to_container(cfg.method_kwargs, resolve=True)
         cfg.method_kwargs = check_method_kwargs(plain)  # type: ignore[arg-type]
+        if is_multi_label(cfg):
+            cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
         return cfg
 
     @property
@@ -70,16 +78,41 @@ class RadialVICReg(RadialTraining, BaseMethod):
 
     def forward(self, X: Tensor) -> dict[str, Any]:
         """Features, logits of the online probe and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""
-        out: dict[str, Any] = super().forward(X)  # type: ignore[assignment]
+        out: dict[str, Any] = super().forward(X)
         out["z"] = self.projector(out["feats"])
         return out
 
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Looks up the attributes of multi-label images that solo-learn's own readers have numbered."""
+        if self._attributes is None or not self.trainer.training:
+            return batch
+        return replace_targets(batch, self._attributes)
+
     def base_training_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
-        """solo-learn's step; without labels the probe's loss is 0, where a cross-entropy over nothing would be NaN."""
+        """solo-learn's step, or the multi-label one.
+
+        Without labels the probe's loss is 0, where a cross-entropy over nothing would be NaN.
+        """
+        if self.multi_label:
+            return self._attribute_step(X, targets)
         out: dict[str, Any] = super().base_training_step(X, targets)
         if self.cfg.data.get("no_labels", False):
             out["loss"] = 0.0 * out["logits"].sum()  # keeps the classifier in the graph, which DDP demands
         return out
+
+    def base_validation_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
+        """solo-learn's step, or the multi-label one."""
+        if self.multi_label:
+            return self._attribute_step(X, targets)
+        out: dict[str, Any] = super().base_validation_step(X, targets)
+        return out
+
+    def log_dict(self, dictionary: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Logs solo-learn's metrics; of attributes there is one accuracy, ``*_attribute_acc``, and no top-5."""
+        if self.multi_label:
+            kept = {name: value for name, value in dictionary.items() if not name.endswith("acc5")}
+            dictionary = {name.replace("acc1", "attribute_acc"): value for name, value in kept.items()}
+        super().log_dict(dictionary, *args, **kwargs)
 
     def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
         """Objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
@@ -100,6 +133,12 @@ class RadialVICReg(RadialTraining, BaseMethod):
             )
         metrics: dict[str, Any] = super().validation_step(batch, batch_idx, *args, **kwargs)  # type: ignore[assignment]
         return metrics
+
+    def _attribute_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
+        out = self(X)
+        loss, accuracy = attribute_scores(out["logits"], targets)
+        out.update({"loss": loss, "acc1": accuracy, "acc5": accuracy})  # the names that solo-learn averages
+        return out
 
     def _apply_stem(self) -> None:
         wanted = self.cfg.method_kwargs.small_image_stem

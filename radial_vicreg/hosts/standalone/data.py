@@ -14,6 +14,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 from radial_vicreg.data.augmentation import MultiCrop, Transform, build_augmentation, to_normalised_tensor
+from radial_vicreg.data.celeba import NUM_ATTRIBUTES, CelebAFolder
 from radial_vicreg.data.cifar import open_cifar
 from radial_vicreg.data.folder import (
     IndexedDataset,
@@ -25,8 +26,8 @@ from radial_vicreg.data.folder import (
 
 _LOG = logging.getLogger(__name__)
 
-NUM_CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000, "imagenet100": 100}
-"""Number of classes of the datasets that are known by name; ``custom`` counts its sub-folders."""
+NUM_CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000, "imagenet100": 100, "celeba": NUM_ATTRIBUTES}
+"""Number of classes (CelebA: attributes) of the datasets that are known by name; ``custom`` counts its sub-folders."""
 
 _CIFAR = ("cifar10", "cifar100")
 _DATASETS = (*NUM_CLASSES, "custom")
@@ -100,6 +101,8 @@ def build_train_dataset(cfg: DictConfig, transform: Transform | None = None) -> 
     dataset: Any
     if name in _CIFAR:
         dataset = open_cifar(name, _cifar_root(path, "data.train_path"), train=True, transform=transform)
+    elif name == "celeba":
+        dataset = CelebAFolder(path, transform)
     elif _without_labels(cfg):
         dataset = UnlabelledFolder(path, transform, key="data.train_path")
     else:
@@ -130,6 +133,8 @@ def build_val_dataset(cfg: DictConfig) -> Dataset[Any] | None:
         return open_cifar(name, root, train=False, transform=build_val_transform(cfg))
     if val_path is None or _without_labels(cfg):
         return None
+    if name == "celeba":
+        return CelebAFolder(val_path, build_val_transform(cfg), key="data.val_path")
     dataset = load_image_folder(val_path, build_val_transform(cfg), key="data.val_path")
     train_root = require_directory(train_path, "data.train_path")
     check_same_classes([entry.name for entry in train_root.iterdir() if entry.is_dir()], dataset.classes)

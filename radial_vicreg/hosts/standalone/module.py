@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 from torchmetrics.functional.classification import multiclass_accuracy
 
+from radial_vicreg.hosts.multi_label import attribute_scores, is_multi_label
 from radial_vicreg.hosts.standalone.backbone import build_backbone
 from radial_vicreg.hosts.standalone.data import num_classes
 from radial_vicreg.hosts.standalone.optim import build_optimizer, build_scheduler, scaled_lr
@@ -40,6 +41,7 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
         self.cfg = cfg
         self.backbone, features_dim = build_backbone(cfg)
         self.num_classes = num_classes(cfg)
+        self.multi_label = is_multi_label(cfg)
         self.classifier = nn.Linear(features_dim, self.num_classes)
         self.add_radial_parts(cfg, features_dim)
 
@@ -61,20 +63,18 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
         _, views, targets = batch
         outs = [self(view) for view in views]
         probes = [self._probe(out["logits"], targets) for out in outs]
-        class_loss, acc1, acc5 = (sum(values) / len(probes) for values in zip(*probes, strict=True))
-        self.log_dict(
-            {"train_class_loss": class_loss, "train_acc1": acc1, "train_acc5": acc5},
-            on_step=True,
-            on_epoch=True,
-            sync_dist=True,
-        )
-        return self.radial_step(outs[0]["z"], outs[1]["z"], class_loss)
+        metrics: dict[str, Any] = {name: sum(probe[name] for probe in probes) / len(probes) for name in probes[0]}
+        named = {f"train_{'class_loss' if name == 'loss' else name}": value for name, value in metrics.items()}
+        self.log_dict(named, on_step=True, on_epoch=True, sync_dist=True)
+        return self.radial_step(outs[0]["z"], outs[1]["z"], metrics["loss"])
 
     def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
-        """Logs the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size."""
+        """Logs the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size.
+
+        For multi-label data ``val_attribute_acc`` takes the place of the accuracies.
+        """
         images, targets = batch
-        loss, acc1, acc5 = self._probe(self(images)["logits"], targets)
-        metrics = {"val_loss": loss, "val_acc1": acc1, "val_acc5": acc5}
+        metrics = {f"val_{name}": value for name, value in self._probe(self(images)["logits"], targets).items()}
         self.log_dict(metrics, on_step=False, on_epoch=True, sync_dist=True, batch_size=len(targets))
 
     def configure_optimizers(self) -> Any:
@@ -92,13 +92,15 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
         optimizer = build_optimizer(self.cfg, groups)
         return build_scheduler(self.cfg, optimizer, int(self.trainer.estimated_stepping_batches))
 
-    def _probe(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _probe(self, logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        if self.multi_label:
+            loss, accuracy = attribute_scores(logits, targets)
+            return {"loss": loss, "attribute_acc": accuracy}
         if self.cfg.data.get("no_labels", False):
             zero = 0.0 * logits.sum()  # keeps the classifier in the graph, which DDP demands
-            return zero, zero.detach(), zero.detach()
-        loss = F.cross_entropy(logits, targets, ignore_index=_NO_LABEL)
-        acc1, acc5 = (
-            100.0
+            return {"loss": zero, "acc1": zero.detach(), "acc5": zero.detach()}
+        accuracies = {
+            f"acc{k}": 100.0
             * multiclass_accuracy(
                 logits.detach(),
                 targets,
@@ -108,5 +110,5 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
                 validate_args=False,
             )
             for k in (1, 5)
-        )
-        return loss, acc1, acc5
+        }
+        return {"loss": F.cross_entropy(logits, targets, ignore_index=_NO_LABEL), **accuracies}

@@ -1,0 +1,16 @@
+# Shared by the scripts of this folder: trains the cells of a table, then prints the table from what has finished.
+#   $RADIAL_VICREG  program (default: radial-vicreg)
+#   $RUNS           folder of the runs (default: runs)
+#   $REPORT         folder of the report (default: report)
+
+fill_table() { # SWEEP TABLE [key=value ...]
+    local program="${RADIAL_VICREG:-radial-vicreg}" runs="${RUNS:-runs}" report="${REPORT:-report}"
+    local sweep="$1" table="$2" status=0
+    shift 2
+    "$program" sweep "$sweep" --run --resume "runs_dir=$runs" "$@" || status=$?
+    [ "$status" -le 1 ] || return "$status" # 1: runs have failed, and the table shows the others
+    "$program" report "$runs" --out "$report"
+    echo
+    cat "$report/$table.md"
+    return "$status"
+}

@@ -1,0 +1,42 @@
+"""``radial-vicreg export RUN_OR_CKPT --format torchvision|timm|safetensors [--out DIR]``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Exports one backbone and prints where it is and how it was proven.
+
+    Args:
+        arguments: command line after ``export``.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: no such run, an architecture that the format does not have, or features that differ.
+        ImportError: safetensors is not installed.
+    """
+    parser = argparse.ArgumentParser(
+        prog="radial-vicreg export",
+        description="Write the backbone alone, with a card, and prove it by loading it back.",
+    )
+    parser.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, or a checkpoint in it")
+    parser.add_argument(
+        "--format", choices=("torchvision", "timm", "safetensors"), default="torchvision", help="default: torchvision"
+    )
+    parser.add_argument("--out", type=Path, help="folder (default: export/FORMAT in the run's folder)")
+    parsed = parser.parse_args(list(arguments))
+    from radial_vicreg.export import export_run
+
+    file, card = export_run(parsed.run, parsed.format, parsed.out)
+    difference = card["largest_difference"]
+    proof = "identical" if difference == 0 else f"equal to {difference:.1g}"
+    print(
+        f"{card['architecture']} ({card['library']}), {card['feature_dim']} features, {proof} after loading it back: "
+        f"{file.parent / card['weights']}, {file}"
+    )
+    return 0

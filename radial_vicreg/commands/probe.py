@@ -1,0 +1,54 @@
+"""``radial-vicreg probe RUN_OR_CKPT --probe linear|mlp|knn --features encoder|projector``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Probes one run and prints one line.
+
+    Args:
+        arguments: command line after ``probe``.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: no such run, no images, no labels.
+    """
+    parser = argparse.ArgumentParser(
+        prog="radial-vicreg probe",
+        description="Probe the frozen features of a finished run of either host or of solo-learn's main_pretrain.py.",
+    )
+    parser.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, or a checkpoint in it")
+    parser.add_argument("--probe", choices=("linear", "mlp", "knn"), default="linear", help="default: linear")
+    parser.add_argument("--features", choices=("encoder", "projector"), default="encoder", help="default: encoder")
+    parser.add_argument("--untrained", action="store_true", help="random weights from the run's seed: the baseline")
+    parser.add_argument("--train", type=Path, help="training images (default: the run's own data.train_path)")
+    parser.add_argument("--val", type=Path, help="validation images (default: the run's own data.val_path)")
+    parser.add_argument("--workers", type=int, help="processes that load images (default: the run's own)")
+    parser.add_argument("--seed", type=int, default=0, help="of the held-out split and the MLP (default: 0)")
+    parser.add_argument(
+        "--add-to-results", action="store_true", help="also add the figures to results.json, for `radial-vicreg report`"
+    )
+    parsed = parser.parse_args(list(arguments))
+    from radial_vicreg.probes.offline import add_to_results, probe_run, summary
+
+    file, content = probe_run(
+        parsed.run,
+        probe=parsed.probe,
+        features=parsed.features,
+        untrained=parsed.untrained,
+        train=parsed.train,
+        val=parsed.val,
+        workers=parsed.workers,
+        seed=parsed.seed,
+    )
+    where = str(file)
+    if parsed.add_to_results:
+        where += f" and results.json: probes.{add_to_results(file.parent.parent, content)}"
+    print(f"{summary(content)}; {where}")
+    return 0

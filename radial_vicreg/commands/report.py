@@ -1,0 +1,43 @@
+"""``radial-vicreg report RUNS_DIR --out DIR``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Writes the report and prints what went into it.
+
+    Args:
+        arguments: command line after ``report``.
+
+    Returns:
+        0, also without a finished run.
+
+    Raises:
+        ValueError: no such folder.
+    """
+    parser = argparse.ArgumentParser(
+        prog="radial-vicreg report",
+        description="The paper's tables and figures from every results.json below a folder, and from nothing else.",
+    )
+    parser.add_argument("runs", metavar="RUNS_DIR", type=Path, help="folder with runs, at any depth")
+    parser.add_argument("--out", type=Path, default=Path("report"), help="folder to write (default: report)")
+    parser.add_argument(
+        "--source",
+        choices=("online", "offline"),
+        default="online",
+        help="probes of the tables: those of pretraining, or those of `radial-vicreg probe --add-to-results`",
+    )
+    parsed = parser.parse_args(list(arguments))
+    from radial_vicreg.report import build_report
+
+    report = build_report(parsed.runs, parsed.out, parsed.source)
+    print(report.summary)
+    for problem in report.problems:
+        print(f"  not used: {problem.path}: {problem.kind}; {problem.reason}")
+    print(f"cells of the paper's tables filled: {report.filled[0]} of {report.filled[1]}")
+    print(f"written: {report.out / 'report.html'}, report.md, tables, figures")
+    return 0

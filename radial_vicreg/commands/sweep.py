@@ -1,0 +1,88 @@
+"""``radial-vicreg sweep FILE [--list | --index I | --run | --status | --for-pretrain] [key=value ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+
+from radial_vicreg.sweeps.grid import Sweep, load_sweep
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Lists, runs or follows a sweep; W&B is not needed.
+
+    Args:
+        arguments: command line after ``sweep``.
+
+    Returns:
+        0, or 1 when a run failed.
+
+    Raises:
+        ValueError: no such sweep or index, or a configuration that cannot be composed.
+    """
+    parsed = _parser().parse_intermixed_args(list(arguments))
+    sweep = load_sweep(parsed.sweep)
+    if parsed.for_pretrain:
+        print(sweep.for_pretrain(), end="")
+    elif parsed.index is not None:
+        return _run_one(sweep, parsed.index, parsed.overrides, parsed.resume)
+    elif parsed.run:
+        from radial_vicreg.sweeps.runner import run_missing
+
+        return int(bool(run_missing(sweep.name, sweep.runs(), parsed.overrides, parsed.resume)))
+    elif parsed.status:
+        _print_status(sweep, parsed.overrides)
+    else:
+        for one in sweep.runs():
+            print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*parsed.overrides))}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="radial-vicreg sweep", description="Sweeps in W&B's format, without W&B.")
+    parser.add_argument("sweep", metavar="FILE", help="a sweep file, or a name below yaml/sweeps: tables/table1")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides for every run")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="print every run's command (the default)")
+    what.add_argument(
+        "--index", type=int, metavar="I", help="train run I (from 0) unless it is finished: for array jobs"
+    )
+    what.add_argument("--run", action="store_true", help="train all runs that are not finished, one after the other")
+    what.add_argument("--status", action="store_true", help="what is finished, failed, missing")
+    what.add_argument(
+        "--for-pretrain", action="store_true", help="print the file for `radial-vicreg pretrain` as program"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue unfinished runs from their last checkpoint")
+    return parser
+
+
+def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool) -> int:
+    from radial_vicreg.commands import pretrain
+    from radial_vicreg.sweeps.runner import pretrain_arguments
+    from radial_vicreg.sweeps.status import FINISHED, states_of
+
+    runs = sweep.runs()
+    if not 0 <= index < len(runs):
+        raise ValueError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
+    state = states_of([runs[index]], overrides)[0]
+    if state.status == FINISHED:
+        print(f"run {index} is finished: {state.folder}")
+        return 0
+    print(f"run {index}: {shlex.join(state.run.overrides)}")
+    return pretrain.run(pretrain_arguments(state, overrides, resume))
+
+
+def _print_status(sweep: Sweep, overrides: Sequence[str]) -> None:
+    from radial_vicreg.sweeps.status import FINISHED, states_of
+
+    states = states_of(sweep.runs(), overrides)
+    for state in states:
+        where = "" if state.folder is None else f"  {os.fspath(state.folder)}"
+        error = "" if state.error is None else f"  {' '.join(state.error.split())}"
+        print(f"{state.run.index:>4}  {state.status:<11}  {' '.join(state.run.overrides)}{where}{error}")
+    counts = Counter(state.status for state in states)
+    others = "".join(f", {count} {status}" for status, count in sorted(counts.items()) if status != FINISHED)
+    print(f"{sweep.name}: {len(states)} runs, {counts[FINISHED]} finished{others}")

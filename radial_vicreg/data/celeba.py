@@ -1,0 +1,198 @@
+"""CelebA with its 40 attributes and official split: preparation, and a data set that cannot mix up its labels."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from rich.progress import track
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from radial_vicreg.data.folder import open_image, require_directory
+from radial_vicreg.data.staging import MARKER, staged_folder
+
+NUM_ATTRIBUTES = 40
+IMAGES = "faces"
+"""The one sub-folder of a split: solo-learn's readers want class folders, and number their files in sorted order."""
+
+_ATTRIBUTES = "attributes.csv"
+_SPLITS = ("train", "val", "test")  # 0, 1, 2 in list_eval_partition
+_ALIGNED = ("img_align_celeba/img_align_celeba", "img_align_celeba")  # Kaggle's archive nests it
+
+
+class AttributeTable(NamedTuple):
+    """Attributes of one split.
+
+    Attributes:
+        files: names of the images, sorted.
+        names: of the attributes.
+        values: 0 or 1, uint8, shape ``(N, attributes)``, in the order of ``files``.
+    """
+
+    files: list[str]
+    names: list[str]
+    values: Tensor
+
+
+def prepare_celeba(out: str | Path, source: str | Path | None = None) -> Path:
+    """Write ``out/{train,val,test}/faces/*.jpg``, as links, and ``attributes.csv`` beside. Repeating it does nothing.
+
+    Args:
+        out: the folder to write; it appears only when complete.
+        source: a downloaded copy: ``img_align_celeba/`` with ``list_attr_celeba`` and ``list_eval_partition``, as
+            ``.txt`` or ``.csv``, in it or in its sub-folder ``celeba``. None: torchvision downloads one beside ``out``.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        ValueError: the copy is incomplete or contradicts itself, or ``out`` holds something else.
+        RuntimeError: it cannot be downloaded.
+    """
+    target = Path(out)
+    root = _download(target.resolve().parent) if source is None else _find_root(require_directory(source, "--source"))
+    images = next(root / name for name in _ALIGNED if (root / name).is_dir()).resolve()
+    table, split_of = _read_lists(root)
+    absent = [name for name in table.files if not (images / name).is_file()]
+    if absent:
+        raise ValueError(f"{images} lacks {len(absent):,} of {len(table.files):,} images, {absent[0]} for one")
+    description = {"dataset": "celeba", "source": str(images), "num_images": len(table.files)}
+    if _is_prepared(target, len(table.files)):
+        return target
+    with staged_folder(target, description) as staging:
+        for number, split in enumerate(_SPLITS):
+            chosen = [index for index, name in enumerate(table.files) if split_of[name] == number]
+            _write_split(staging / split, table, chosen, images)
+    return target
+
+
+def load_attributes(split_folder: str | Path, key: str = "data.train_path") -> AttributeTable:
+    """Read the attributes of a prepared split and check that they belong to its images.
+
+    Args:
+        split_folder: ``out/train``, ``out/val`` or ``out/test`` of :func:`prepare_celeba`.
+        key: name of the setting that gave it, for error messages.
+
+    Returns:
+        The table, in the order in which solo-learn numbers the images.
+
+    Raises:
+        ValueError: the folder is not one of :func:`prepare_celeba`, or images and table name different files.
+    """
+    folder = require_directory(split_folder, key)
+    if not (folder / _ATTRIBUTES).is_file() or not (folder / IMAGES).is_dir():
+        raise ValueError(f"{key}={folder} has no {IMAGES}/ and {_ATTRIBUTES}: run `radial-vicreg data celeba`")
+    with (folder / _ATTRIBUTES).open(newline="") as stream:
+        (_, *names), *rows = csv.reader(stream)
+    files = [row[0] for row in rows]
+    if files != sorted(path.name for path in (folder / IMAGES).iterdir()):
+        raise ValueError(f"{folder}: {_ATTRIBUTES} and {IMAGES}/ name different files; prepare the folder anew")
+    return AttributeTable(files, names, torch.from_numpy(np.array([row[1:] for row in rows], dtype=np.uint8)))
+
+
+class CelebAFolder(Dataset[tuple[Any, Tensor]]):
+    """A prepared split: images with their attributes.
+
+    Args:
+        root: ``out/train``, ``out/val`` or ``out/test`` of :func:`prepare_celeba`.
+        transform: applied to each RGB image.
+        key: name of the setting that gave ``root``, for error messages.
+
+    Attributes:
+        table: the attributes.
+
+    Raises:
+        ValueError: as :func:`load_attributes`.
+    """
+
+    def __init__(
+        self, root: str | Path, transform: Callable[[Image.Image], Any] | None = None, key: str = "data.train_path"
+    ) -> None:
+        self.table = load_attributes(root, key)
+        self.folder = Path(root) / IMAGES
+        self.transform = transform
+
+    def __getitem__(self, index: int) -> tuple[Any, Tensor]:
+        """Return ``(transform(image), attributes)``; attributes are float32 zeros and ones, shape ``(40,)``."""
+        image = open_image(self.folder / self.table.files[index])
+        return (image if self.transform is None else self.transform(image)), self.table.values[index].float()
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.table.files)
+
+
+def _write_split(folder: Path, table: AttributeTable, chosen: Sequence[int], images: Path) -> None:
+    (folder / IMAGES).mkdir(parents=True)
+    with (folder / _ATTRIBUTES).open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["file", *table.names])
+        for index in track(chosen, description=f"linking {folder.name}"):
+            name = table.files[index]
+            (folder / IMAGES / name).symlink_to(images / name)
+            writer.writerow([name, *table.values[index].tolist()])
+
+
+def _is_prepared(target: Path, count: int) -> bool:
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return False
+    if not (target / MARKER).is_file():
+        raise ValueError(f"{target} exists and was not prepared by this command: move it away or choose another --out")
+    return sum(1 for split in _SPLITS for _ in (target / split / IMAGES).glob("*")) == count
+
+
+def _find_root(source: Path) -> Path:
+    for root in (source, source / "celeba"):
+        if any((root / name).is_dir() for name in _ALIGNED):
+            return root
+    raise ValueError(f"--source {source} has no img_align_celeba/: unpack the aligned images there")
+
+
+def _download(parent: Path) -> Path:
+    from torchvision.datasets import CelebA
+
+    try:
+        CelebA(str(parent / "download"), split="all", download=True)
+    except Exception as error:  # requests, gdown and zipfile each raise their own
+        raise RuntimeError(
+            f"CelebA could not be downloaded ({error}): fetch img_align_celeba.zip, list_attr_celeba.txt and "
+            "list_eval_partition.txt yourself, unpack the images, and give their folder with --source"
+        ) from error
+    return parent / "download" / "celeba"
+
+
+def _read_lists(root: Path) -> tuple[AttributeTable, dict[str, int]]:
+    rows = dict(_records(root, "list_attr_celeba"))
+    names = rows.pop("")
+    split_rows = dict(_records(root, "list_eval_partition"))
+    split_rows.pop("", None)
+    if rows.keys() != split_rows.keys():
+        raise ValueError(f"{root}: list_attr_celeba and list_eval_partition name different images")
+    files = sorted(rows)
+    values = np.array([rows[name] for name in files])
+    if values.shape != (len(files), NUM_ATTRIBUTES) or not np.isin(values, ("-1", "0", "1")).all():
+        raise ValueError(f"{root}: list_attr_celeba must give {NUM_ATTRIBUTES} values of -1 or 1 for each image")
+    table = AttributeTable(files, names, torch.from_numpy((values == "1").astype(np.uint8)))
+    return table, {name: int(split_rows[name][0]) for name in files}
+
+
+def _records(root: Path, stem: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields file name and values of each line; the line of attribute names has the file name ``""``."""
+    for suffix, separator in ((".txt", None), (".csv", ",")):
+        path = root / f"{stem}{suffix}"
+        if not path.is_file():
+            continue
+        for line in path.read_text().splitlines():
+            parts = line.split(separator)
+            if len(parts) > 1 and parts[0].endswith(".jpg"):
+                yield parts[0], parts[1:]
+            elif len(parts) > 1:  # .csv: its first column is called image_id
+                yield "", parts[1:] if separator else parts
+        return
+    raise ValueError(f"{root} has no {stem}.txt or {stem}.csv")

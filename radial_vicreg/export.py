@@ -1,0 +1,203 @@
+"""Backbones of finished runs as plain files for torchvision, timm and safetensors, proven equal to the checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from radial_vicreg import __version__
+from radial_vicreg.files import write_json
+from radial_vicreg.hosts.standalone.backbone import apply_small_stem, uses_small_stem
+from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run
+
+FORMATS = ("torchvision", "timm", "safetensors")
+CITATION = (
+    "Yilun Kuang, Yash Dagade, Deep Chakraborty, Erik Learned-Miller, Randall Balestriero, Tim G. J. Rudner, "
+    "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, 2025"
+)
+_PROBE_IMAGES = 8
+_TOLERANCE = 1e-6  # timm and torchvision may pool in another order
+
+
+def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tuple[Path, dict[str, Any]]:
+    """Writes the backbone alone and a JSON card, loads both back and compares features.
+
+    Args:
+        path: run folder or checkpoint, see :func:`radial_vicreg.probes.checkpoint.open_run`.
+        fmt: ``"torchvision"`` or ``"timm"``: a state dict in that library's names, ``backbone.pth``;
+            ``"safetensors"``: the same in ``backbone.safetensors``.
+        out: folder; default: ``<run>/export/<fmt>``.
+
+    Returns:
+        The card's file and its content.
+
+    Raises:
+        ValueError: an unknown format, a ViT for torchvision, or features that differ after loading.
+        ImportError: safetensors is not installed.
+    """
+    if fmt not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {fmt!r}")
+    run = open_run(path)
+    folder = Path(out) if out is not None else run.folder / "export" / fmt
+    card = _card(run, fmt)
+    weights = folder / card["weights"]
+    folder.mkdir(parents=True, exist_ok=True)
+    _save(run.model.backbone.state_dict(), weights)
+    card["sha256"] = file_checksum(weights)
+    card_file = write_json(folder / "card.json", card)
+    card["largest_difference"] = _prove(run.model.backbone, card_file, int(card["image_size"]))
+    return write_json(card_file, card), card
+
+
+def load_exported(card_file: str | Path) -> nn.Module:
+    """Builds the network that a card describes and fills in its weights.
+
+    Args:
+        card_file: ``card.json``, with the weights beside it.
+
+    Returns:
+        Images ``(N, 3, H, W)``, normalised as the card says, to features ``(N, F)``; in evaluation mode.
+
+    Raises:
+        ValueError: the weights are not those that the card was written for.
+    """
+    card_file = Path(card_file)
+    card = json.loads(card_file.read_text())
+    weights = card_file.parent / card["weights"]
+    if file_checksum(weights) != card["sha256"]:
+        raise ValueError(f"{weights} is not the file that {card_file} describes (another SHA-256)")
+    model = _architecture(card["library"], card["architecture"], card["arguments"])
+    if card["small_stem"]:
+        apply_small_stem(model)
+    model.load_state_dict(_load(weights))
+    return model.eval()
+
+
+def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
+    from radial_vicreg.data.augmentation import to_normalised_tensor
+
+    name = str(run.cfg.backbone.name)
+    is_vit = name.startswith("vit")
+    library = "timm" if fmt == "timm" or is_vit else "torchvision"
+    if fmt == "torchvision" and is_vit:
+        raise ValueError(f"torchvision has no {name}; use --format timm or safetensors")
+    small_stem = not is_vit and uses_small_stem(run.cfg)
+    arguments = dict(run.cfg.backbone.get("kwargs") or {})
+    size = int(run.cfg.augmentations[0].crop_size)
+    normalise = to_normalised_tensor(str(run.cfg.data.dataset), run.cfg.augmentations[0])[-1]
+    settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
+    architecture = str(settings["architecture"]) if is_vit else name
+    weights = "backbone.safetensors" if fmt == "safetensors" else "backbone.pth"
+    return {
+        "format": fmt,
+        "library": library,
+        "architecture": architecture,
+        "arguments": arguments,
+        "small_stem": small_stem,
+        "build": _build_lines(library, architecture, arguments, small_stem, weights),
+        "weights": weights,
+        "feature_dim": _feature_dim(run.model.backbone, size),
+        "image_size": size,
+        "normalisation": {"mean": list(normalise.mean), "std": list(normalise.std)},
+        "training": {key: run.results.get(key) for key in _FROM_RESULTS} | {"epoch": run.epoch},
+        "config": run.results.get("config") or _plain(run),
+        "metrics": {"probes": run.results.get("probes"), "radii": _radii(run.results.get("radii"))},
+        "checkpoint_sha256": file_checksum(run.checkpoint),
+        "radial_vicreg": __version__,
+        "citation": CITATION,
+    }
+
+
+_FROM_RESULTS = ("name", "method", "host", "seed", "status", "config_hash", "experiment_hash", "versions", "git_commit")
+
+
+def _build_lines(library: str, architecture: str, arguments: dict[str, Any], small_stem: bool, file: str) -> list[str]:
+    """The card's recipe, for people who do not have this package."""
+    given = "".join(f", {key}={value!r}" for key, value in arguments.items())
+    lines = ["import torch"]
+    if library == "timm":
+        lines += ["import timm", f"model = timm.create_model({architecture!r}, num_classes=0{given})"]
+    else:
+        lines += ["import torchvision", f"model = torchvision.models.{architecture}({given[2:]})"]
+        lines += ["model.fc = torch.nn.Identity()"]
+    if small_stem:
+        lines += [
+            "model.conv1 = torch.nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=2, bias=False)",
+            "model.maxpool = torch.nn.Identity()",
+        ]
+    if file.endswith(".safetensors"):
+        return [
+            *lines,
+            "from safetensors.torch import load_file",
+            f"model.load_state_dict(load_file({file!r}))",
+        ]
+    return [*lines, f"model.load_state_dict(torch.load({file!r}, weights_only=True))"]
+
+
+def _architecture(library: str, architecture: str, arguments: dict[str, Any]) -> nn.Module:
+    if library == "timm":
+        import timm
+
+        model: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0, **arguments)
+        return model
+    import torchvision
+
+    resnet: nn.Module = getattr(torchvision.models, architecture)(**arguments)
+    resnet.fc = nn.Identity()
+    return resnet
+
+
+@torch.no_grad()
+def _prove(backbone: nn.Module, card_file: Path, size: int) -> float:
+    images = torch.randn(_PROBE_IMAGES, 3, size, size, generator=torch.Generator().manual_seed(0))
+    expected, found = backbone.eval()(images), load_exported(card_file)(images)
+    difference = float((expected - found).abs().max())
+    if not difference <= _TOLERANCE * float(expected.abs().max()):
+        card_file.unlink()
+        raise ValueError(f"features differ by {difference:.3g} after loading the export back; the card was removed")
+    return difference
+
+
+@torch.no_grad()
+def _feature_dim(backbone: nn.Module, size: int) -> int:
+    return int(backbone.eval()(torch.zeros(1, 3, size, size)).shape[1])
+
+
+def _save(state: dict[str, Tensor], file: Path) -> None:
+    state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+    if file.suffix == ".safetensors":
+        _safetensors().save_file(state, str(file))
+    else:
+        torch.save(state, file)
+
+
+def _load(file: Path) -> dict[str, Tensor]:
+    if file.suffix == ".safetensors":
+        loaded: dict[str, Tensor] = _safetensors().load_file(str(file))
+        return loaded
+    state: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+    return state
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise ImportError("--format safetensors needs the package: pip install safetensors") from error
+    return safetensors.torch
+
+
+def _radii(radii: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The statistics at the end; histogram and history stay in results.json."""
+    final = (radii or {}).get("final")
+    return None if final is None else {key: value for key, value in final.items() if key != "histogram"}
+
+
+def _plain(run: LoadedRun) -> Any:
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(run.cfg, resolve=True)

@@ -1,0 +1,169 @@
+"""Opens a finished run of either host, or of solo-learn's main_pretrain.py, without solo-learn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor, nn
+
+from radial_vicreg.hosts.standalone.backbone import build_backbone
+
+_HASH_BLOCK = 1 << 20
+
+
+class Encoder(nn.Module):
+    """Backbone and projector of a run, without classifier and objective.
+
+    Args:
+        backbone: images ``(N, 3, H, W)`` to features ``(N, F)``.
+        projector: features to embeddings ``(N, d)``.
+    """
+
+    def __init__(self, backbone: nn.Module, projector: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.projector = projector
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """``feats`` ``(N, F)`` and ``z`` ``(N, d)``."""
+        feats = self.backbone(images)
+        return {"feats": feats, "z": self.projector(feats)}
+
+
+@dataclass
+class LoadedRun:
+    """A run that was opened.
+
+    Attributes:
+        folder: the run's: ``results.json`` or ``args.json`` lies there.
+        checkpoint: the file.
+        cfg: resolved configuration.
+        model: in evaluation mode, on the CPU.
+        results: content of ``results.json``; empty without one.
+        epoch: epochs that the checkpoint has seen; None for an untrained network.
+    """
+
+    folder: Path
+    checkpoint: Path
+    cfg: DictConfig
+    model: Encoder
+    results: dict[str, Any] = field(default_factory=dict)
+    epoch: int | None = None
+
+
+def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
+    """Opens a run folder or a checkpoint.
+
+    Args:
+        path: folder of a run of ``radial-vicreg pretrain`` (``results.json``, ``checkpoints/last.ckpt``) or of
+            solo-learn (``args.json`` and ``*.ckpt``), or a checkpoint inside one.
+        untrained: random weights from the run's seed instead of the checkpoint's.
+
+    Returns:
+        The run.
+
+    Raises:
+        ValueError: nothing there, no configuration beside the checkpoint, a file that is not a checkpoint, or weights
+            that do not fit the configuration.
+    """
+    checkpoint = find_checkpoint(Path(path))
+    folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
+    cfg, results = _configuration(folder)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(cfg.get("seed") or 0))
+        model = _build(cfg)
+    epoch = None
+    if not untrained:
+        content = _load(checkpoint)
+        epoch = content.get("epoch")
+        epoch = None if epoch is None else int(epoch) + 1
+        _fill(model, content["state_dict"], checkpoint)
+    return LoadedRun(folder, checkpoint, cfg, model.eval(), results, epoch)
+
+
+def find_checkpoint(path: Path) -> Path:
+    """The newest checkpoint of a run folder; a checkpoint itself.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise ValueError(f"{path} does not exist; give a run's folder or a checkpoint")
+    last = path / "checkpoints" / "last.ckpt"
+    if last.is_file():
+        return last
+    found = sorted([*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")], key=lambda file: file.stat().st_mtime)
+    if not found:
+        raise ValueError(f"{path} holds no checkpoint: expected checkpoints/last.ckpt, or *.ckpt beside args.json")
+    return found[-1]
+
+
+def file_checksum(path: str | Path) -> str:
+    """SHA-256 of a file, 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while block := stream.read(_HASH_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _configuration(folder: Path) -> tuple[DictConfig, dict[str, Any]]:
+    results: dict[str, Any] = {}
+    if (folder / "results.json").is_file():
+        results = _read_json(folder / "results.json")
+    if isinstance(results.get("config"), dict):
+        config = results["config"]
+    elif (folder / "args.json").is_file():
+        config = _read_json(folder / "args.json")
+    else:
+        raise ValueError(f"{folder} has neither results.json nor args.json, so the network's shape is unknown")
+    cfg = OmegaConf.create(config)
+    for key in ("backbone.name", "data.dataset", "method_kwargs.proj_hidden_dim", "method_kwargs.proj_output_dim"):
+        if OmegaConf.select(cfg, key) is None:
+            raise ValueError(f"the configuration in {folder} has no {key}: not a run of VICReg or Radial-VICReg")
+    return cfg, results
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON ({error})") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _build(cfg: DictConfig) -> Encoder:
+    from radial_vicreg.hosts.training import build_projector
+
+    backbone, width = build_backbone(cfg)
+    kwargs = cfg.method_kwargs
+    return Encoder(backbone, build_projector(width, kwargs.proj_hidden_dim, kwargs.proj_output_dim))
+
+
+def _load(checkpoint: Path) -> dict[str, Any]:
+    try:
+        # weights_only: a checkpoint from elsewhere must not run code.
+        content = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise ValueError(f"{checkpoint} cannot be read as a checkpoint: {str(error).splitlines()[0]}") from error
+    if not isinstance(content, dict) or "state_dict" not in content:
+        raise ValueError(f"{checkpoint} is not a Lightning checkpoint: it has no state_dict")
+    return content
+
+
+def _fill(model: Encoder, state: dict[str, Any], checkpoint: Path) -> None:
+    wanted = ("backbone.", "projector.")
+    weights = {name: value for name, value in state.items() if name.startswith(wanted)}
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(f"the weights in {checkpoint} do not fit its configuration: {error}") from error

@@ -1,0 +1,147 @@
+"""Features of a frozen network: extracted once, kept on disk with a checksum, used again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from radial_vicreg.files import write_json
+from radial_vicreg.hosts.standalone import data as standalone_data
+from radial_vicreg.probes.checkpoint import Encoder, LoadedRun, file_checksum
+
+KINDS = {"encoder": "feats", "projector": "z"}
+_BATCH_SIZE = 256
+
+
+@dataclass
+class Features:
+    """Frozen features of both sets.
+
+    Attributes:
+        train: features ``(N, F)`` float32 and labels of the training set, un-augmented.
+        val: the same of the validation set.
+        cached: whether they come from disk.
+    """
+
+    train: tuple[Tensor, Tensor]
+    val: tuple[Tensor, Tensor]
+    cached: bool
+
+
+def run_features(run: LoadedRun, kind: str, untrained: bool, workers: int | None = None) -> Features:
+    """Features of a run's training and validation images; both kinds are kept in ``<run>/probes/features``.
+
+    The cache belongs to the checkpoint's content, the images and the resolution; its files carry checksums, and a
+    file that does not agree with its own is extracted again.
+
+    Args:
+        run: opened with :func:`radial_vicreg.probes.checkpoint.open_run`; ``cfg.data`` says where the images are.
+        kind: ``"encoder"`` or ``"projector"``.
+        untrained: the network has random weights.
+        workers: processes that load images; default: the configuration's.
+
+    Returns:
+        The features, on the CPU.
+
+    Raises:
+        ValueError: no images, no labels, or no validation set.
+    """
+    datasets = _datasets(run.cfg)
+    source = f"untrained-{run.cfg.get('seed')}" if untrained else file_checksum(run.checkpoint)
+    parts = [source, *(_fingerprint(dataset) for dataset in datasets), str(run.cfg.augmentations[0].crop_size)]
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    folder = run.folder / "probes" / "features"
+    names = {split: folder / f"{key}-{kind}-{split}.pt" for split in ("train", "val")}
+    kept = {split: _read(file) for split, file in names.items()}
+    if kept["train"] is not None and kept["val"] is not None:
+        return Features(kept["train"], kept["val"], cached=True)
+    for split, dataset in zip(("train", "val"), datasets, strict=True):
+        count = int(run.cfg.data.get("num_workers", 0)) if workers is None else workers
+        outputs, labels = extract(run.model, DataLoader(dataset, batch_size=_BATCH_SIZE, num_workers=count))
+        for name, values in outputs.items():
+            _write(folder / f"{key}-{name}-{split}.pt", values, labels)
+        kept[split] = (outputs[kind], labels)
+    return Features(kept["train"], kept["val"], cached=False)  # type: ignore[arg-type]
+
+
+@torch.no_grad()
+def extract(model: Encoder, loader: DataLoader[Any]) -> tuple[dict[str, Tensor], Tensor]:
+    """Encoder features and projector output of every image, in evaluation mode, on a GPU when there is one.
+
+    Args:
+        model: the network; it ends on the CPU.
+        loader: batches of (images, labels).
+
+    Returns:
+        ``encoder`` ``(N, F)`` and ``projector`` ``(N, d)``, float32, and the labels, all on the CPU.
+    """
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model.eval().to(device)
+    outputs: dict[str, list[Tensor]] = {name: [] for name in KINDS}
+    labels = []
+    for images, targets in loader:
+        out = model(images.to(device))
+        for name, key in KINDS.items():
+            outputs[name].append(out[key].float().cpu())
+        labels.append(targets)
+    model.cpu()
+    return {name: torch.cat(values) for name, values in outputs.items()}, torch.cat(labels)
+
+
+def _datasets(cfg: DictConfig) -> tuple[Dataset[Any], Dataset[Any]]:
+    if cfg.data.get("no_labels", False):
+        raise ValueError("a probe needs labels, but data.no_labels is true for this run")
+    train = standalone_data.build_train_dataset(cfg, transform=standalone_data.build_val_transform(cfg))
+    val = standalone_data.build_val_dataset(cfg)
+    if val is None:
+        raise ValueError("a probe needs a validation set: give it with --val DIR")
+    return train.dataset, val
+
+
+def _fingerprint(dataset: Any) -> str:
+    """Names, sizes and times of the files of an image folder; the pixels themselves of a data set in memory."""
+    digest = hashlib.sha256()
+    inner, indices = getattr(dataset, "dataset", dataset), getattr(dataset, "indices", None)
+    digest.update(repr((len(dataset), indices)).encode())
+    if hasattr(inner, "samples"):
+        for path, target in inner.samples:
+            state = Path(path).stat()
+            digest.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\0{np.asarray(target).tolist()}\n".encode())
+    elif hasattr(inner, "data"):
+        digest.update(np.ascontiguousarray(inner.data).tobytes())
+        digest.update(repr(getattr(inner, "targets", None)).encode())
+    else:
+        raise ValueError(f"features of {type(inner).__name__} cannot be cached: it has neither samples nor data")
+    return digest.hexdigest()
+
+
+def _write(path: Path, features: Tensor, labels: Tensor) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    torch.save({"features": features.clone(), "labels": labels}, temporary)
+    write_json(path.with_suffix(".json"), {"sha256": file_checksum(temporary), "shape": list(features.shape)})
+    temporary.replace(path)
+
+
+def _read(path: Path) -> tuple[Tensor, Tensor] | None:
+    card = path.with_suffix(".json")
+    if not path.is_file() or not card.is_file():
+        return None
+    try:
+        expected = json.loads(card.read_text()).get("sha256")
+    except ValueError:
+        expected = None
+    if expected != file_checksum(path):
+        print(f"{path} does not agree with its checksum: extracting the features again")
+        return None
+    content = torch.load(path, weights_only=True)
+    return content["features"], content["labels"]

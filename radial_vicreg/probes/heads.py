@@ -1,0 +1,39 @@
+"""The trainable part of a probe, and its loss."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+MLP_HIDDEN_DIM = 512  # our choice: the paper gives no width for its 2-layer probe
+
+
+def build_head(kind: str, features: int, outputs: int, hidden_dim: int = MLP_HIDDEN_DIM) -> nn.Module:
+    """A linear layer, or two with a ReLU between them.
+
+    Args:
+        kind: ``"linear"`` or ``"mlp"``.
+        features: width of the frozen features.
+        outputs: number of classes or attributes.
+        hidden_dim: width of the hidden layer of ``"mlp"``.
+
+    Returns:
+        Features ``(N, features)`` to logits ``(N, outputs)``.
+
+    Raises:
+        ValueError: another kind, or a width below 1.
+    """
+    if min(features, outputs, hidden_dim) < 1:
+        raise ValueError(f"a probe's widths must be 1 or more, got {features}, {hidden_dim} and {outputs}")
+    if kind == "linear":
+        return nn.Linear(features, outputs)
+    if kind == "mlp":
+        return nn.Sequential(nn.Linear(features, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, outputs))
+    raise ValueError(f"a probe's head is linear or mlp, got {kind!r}")
+
+
+def probe_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy for classes ``(N,)``, where -1 is ignored; binary cross-entropy for attributes ``(N, A)``."""
+    if targets.ndim == 2:
+        return F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
+    return F.cross_entropy(logits, targets, ignore_index=-1)

@@ -1,0 +1,127 @@
+"""k nearest neighbours by cosine similarity, with similarity-weighted votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from radial_vicreg.probes.selection import Targets, check_features, headline, hold_out
+
+NEIGHBOURS = (20, 200)
+TEMPERATURE = 0.07  # Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric Instance Discrimination
+_LARGEST_BLOCK = 1 << 24  # similarities at a time: 64 MB in float32
+
+
+def knn_scores(
+    bank: Tensor,
+    bank_targets: Tensor,
+    queries: Tensor,
+    neighbours: Sequence[int] = NEIGHBOURS,
+    classes: int | None = None,
+    temperature: float = TEMPERATURE,
+) -> dict[int, Tensor]:
+    r"""Votes of the nearest neighbours: each of the k counts with :math:`\exp(\cos / \tau)`.
+
+    Memory is bounded: similarities exist for as many queries at a time as fit into 64 MB.
+
+    Args:
+        bank: features of labelled images, shape ``(M, F)``.
+        bank_targets: classes ``(M,)``, or attributes ``(M, A)`` of zeros and ones.
+        queries: shape ``(Q, F)``.
+        neighbours: every k to vote with; one larger than the bank means the whole bank.
+        classes: number of classes; default: the largest class of the bank, plus one.
+        temperature: :math:`\tau`.
+
+    Returns:
+        For each k: the share of the votes for each class, shape ``(Q, classes)``, float32; for attributes the log
+        odds of the weighted share of neighbours that have them, ``(Q, A)``, so that above 0 means there.
+
+    Raises:
+        ValueError: shapes that do not agree, an empty bank, k below 1 or a temperature that is not positive.
+    """
+    if bank.ndim != 2 or queries.ndim != 2 or bank.shape[1] != queries.shape[1] or len(bank) != len(bank_targets):
+        raise ValueError(
+            "kNN takes a bank (M, F) with M targets and queries (Q, F), got "
+            f"{tuple(bank.shape)}, {tuple(bank_targets.shape)} and {tuple(queries.shape)}"
+        )
+    if len(bank) == 0 or min(neighbours, default=0) < 1 or temperature <= 0:
+        raise ValueError(
+            f"kNN needs a bank of 1 or more, k of 1 or more and a positive temperature, got {len(bank)}, "
+            f"{tuple(neighbours)} and {temperature}"
+        )
+    multi_label = bank_targets.ndim == 2
+    width = bank_targets.shape[1] if multi_label else classes or int(bank_targets.max()) + 1
+    bank = F.normalize(bank.float(), dim=1)
+    rows = max(1, _LARGEST_BLOCK // len(bank))
+    parts: dict[int, list[Tensor]] = {k: [] for k in neighbours}
+    for block in queries.split(rows):
+        similarity = F.normalize(block.float(), dim=1) @ bank.T
+        nearest, where = similarity.topk(min(max(neighbours), len(bank)), dim=1)
+        # Only ratios of the weights matter: relative to the nearest, they cannot overflow.
+        weights = torch.exp((nearest - nearest[:, :1]) / temperature)
+        for k in neighbours:
+            parts[k].append(_vote(weights[:, :k], bank_targets[where[:, :k]], width, multi_label))
+    return {k: torch.cat(blocks) if blocks else queries.new_zeros(0, width) for k, blocks in parts.items()}
+
+
+class KNNProbe:
+    """k nearest neighbours in the training set; k is chosen on held-out data, and every k is reported.
+
+    Args:
+        neighbours: candidates for k.
+        temperature: of the votes.
+        seed: of the held-out split.
+
+    Attributes:
+        chosen_: ``k``, after :meth:`fit`.
+        held_out_: each candidate with its figure on the held-out part.
+    """
+
+    def __init__(self, neighbours: Sequence[int] = NEIGHBOURS, temperature: float = TEMPERATURE, seed: int = 0) -> None:
+        self.neighbours = tuple(neighbours)
+        self.temperature = temperature
+        self.seed = seed
+
+    def fit(self, features: Tensor, labels: Tensor) -> KNNProbe:
+        """Keeps the training set and chooses k.
+
+        Args:
+            features: shape ``(N, F)``, floating point.
+            labels: classes ``(N,)``, integers, or attributes ``(N, A)`` of zeros and ones.
+
+        Returns:
+            The probe itself.
+
+        Raises:
+            ValueError: shapes that do not agree, fewer than two classes, or non-finite features.
+        """
+        x = check_features(features, labels)
+        self._targets = Targets(labels)
+        y = self._targets.encode(labels)
+        fit, held = hold_out(y, self.seed)
+        figures = self._figures(x[fit], y[fit], x[held], y[held])
+        self.held_out_ = [{"k": float(k), "score": headline(found)} for k, found in figures.items()]
+        self.chosen_ = {"k": int(max(self.held_out_, key=lambda entry: entry["score"])["k"])}
+        self._bank = (x, y)
+        return self
+
+    def score(self, features: Tensor, labels: Tensor) -> dict[str, Any]:
+        """Figures on other images with the chosen k, and with each k under ``k<number>``."""
+        x = check_features(features, labels)
+        figures = self._figures(*self._bank, x, self._targets.encode(labels))
+        return {**figures[self.chosen_["k"]], **{f"k{k}": found for k, found in figures.items()}}
+
+    def _figures(self, bank: Tensor, bank_targets: Tensor, x: Tensor, y: Tensor) -> dict[int, dict[str, Any]]:
+        scores = knn_scores(bank, bank_targets, x, self.neighbours, self._targets.outputs, self.temperature)
+        return {k: self._targets.score(value, y) for k, value in scores.items()}
+
+
+def _vote(weights: Tensor, targets: Tensor, width: int, multi_label: bool) -> Tensor:
+    share = weights / weights.sum(dim=1, keepdim=True)
+    if multi_label:
+        return torch.logit(torch.einsum("qk,qka->qa", share, targets.float()), eps=1e-6)
+    return share.new_zeros(len(share), width).scatter_add_(1, targets, share)

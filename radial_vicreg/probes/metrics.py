@@ -1,0 +1,104 @@
+"""Figures of a probe: top-1 and top-5 for classes; four per-attribute measures for multi-label data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.classification import (
+    MulticlassAccuracy,
+    MultilabelAUROC,
+    MultilabelAveragePrecision,
+    MultilabelStatScores,
+)
+
+MULTI_LABEL_METRICS = ("accuracy", "balanced_accuracy", "auroc", "average_precision")
+_UNLABELLED = -1
+
+
+class ProbeMetrics:
+    """Collects scores batch by batch; the last short batch and several processes are accounted for by torchmetrics.
+
+    Args:
+        outputs: number of classes, or of attributes.
+        multi_label: attributes that are each there or not, instead of classes that exclude one another.
+    """
+
+    def __init__(self, outputs: int, multi_label: bool) -> None:
+        self.multi_label = multi_label
+        self._metrics: dict[str, Metric]
+        if multi_label:
+            settings: dict[str, Any] = {"num_labels": outputs, "average": None, "validate_args": False}
+            self._metrics = {
+                "counts": MultilabelStatScores(**settings),
+                "auroc": MultilabelAUROC(**settings),
+                "average_precision": MultilabelAveragePrecision(**settings),
+            }
+        else:
+            self._metrics = {
+                f"top{k}": MulticlassAccuracy(
+                    max(outputs, 2),
+                    top_k=min(k, outputs),
+                    average="micro",
+                    ignore_index=_UNLABELLED,
+                    validate_args=False,
+                )
+                for k in (1, 5)
+            }
+
+    def to(self, device: torch.device) -> ProbeMetrics:
+        """Moves the collected values to a device."""
+        self._metrics = {name: metric.to(device) for name, metric in self._metrics.items()}
+        return self
+
+    def update(self, scores: Tensor, targets: Tensor) -> None:
+        """Adds a batch.
+
+        Args:
+            scores: logits or votes, shape ``(N, outputs)``. Attributes: above 0 means there.
+            targets: classes ``(N,)``, or attributes ``(N, outputs)`` of zeros and ones.
+        """
+        for metric in self._metrics.values():
+            if self.multi_label:
+                metric.update(scores.float().sigmoid(), targets.long())
+            else:
+                metric.update(scores.float(), targets)
+
+    def compute(self) -> dict[str, Any]:
+        """All figures in percent, over every process; what was collected is cleared.
+
+        Returns:
+            Classes: ``top1`` and ``top5`` (100 with fewer than 6 classes). Attributes: the mean of
+            ``accuracy``, ``balanced_accuracy`` (mean of the recalls of "there" and "not there"; chance is 50),
+            ``auroc`` (chance is 50) and ``average_precision`` (chance is the share of images that have it), and all of
+            them under ``per_attribute``. An attribute that all images share has no value but accuracy: None, and it
+            is left out of the means.
+        """
+        found = {name: metric.compute() for name, metric in self._metrics.items()}
+        for metric in self._metrics.values():
+            metric.reset()
+        if not self.multi_label:
+            return {name: 100.0 * float(value) for name, value in found.items()}
+        return _multi_label_figures(found)
+
+
+def _multi_label_figures(found: dict[str, Tensor]) -> dict[str, Any]:
+    true_positive, false_positive, true_negative, false_negative, _ = found["counts"].double().unbind(dim=-1)
+    positive, negative = true_positive + false_negative, true_negative + false_positive
+    recalls = (true_positive / positive + true_negative / negative) / 2
+    values = {
+        "accuracy": (true_positive + true_negative) / (positive + negative),
+        "balanced_accuracy": recalls,
+        "auroc": found["auroc"].double(),
+        "average_precision": found["average_precision"].double(),
+    }
+    undefined = (positive == 0) | (negative == 0)
+    for name in MULTI_LABEL_METRICS[1:]:
+        values[name] = values[name].masked_fill(undefined, torch.nan)
+    per_attribute = {
+        name: [None if x != x else 100.0 * x for x in value.flatten().tolist()] for name, value in values.items()
+    }
+    means = {name: 100.0 * float(value.nanmean()) for name, value in values.items()}
+    return {**means, "per_attribute": per_attribute}

@@ -1,0 +1,135 @@
+"""Probes of a finished run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from radial_vicreg.files import write_json
+from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run
+from radial_vicreg.probes.features import KINDS, run_features
+from radial_vicreg.probes.knn import KNNProbe
+from radial_vicreg.probes.linear import LinearProbe
+from radial_vicreg.probes.mlp import MLPProbe
+from radial_vicreg.probes.selection import headline
+
+PROBES: dict[str, type[LinearProbe] | type[MLPProbe] | type[KNNProbe]] = {
+    "linear": LinearProbe,
+    "mlp": MLPProbe,
+    "knn": KNNProbe,
+}
+
+
+def probe_run(
+    path: str | Path,
+    probe: str = "linear",
+    features: str = "encoder",
+    untrained: bool = False,
+    train: str | Path | None = None,
+    val: str | Path | None = None,
+    workers: int | None = None,
+    seed: int = 0,
+) -> tuple[Path, dict[str, Any]]:
+    """Probes one run and writes ``<run>/probes/<probe>-<features>[-untrained].json``.
+
+    Args:
+        path: run folder or checkpoint, see :func:`radial_vicreg.probes.checkpoint.open_run`.
+        probe: ``"linear"``, ``"mlp"`` or ``"knn"``.
+        features: ``"encoder"`` or ``"projector"``.
+        untrained: random weights instead of the checkpoint's: the baseline.
+        train: training images; default: the run's own.
+        val: validation images; default: the run's own.
+        workers: processes that load images; default: the configuration's.
+        seed: of the held-out split and of the MLP.
+
+    Returns:
+        The file and its content.
+
+    Raises:
+        ValueError: unknown names, or whatever :func:`open_run` and the probe refuse.
+    """
+    if probe not in PROBES or features not in KINDS:
+        raise ValueError(f"probe must be one of {', '.join(PROBES)} and features one of {', '.join(KINDS)}")
+    run = open_run(path, untrained=untrained)
+    for key, folder in (("train_path", train), ("val_path", val)):
+        if folder is not None:
+            run.cfg.data[key] = str(folder)
+    found = run_features(run, features, untrained, workers)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    (x, y), (x_val, y_val) = ((a.to(device), b.to(device)) for a, b in (found.train, found.val))
+    fitted = PROBES[probe](seed=seed).fit(x, y)
+    content = {
+        "probe": probe,
+        "features": features,
+        "untrained": untrained,
+        **_identity(run, untrained),
+        "train_path": str(run.cfg.data.get("train_path")),
+        "val_path": str(run.cfg.data.get("val_path")),
+        "train_images": len(x),
+        "val_images": len(x_val),
+        "feature_dim": x.shape[1],
+        "seed": seed,
+        "chosen": fitted.chosen_,
+        "held_out": fitted.held_out_,
+        "test": fitted.score(x_val, y_val),
+        "features_cached": found.cached,
+    }
+    name = f"{probe}-{features}{'-untrained' if untrained else ''}.json"
+    return write_json(run.folder / "probes" / name, content), content
+
+
+def add_to_results(folder: Path, content: dict[str, Any]) -> str:
+    """Adds the figures of a probe to ``results.json`` as ``probes.offline_<probe>_<features>[_untrained]``.
+
+    Args:
+        folder: the run's.
+        content: of :func:`probe_run`.
+
+    Returns:
+        The key.
+
+    Raises:
+        ValueError: there is no ``results.json``, or the checkpoint is not that of the finished run.
+    """
+    file = folder / "results.json"
+    if not file.is_file():
+        raise ValueError(f"{folder} has no results.json to add to")
+    results = json.loads(file.read_text())
+    if not content["untrained"] and content["epoch"] != results.get("epochs"):
+        raise ValueError(
+            f"the checkpoint is of epoch {content['epoch']}, results.json of epoch {results.get('epochs')}: not added"
+        )
+    key = f"offline_{content['probe']}_{content['features']}{'_untrained' if content['untrained'] else ''}"
+    results.setdefault("probes", {})[key] = {**content["test"], "chosen": content["chosen"]}
+    write_json(file, results)
+    return key
+
+
+def summary(content: dict[str, Any]) -> str:
+    """One line: what was probed and what came out."""
+    test = content["test"]
+    chosen = ", ".join(f"{key} {value:g}" for key, value in content["chosen"].items())
+    figures = (
+        f"top-1 {test['top1']:.2f} %, top-5 {test['top5']:.2f} %"
+        if "top1" in test
+        else f"balanced accuracy {headline(test):.2f} %, accuracy {test['accuracy']:.2f} %, "
+        f"AUROC {test['auroc']:.2f} %, average precision {test['average_precision']:.2f} %"
+    )
+    state = "untrained" if content["untrained"] else f"epoch {content['epoch']}"
+    return (
+        f"{content['probe']} probe of {content['feature_dim']} {content['features']} features ({state}): {figures} on "
+        f"{content['val_images']} images ({chosen}, chosen on held-out training images)"
+    )
+
+
+def _identity(run: LoadedRun, untrained: bool) -> dict[str, Any]:
+    return {
+        "checkpoint": None if untrained else run.checkpoint.name,
+        "checkpoint_sha256": None if untrained else file_checksum(run.checkpoint),
+        "epoch": run.epoch,
+        "config_hash": run.results.get("config_hash"),
+        "experiment_hash": run.results.get("experiment_hash"),
+    }

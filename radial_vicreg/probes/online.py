@@ -1,0 +1,139 @@
+"""Probes that learn while a network trains, from features that it has computed anyway."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from radial_vicreg.distributed import mean_over_ranks
+from radial_vicreg.probes.heads import build_head, probe_loss
+
+
+class HeadTrainer:
+    """Trains heads on detached features: AdamW without decay, its rate annealed to 0 by a cosine.
+
+    Args:
+        heads: kind (``"linear"`` or ``"mlp"``) and feature width of each, by name.
+        outputs: number of classes or attributes.
+        total_steps: length of the cosine; None keeps the rate.
+        lr: first rate. Adam's steps do not depend on the scale of the features, which changes during training.
+        hidden_dim: width of the MLP's hidden layer.
+        seed: of the initial weights; the same on every process. The global generator is left as it was.
+        device: where the features are.
+    """
+
+    def __init__(
+        self,
+        heads: Mapping[str, tuple[str, int]],
+        outputs: int,
+        total_steps: int | None,
+        lr: float,
+        hidden_dim: int,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            built = {name: build_head(kind, width, outputs, hidden_dim) for name, (kind, width) in heads.items()}
+        self.heads = nn.ModuleDict(built).to(device)
+        self.lr, self.total_steps, self.steps = lr, total_steps, 0
+        self.optimizer = torch.optim.AdamW(self.heads.parameters(), lr=lr, weight_decay=0.0)
+
+    def step(self, features: Mapping[str, Tensor], targets: Tensor) -> None:
+        """One optimizer step of every head; gradients are averaged over the processes.
+
+        Args:
+            features: input of each head, ``(N, F)``; no gradient flows back. Values that are not finite, as in a
+                step that fp16's gradient scaler skips, count as 0.
+            targets: ``(N,)`` or ``(N, A)``.
+        """
+        device = targets.device.type
+        with torch.enable_grad(), torch.autocast(device, enabled=False):
+            losses = [
+                probe_loss(head(torch.nan_to_num(features[name].detach().float(), 0.0, 0.0, 0.0)), targets)
+                for name, head in self.heads.items()
+            ]
+            self.optimizer.zero_grad(set_to_none=True)
+            torch.stack(losses).sum().backward()
+        self._average_gradients()
+        if self.total_steps:
+            progress = min(self.steps / self.total_steps, 1.0)
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.lr * 0.5 * (1 + math.cos(math.pi * progress))
+        self.optimizer.step()
+        self.steps += 1
+
+    @torch.no_grad()
+    def scores(self, features: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """Logits ``(N, outputs)`` of every head."""
+        for name, head in self.heads.items():
+            yield name, head(features[name].float())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors, numbers and plain containers, so that it loads with ``weights_only=True``."""
+        return {"heads": dict(self.heads.state_dict()), "optimizer": self.optimizer.state_dict(), "steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores :meth:`state_dict`."""
+        self.heads.load_state_dict(state["heads"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.steps = state["steps"]
+
+    def _average_gradients(self) -> None:
+        gradients = [p.grad for p in self.heads.parameters() if p.grad is not None]
+        flat = mean_over_ranks(torch.cat([gradient.flatten() for gradient in gradients]))
+        for gradient, mean in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+            gradient.copy_(mean.view_as(gradient))
+
+
+class FeatureBank:
+    """Features and targets of an epoch's first images, which are random ones because epochs are shuffled.
+
+    Kept in float16 on the training device: 50,000 images of 512 features take 51 MB.
+
+    Args:
+        limit: most images to keep on each process.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._features: list[Tensor] = []
+        self._targets: list[Tensor] = []
+        self._count = 0
+
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Adds a batch, as far as there is room.
+
+        Args:
+            features: ``(N, F)``.
+            targets: ``(N,)`` or ``(N, A)``.
+        """
+        room = self.limit - self._count
+        if room <= 0:
+            return
+        # Directions are all that cosine similarity needs, and a unit vector never overflows float16.
+        unit = torch.nn.functional.normalize(features[:room].float(), dim=1)
+        self._features.append(unit.half())
+        self._targets.append(targets[:room].clone())
+        self._count += len(unit)
+
+    def gathered(self, all_gather: Any) -> tuple[Tensor, Tensor] | None:
+        """Features ``(M, F)`` float32 and targets over all processes, or None when the bank is empty.
+
+        Args:
+            all_gather: the module's: tensor ``(n, ...)`` to ``(processes, n, ...)``, or itself with one process.
+        """
+        if not self._features:
+            return None
+        features, targets = torch.cat(self._features), torch.cat(self._targets)
+        gathered_features, gathered_targets = all_gather(features), all_gather(targets)
+        width = features.shape[1]
+        return gathered_features.reshape(-1, width).float(), gathered_targets.reshape(-1, *targets.shape[1:])

@@ -1,0 +1,124 @@
+"""What all probes share: checked input, a held-out part of the training set, the figure that chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from radial_vicreg.probes.metrics import ProbeMetrics
+
+_HELD_OUT = 0.2
+
+
+class Targets:
+    """Class labels as positions among the sorted classes, or attributes as they are.
+
+    Args:
+        labels: classes ``(N,)``, any integers, or attributes ``(N, A)`` of zeros and ones.
+
+    Raises:
+        ValueError: fewer than two classes.
+
+    Attributes:
+        multi_label: whether these are attributes.
+        classes: the sorted classes; None for attributes.
+        outputs: number of classes or attributes.
+    """
+
+    def __init__(self, labels: Tensor) -> None:
+        self.multi_label = labels.ndim == 2
+        self.classes = None if self.multi_label else torch.unique(labels)
+        self.outputs = labels.shape[1] if self.classes is None else len(self.classes)
+        if self.classes is not None and self.outputs < 2:
+            raise ValueError(f"a probe needs at least 2 classes, got {self.outputs} (labels {self.classes.tolist()})")
+
+    def encode(self, labels: Tensor) -> Tensor:
+        """Positions ``(N,)`` int64, or attributes ``(N, A)`` int64.
+
+        Raises:
+            ValueError: a class that the training set does not have.
+        """
+        if self.classes is None:
+            return labels.long()
+        classes = self.classes.to(labels.device)
+        position = torch.searchsorted(classes, labels).clamp_max(len(classes) - 1)
+        unknown = labels[classes[position] != labels]
+        if len(unknown):
+            raise ValueError(f"labels {torch.unique(unknown).tolist()[:5]} do not occur in the training set")
+        return position
+
+    def score(self, scores: Tensor, encoded: Tensor) -> dict[str, Any]:
+        """Figures in percent, see :class:`radial_vicreg.probes.metrics.ProbeMetrics`."""
+        metrics = ProbeMetrics(self.outputs, self.multi_label).to(scores.device)
+        metrics.update(scores, encoded)
+        return metrics.compute()
+
+
+def check_features(features: Tensor, labels: Tensor) -> Tensor:
+    """Features as float32.
+
+    Args:
+        features: shape ``(N, F)``.
+        labels: shape ``(N,)``, or ``(N, A)`` for attributes.
+
+    Returns:
+        The features.
+
+    Raises:
+        ValueError: shapes that do not agree, or features that are not finite.
+    """
+    if features.ndim != 2 or labels.ndim not in (1, 2) or labels.shape[:1] != features.shape[:1]:
+        raise ValueError(
+            f"a probe takes features (N, F) and labels (N,), got {tuple(features.shape)} and {tuple(labels.shape)}; "
+            "attributes are (N, A)"
+        )
+    bad = int((~torch.isfinite(features).all(dim=1)).sum())
+    if bad:
+        raise ValueError(f"{bad} of {len(features)} feature vectors are not finite; the encoder has diverged")
+    return features.float()
+
+
+def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Splits a fifth off, stratified by class where every class has two images.
+
+    Args:
+        encoded: of :meth:`Targets.encode`.
+        seed: of the split.
+
+    Returns:
+        Indices of the part to fit on and of the held-out part, int64.
+    """
+    from sklearn.model_selection import train_test_split
+
+    labels = encoded.cpu().numpy()
+    classes = int(labels.max()) + 1 if labels.ndim == 1 else 1
+    held_out = max(int(len(labels) * _HELD_OUT), classes)
+    counts = encoded.bincount() if encoded.ndim == 1 else torch.zeros(1)
+    stratify = labels if int(counts.min()) > 1 and len(labels) - held_out >= classes else None
+    fit, held = train_test_split(range(len(labels)), test_size=held_out, random_state=seed, stratify=stratify)
+    return torch.as_tensor(fit, device=encoded.device), torch.as_tensor(held, device=encoded.device)
+
+
+def headline(figures: dict[str, Any]) -> float:
+    """The figure that chooses and that is printed first: top-1, or the mean balanced accuracy of attributes."""
+    value: float = figures["top1"] if "top1" in figures else figures["balanced_accuracy"]
+    return value
+
+
+class Standardiser:
+    """Zero mean and unit variance for every feature of the training set; constant features stay 0.
+
+    Args:
+        features: the training set's, shape ``(N, F)``.
+    """
+
+    def __init__(self, features: Tensor) -> None:
+        self.mean = features.mean(dim=0)
+        deviation = features.std(dim=0, correction=0)
+        self.scale = torch.where(deviation > 10 * torch.finfo(features.dtype).eps * self.mean.abs(), deviation, 1.0)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Standardises ``(M, F)``."""
+        return (features - self.mean) / self.scale

@@ -1,0 +1,134 @@
+"""From a folder of runs to a folder of tables and figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from radial_vicreg.figures import save_figure
+from radial_vicreg.report.cells import build_tables
+from radial_vicreg.report.collect import Experiment, Problem, collect, group
+from radial_vicreg.report.drawing import Drawn, draw_all
+from radial_vicreg.report.page import build_page
+from radial_vicreg.report.tables import (
+    Text,
+    experiment_csv,
+    experiment_rows,
+    table_csv,
+    table_notes,
+    table_rows,
+    to_latex,
+    to_markdown,
+)
+
+Section = tuple[str, list[str], list[list[list[Text]]], list[str]]
+"""Caption, header, body and notes of a table."""
+
+_TITLE = "Radial-VICReg: tables and figures from finished runs"
+
+
+@dataclass
+class Report:
+    """What was written.
+
+    Attributes:
+        out: the folder.
+        summary: one sentence.
+        experiments: what was averaged.
+        problems: files that no table uses.
+        filled: cells of the paper's tables that have a value, and all cells.
+    """
+
+    out: Path
+    summary: str
+    experiments: list[Experiment]
+    problems: list[Problem]
+    filled: tuple[int, int]
+
+
+def build_report(runs_dir: str | Path, out: str | Path, source: str = "online") -> Report:
+    """Writes tables 1 to 4, the list of experiments, the figures, ``report.md`` and ``report.html``.
+
+    Args:
+        runs_dir: every ``results.json`` below it is read, and nothing else.
+        out: folder to write; files of an earlier report are replaced.
+        source: ``"online"`` or ``"offline"`` probes for the tables.
+
+    Returns:
+        What was written.
+
+    Raises:
+        ValueError: ``runs_dir`` does not exist, or another source.
+    """
+    runs, problems = collect(runs_dir)
+    experiments, repeated = group(runs)
+    problems = sorted([*problems, *repeated], key=lambda problem: problem.path)
+    target = Path(out)
+    target.mkdir(parents=True, exist_ok=True)
+    tables = build_tables(experiments, source)
+    sections: list[Section] = []
+    for table in tables:
+        header, body = table_rows(table)
+        caption = f"Table {table.number}: {table.caption}"
+        sections.append((caption, header, body, table_notes(table)))
+        stem = target / f"table{table.number}"
+        _write(stem.with_suffix(".csv"), table_csv(table))
+        _write(stem.with_suffix(".tex"), to_latex(header, body, table.caption, f"tab:{stem.name}"))
+        notes = "".join(f"- {note}\n" for note in sections[-1][3])
+        _write(stem.with_suffix(".md"), f"{caption}\n\n{to_markdown(header, body)}\n{notes}")
+    if experiments:
+        sections.append(_experiment_section(experiments, target))
+    figures = draw_all(experiments)
+    for drawn in figures:
+        _replace_figure(drawn, target / "figures" / drawn.name)
+    summary = _summary(experiments, problems, runs_dir)
+    _write(target / "report.html", build_page(_TITLE, summary, sections, figures, problems))
+    _write(target / "report.md", _markdown(summary, sections, figures, problems))
+    cells = [cell for table in tables for cell in table.cells]
+    return Report(target, summary, experiments, problems, (sum(bool(cell.values) for cell in cells), len(cells)))
+
+
+def _experiment_section(experiments: list[Experiment], target: Path) -> Section:
+    header, body = experiment_rows(experiments)
+    caption = "All experiments (mean ± standard deviation over n seeds; W1 to chi in evaluation mode)"
+    _write(target / "experiments.csv", experiment_csv(experiments))
+    _write(target / "experiments.tex", to_latex(header, body, caption, "tab:experiments"))
+    _write(target / "experiments.md", to_markdown(header, body))
+    notes = [f"{found.experiment_hash}: {note}" for found in experiments for note in found.notes]
+    return caption, header, body, notes
+
+
+def _summary(experiments: Sequence[Experiment], problems: Sequence[Problem], runs_dir: str | Path) -> str:
+    count = sum(len(experiment.runs) for experiment in experiments)
+    left_out = Counter(problem.kind for problem in problems)
+    detail = ", ".join(f"{number} {kind}" for kind, number in sorted(left_out.items()))
+    found = f"{count} finished runs in {len(experiments)} experiments" if count else f"No finished run below {runs_dir}"
+    return f"{found}; not used: {detail or 'nothing'}."
+
+
+def _markdown(summary: str, sections: Sequence[Section], figures: Sequence[Drawn], problems: Sequence[Problem]) -> str:
+    parts = [f"# {_TITLE}", summary]
+    for caption, header, body, notes in sections:
+        parts += [f"## {caption}", to_markdown(header, body).rstrip(), "\n".join(f"- {note}" for note in notes)]
+    parts.append("## Figures")
+    for drawn in figures:
+        parts.append(
+            drawn.caption if drawn.figure is None else f"![{drawn.name}](figures/{drawn.name}.png)\n\n{drawn.caption}"
+        )
+    if problems:
+        parts += ["## Not used", "\n".join(f"- `{p.path}`: {p.kind}; {p.reason}" for p in problems)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _replace_figure(drawn: Drawn, path: Path) -> None:
+    if drawn.figure is not None:
+        save_figure(drawn.figure, path)
+        return
+    for suffix in (".png", ".pdf"):  # of an earlier report: it would show runs that are gone
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

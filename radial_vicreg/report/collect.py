@@ -1,0 +1,187 @@
+"""Reads ``results.json`` files and sorts the runs into experiments whose seeds may be averaged."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from radial_vicreg.report.setting import Setting
+from radial_vicreg.results import SCHEMA_VERSION
+
+RESULTS = "results.json"
+_NEEDED = {"schema_version": int, "status": str, "config": dict, "probes": dict, "experiment_hash": str}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file that no table uses, and why.
+
+    Attributes:
+        path: relative to the folder that was searched.
+        kind: ``failed``, ``partial``, ``foreign``, ``unreadable`` or ``repeated``.
+        reason: one sentence.
+    """
+
+    path: str
+    kind: str
+    reason: str
+
+
+@dataclass
+class Run:
+    """A finished run.
+
+    Attributes:
+        path: of its ``results.json``, relative to the folder that was searched.
+        content: of that file.
+        modified: time of the last change, seconds.
+        setting: what the run was.
+    """
+
+    path: str
+    content: dict[str, Any]
+    modified: float
+    setting: Setting
+
+    @property
+    def seed(self) -> Any:
+        """The run's seed."""
+        return self.content.get("seed")
+
+    def figure(self, *keys: str) -> float | None:
+        """A number at a path of keys, or None."""
+        node: Any = self.content
+        for key in keys:
+            node = node.get(key) if isinstance(node, dict) else None
+        return float(node) if isinstance(node, (int, float)) and not isinstance(node, bool) else None
+
+
+@dataclass
+class Experiment:
+    """Runs that differ in their seed alone.
+
+    Attributes:
+        experiment_hash: of the configuration without the seed.
+        setting: what they were.
+        runs: one a seed, by seed.
+        notes: what else they disagree in: hosts, versions.
+    """
+
+    experiment_hash: str
+    setting: Setting
+    runs: list[Run]
+    notes: list[str] = field(default_factory=list)
+
+    def values(self, *keys: str) -> list[float]:
+        """The number at a path of keys of every run that has it."""
+        found = (run.figure(*keys) for run in self.runs)
+        return [value for value in found if value is not None]
+
+
+def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
+    """Finds every ``results.json`` below a folder.
+
+    Args:
+        folder: searched through; links to folders are not followed.
+
+    Returns:
+        The finished runs and everything else, both sorted by path.
+
+    Raises:
+        ValueError: the folder does not exist.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise ValueError(f"{root} is not a folder; give the one that holds your runs")
+    runs: list[Run] = []
+    problems: list[Problem] = []
+    for file in _files(root):
+        name = str(file.relative_to(root))
+        try:
+            found = _read(file, name)
+        except (ValueError, OSError) as error:
+            problems.append(Problem(name, "unreadable", f"cut short or not JSON: {error}"))
+            continue
+        if isinstance(found, Run):
+            runs.append(found)
+        else:
+            problems.append(found)
+    return runs, problems
+
+
+def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
+    """Puts the seeds of one experiment together: the same ``experiment_hash`` and the same images.
+
+    Of several runs of one seed the newest counts. Nothing is averaged over different hashes.
+
+    Args:
+        runs: finished ones.
+
+    Returns:
+        The experiments, sorted by what they are, and the runs that were left out.
+    """
+    by_key: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    for run in runs:
+        by_key[run.content["experiment_hash"], run.setting.images].append(run)
+    experiments, problems = [], []
+    for (identity, _), members in by_key.items():
+        newest: dict[Any, Run] = {}
+        for run in sorted(members, key=lambda member: (member.modified, member.path)):
+            if run.seed in newest:
+                older = newest[run.seed].path
+                problems.append(Problem(older, "repeated", f"seed {run.seed} ran again later: {run.path}"))
+            newest[run.seed] = run
+        kept = sorted(newest.values(), key=lambda member: str(member.seed))
+        experiments.append(Experiment(identity, kept[0].setting, kept, _disagreements(kept)))
+    return sorted(experiments, key=lambda found: (found.setting.order, found.experiment_hash)), problems
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        if RESULTS in names:
+            yield Path(folder) / RESULTS
+
+
+def _read(file: Path, name: str) -> Run | Problem:
+    content = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        return Problem(name, "foreign", "not a dictionary")
+    for key, kind in _NEEDED.items():
+        if not isinstance(content.get(key), kind):
+            return Problem(name, "foreign", f"no {key}: not written by radial-vicreg")
+    if content["schema_version"] > SCHEMA_VERSION:
+        version = content["schema_version"]
+        return Problem(name, "foreign", f"schema_version {version} is of a newer radial-vicreg")
+    status = content["status"]
+    if status != "finished":
+        epochs = f"{content.get('epochs')} of {content.get('max_epochs')} epochs"
+        error = f": {content['error']}" if content.get("error") else ""
+        return Problem(name, "failed" if status == "failed" else "partial", f"{status} after {epochs}{error}")
+    try:
+        setting = Setting.from_config(content["config"], content.get("processes") or 1)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        return Problem(name, "foreign", f"its configuration is not one of VICReg or Radial-VICReg ({error!r})")
+    return Run(name, content, file.stat().st_mtime, setting)
+
+
+def _disagreements(runs: list[Run]) -> list[str]:
+    notes = []
+    hosts = sorted({str(run.content.get("host")) for run in runs})
+    if len(hosts) > 1:
+        notes.append(f"seeds ran on different hosts ({', '.join(hosts)})")
+    versions: dict[str, set[str]] = defaultdict(set)
+    for run in runs:
+        for package, version in (run.content.get("versions") or {}).items():
+            versions[package].add(str(version))
+    notes += [
+        f"seeds ran with different versions of {package} ({', '.join(sorted(found))})"
+        for package, found in sorted(versions.items())
+        if len(found) > 1
+    ]
+    return notes

@@ -1,0 +1,131 @@
+"""Grids: a sweep file in W&B's format and the runs it stands for."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+_FOLDER = Path(__file__).parents[1] / "yaml" / "sweeps"
+_PRETRAIN_COMMAND = ("${env}", "${program}", "pretrain", "--config-name")
+_SWEPT_ARGUMENTS = "${args_no_hyphens}"
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One run of a sweep.
+
+    Attributes:
+        index: its place in the grid, from 0.
+        config_name: configuration.
+        overrides: ``key=value`` for Hydra, as W&B's agent writes them; the swept ones last.
+    """
+
+    index: int
+    config_name: str
+    overrides: tuple[str, ...]
+
+    def arguments(self, *more: str) -> list[str]:
+        """What follows ``radial-vicreg pretrain``; ``more`` comes last."""
+        return ["--config-name", self.config_name, *self.overrides, *more]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep file.
+
+    Attributes:
+        name: the file's name without ``.yaml``.
+        content: the file as W&B reads it.
+        config_name: what its command gives to ``--config-name``.
+        fixed: overrides that its command gives to every run; ``wandb.*`` is left out, since without W&B's agent
+            nobody has asked for its logger.
+        parameters: swept key to its values, in the file's order.
+    """
+
+    name: str
+    content: dict[str, Any]
+    config_name: str
+    fixed: tuple[str, ...]
+    parameters: dict[str, tuple[Any, ...]]
+
+    def runs(self) -> list[SweepRun]:
+        """Every point of the grid; the last parameter changes fastest."""
+        points = itertools.product(*self.parameters.values())
+        return [
+            SweepRun(index, self.config_name, (*self.fixed, *map("{}={}".format, self.parameters, point)))
+            for index, point in enumerate(points)
+        ]
+
+    def for_pretrain(self) -> str:
+        """The same sweep for W&B's agent with ``radial-vicreg pretrain`` as its program, as YAML."""
+        given = [part for part in self.content["command"] if "=" in str(part) and not str(part).startswith("$")]
+        command = [*_PRETRAIN_COMMAND, self.config_name, *given, _SWEPT_ARGUMENTS]
+        return OmegaConf.to_yaml(OmegaConf.create({**self.content, "program": "radial-vicreg", "command": command}))
+
+
+def load_sweep(name: str | Path) -> Sweep:
+    """Reads a sweep file.
+
+    Args:
+        name: a path, or the name of one of the package's own below ``yaml/sweeps``, for example
+            ``cifar100_resnet18_d512`` or ``tables/table1``.
+
+    Returns:
+        The sweep.
+
+    Raises:
+        ValueError: there is no such file, or it is not a grid that can be expanded here; key and remedy are named.
+    """
+    path = _find(name)
+    try:
+        # The file's ${...} are W&B's: they stay as they are.
+        content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    except Exception as error:  # PyYAML's errors share no base with OmegaConf's
+        raise ValueError(f"{path} cannot be read as YAML: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("parameters"), dict):
+        raise ValueError(f"{path} has no `parameters`: a sweep file of W&B is needed, see yaml/sweeps")
+    if content.get("method") != "grid":
+        raise ValueError(
+            f"{path}: method {content.get('method')!r} needs W&B's server (wandb sweep); here: method: grid"
+        )
+    config_name, fixed = _read_command(path, content.get("command"))
+    parameters = {str(key): _values(path, key, spec) for key, spec in content["parameters"].items()}
+    return Sweep(path.stem, content, config_name, fixed, parameters)
+
+
+def _find(name: str | Path) -> Path:
+    for candidate in (Path(name), _FOLDER / f"{name}.yaml", _FOLDER / str(name)):
+        if candidate.is_file():
+            return candidate
+    known = sorted(str(path.relative_to(_FOLDER).with_suffix("")) for path in _FOLDER.rglob("*.yaml"))
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"own ones: {', '.join(known)}"
+    raise ValueError(f"no sweep file {name}, and no sweep of that name; {hint}")
+
+
+def _read_command(path: Path, command: Any) -> tuple[str, tuple[str, ...]]:
+    parts = [str(part) for part in command] if isinstance(command, Sequence) and not isinstance(command, str) else []
+    if "--config-name" not in parts[:-1] or _SWEPT_ARGUMENTS not in parts:
+        raise ValueError(f"{path}: `command` must hold --config-name, a configuration, and {_SWEPT_ARGUMENTS}")
+    config_name = parts[parts.index("--config-name") + 1]
+    fixed = tuple(part for part in parts if "=" in part and not part.startswith(("$", "-", "wandb.")))
+    return config_name, fixed
+
+
+def _values(path: Path, key: str, spec: Any) -> tuple[Any, ...]:
+    values = None
+    if isinstance(spec, Mapping):
+        values = [spec["value"]] if "value" in spec else spec.get("values")
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"{path}: parameter {key} needs `values: [...]` or `value: ...`, got {spec!r}")
+    for value in values:
+        # W&B writes str(value): None would reach Hydra as a text, a list or dictionary in Python's notation.
+        if not isinstance(value, str | int | float | bool):
+            raise ValueError(f"{path}: parameter {key} has {value!r}; a grid takes numbers, texts, true and false")
+    return tuple(values)

@@ -1,0 +1,156 @@
+"""What has become of a sweep's runs, told from their ``results.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
+from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.results import config_hash
+from radial_vicreg.sweeps.grid import SweepRun
+
+FINISHED, MISSING = "finished", "missing"
+_CPU_PRECISION = 32
+_NOT_HASHED = ("name", "method_tag")  # long texts, slow to resolve
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run and what was found of it.
+
+    Attributes:
+        run: the run.
+        status: of its ``results.json`` (``finished``, ``running``, ``stopped``, ``interrupted``, ``failed``), or
+            ``missing``. A run that was killed stays ``running``.
+        folder: where that file is; None for a missing run.
+        error: what a failed run said.
+    """
+
+    run: SweepRun
+    status: str
+    folder: Path | None = None
+    error: str | None = None
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """Last checkpoint of a run that can be continued, if it has one."""
+        path = self.folder / "checkpoints" / "last.ckpt" if self.folder and self.status != FINISHED else None
+        return path if path is not None and path.is_file() else None
+
+
+def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[RunState]:
+    """Looks for the results of every run.
+
+    Args:
+        runs: of one sweep.
+        overrides: what every run got on top; ``runs_dir`` among them says where to look.
+
+    Returns:
+        One state for each run. Of several results of one configuration, a finished one counts, then the newest.
+
+    Raises:
+        ValueError: a configuration that cannot be composed, or an override of a swept key.
+    """
+    configurations = list(composed_runs(runs, overrides))
+    found = _results_by_hash(Path(configurations[0].runs_dir))
+    states = []
+    for run, cfg in zip(runs, configurations, strict=True):
+        candidates = [entry for value in possible_hashes(cfg) for entry in found.get(value, [])]
+        if not candidates:
+            states.append(RunState(run, MISSING))
+            continue
+        best = max(candidates, key=lambda entry: (entry["status"] == FINISHED, entry["time"]))
+        states.append(RunState(run, best["status"], best["folder"], best["error"]))
+    return states
+
+
+def runs_dir(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> str:
+    """Folder of the runs, from the first run's configuration."""
+    return str(compose(runs[0].config_name, [*runs[0].overrides, *overrides]).runs_dir)
+
+
+def possible_hashes(cfg: DictConfig) -> set[str]:
+    """The configuration hashes that a run's results may carry: as configured, and in float32 as a CPU trains.
+
+    Args:
+        cfg: composed configuration.
+
+    Returns:
+        One or two hashes.
+
+    Raises:
+        ValueError: the method does not take these settings.
+    """
+    hashed = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key not in _NOT_HASHED])
+    plain: dict[str, Any] = OmegaConf.to_container(hashed, resolve=True)  # type: ignore[assignment]
+    plain["method_kwargs"] = complete_method_kwargs(plain["method"], plain["method_kwargs"])
+    processes = process_count(cfg)
+    return {config_hash({**plain, "precision": value}, processes) for value in (plain["precision"], _CPU_PRECISION)}
+
+
+def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> Iterator[DictConfig]:
+    """Composes every run's configuration.
+
+    Hydra takes a quarter of a second for each. A grid shares its groups, so one composition for each choice of groups
+    is enough: the other overrides are set in a copy.
+
+    Args:
+        runs: of one sweep.
+        overrides: what every run gets on top.
+
+    Yields:
+        One configuration for each run.
+
+    Raises:
+        ValueError: as :func:`states_of`.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parser = OverridesParser.create()
+    given = {item.partition("=")[0] for item in overrides}
+    bases: dict[tuple[str, ...], DictConfig] = {}
+    for run in runs:
+        swept = {item.partition("=")[0] for item in run.overrides}
+        if given & swept:
+            raise ValueError(f"{', '.join(sorted(given & swept))}: the sweep sets this key itself; leave it out")
+        groups = tuple(item for item in run.overrides if _chooses_group(item))
+        if groups not in bases:
+            bases[groups] = compose(run.config_name, [*groups, *overrides])
+        cfg = bases[groups].copy()
+        try:
+            for override in parser.parse_overrides([item for item in run.overrides if not _chooses_group(item)]):
+                OmegaConf.update(cfg, override.key_or_group, override.value())
+        except OmegaConfBaseException:
+            compose(run.config_name, [*run.overrides, *overrides])  # says what is wrong with the key
+            raise
+        yield cfg
+
+
+def _chooses_group(override: str) -> bool:
+    key = override.partition("=")[0]
+    return key.startswith(("+", "~")) or "/" in key
+
+
+def _results_by_hash(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in folder.rglob("results.json"):
+        try:
+            content = json.loads(path.read_text())
+            entry = {
+                "status": str(content["status"]),
+                "error": content.get("error"),
+                "folder": path.parent,
+                "time": path.stat().st_mtime,
+            }
+            found.setdefault(content["config_hash"], []).append(entry)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # not a result of this program: `radial-vicreg report` lists such files
+    return found

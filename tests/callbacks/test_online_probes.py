@@ -1,0 +1,110 @@
+"""Online probes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import lightning.pytorch as pl
+import pytest
+import torch
+
+from radial_vicreg.callbacks import OnlineProbes, build_online_probes
+from radial_vicreg.probes.online import FeatureBank, HeadTrainer
+
+ALL = {"projector_linear": True, "encoder_mlp": True, "encoder_knn": True, "knn_neighbours": (5, 20), "lr": 0.05}
+
+
+def test_every_probe_learns_and_is_logged(fit: Callable) -> None:
+    probes = OnlineProbes(8, **ALL)
+    _, trainer = fit([probes], epochs=4)
+    found = probes.results()["probes"]
+    assert found.keys() == {"online_projector_linear", "online_mlp", "online_knn5", "online_knn20"}
+    assert all(figures["top1"] > 90 and figures["top5"] == 100 for figures in found.values()), found
+    assert float(trainer.callback_metrics["val_mlp_acc1"]) == pytest.approx(found["online_mlp"]["top1"])
+
+
+def test_the_network_is_the_same_with_and_without_probes(fit: Callable) -> None:
+    with_probes, _ = fit([OnlineProbes(8, **ALL)])
+    without, _ = fit([])
+    assert with_probes.state_dict().keys() == without.state_dict().keys()
+    for name, value in without.state_dict().items():
+        assert torch.equal(value, with_probes.state_dict()[name]), name
+    assert not with_probes._forward_hooks
+
+
+def test_random_numbers_of_the_training_are_left_alone(fit: Callable) -> None:
+    fit([OnlineProbes(8, **ALL)])
+    with_probes = torch.rand(1)
+    fit([])
+    assert torch.equal(torch.rand(1), with_probes)
+
+
+def test_multi_label_targets_get_all_figures_and_the_host_s_probe_too(fit: Callable) -> None:
+    probes = OnlineProbes(8, **ALL)
+    _, trainer = fit([probes], epochs=4, multi_label=True)
+    found = probes.results()["probes"]
+    assert "online_linear" in found
+    assert found["online_mlp"]["balanced_accuracy"] > 90
+    assert len(found["online_knn5"]["per_attribute"]["auroc"]) == 3
+    assert "val_projector_linear_average_precision" in trainer.callback_metrics
+
+
+def test_images_of_another_size_are_resized_and_the_host_s_probe_scored_again(fit: Callable) -> None:
+    probes = OnlineProbes(8, **ALL)
+    network, _ = fit([probes], val_size=16)
+    assert set(network.seen_sizes) == {8, 16}
+    assert "online_linear" in probes.results()["probes"]
+
+
+def test_without_validation_nothing_is_trained(fit: Callable) -> None:
+    probes = OnlineProbes(8, **ALL)
+    fit([probes], validate=False)
+    assert probes.results() == {"probes": {}}
+    assert probes.state_dict()["trainer"] is None
+
+
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(fit: Callable, tmp_path: Path) -> None:
+    whole, first, second = (OnlineProbes(8, **ALL) for _ in range(3))
+    fit([whole], epochs=2)
+
+    class SaveHalf(pl.Callback):
+        def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+            if trainer.current_epoch == 0:
+                trainer.save_checkpoint(tmp_path / "half.ckpt")
+
+    fit([first, SaveHalf()], epochs=2)
+    fit([second], epochs=2, ckpt_path=str(tmp_path / "half.ckpt"))
+    ours, theirs = second.state_dict()["trainer"], whole.state_dict()["trainer"]
+    assert ours["steps"] == theirs["steps"] == 10
+    for name, value in theirs["heads"].items():
+        assert torch.allclose(ours["heads"][name], value, atol=1e-6), name
+
+
+def test_an_unknown_setting_is_named_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"probes.encoder_mpl is not a setting; did you mean encoder_mlp\?"):
+        build_online_probes({"encoder_mpl": True}, 8, 0)
+    assert build_online_probes({"frozen_linear": True, "encoder_mlp": False}, 8, 0).head_names == ["projector_linear"]
+
+
+@pytest.mark.parametrize("settings", [{"lr": 0.0}, {"knn_bank": 0}, {"knn_neighbours": ()}, {"mlp_hidden_dim": 0}])
+def test_values_out_of_range_are_refused(settings: dict) -> None:
+    with pytest.raises(ValueError, match="probes need lr > 0"):
+        OnlineProbes(8, **settings)
+
+
+def test_the_bank_is_bounded_and_holds_directions() -> None:
+    bank = FeatureBank(limit=10)
+    for start in (0, 6, 12):
+        bank.add(1e6 * (1 + torch.rand(6, 4)), torch.arange(start, start + 6))
+    features, targets = bank.gathered(lambda x: x)  # type: ignore[misc]
+    assert targets.tolist() == list(range(10))
+    assert torch.allclose(features.norm(dim=1), torch.ones(10), atol=2e-3)
+
+
+def test_a_step_with_overflown_features_does_not_spoil_the_heads() -> None:
+    trainer = HeadTrainer({"mlp": ("mlp", 4)}, 3, None, 1e-3, 8, 0, torch.device("cpu"))
+    features = torch.randn(6, 4)
+    features[0, 0], features[1, 1] = torch.inf, torch.nan
+    trainer.step({"mlp": features}, torch.arange(6) % 3)
+    assert all(torch.isfinite(parameter).all() for parameter in trainer.heads.parameters())

@@ -1,0 +1,210 @@
+"""CelebA: preparation, and labels that are never mixed up. Pixels of the test's images encode their attributes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from celeba_copy import ATTRIBUTES, attributes_of, decoded, write_copy
+from omegaconf import DictConfig, OmegaConf
+
+from radial_vicreg import cli
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.data.celeba import CelebAFolder, load_attributes, prepare_celeba
+from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, replace_targets
+
+SPLITS = {"train": 12, "val": 6, "test": 4}
+
+
+@pytest.fixture
+def celeba(tmp_path: Path) -> Path:
+    return prepare_celeba(tmp_path / "celeba", write_copy(tmp_path / "copy"))
+
+
+@pytest.fixture
+def celeba_overrides(celeba: Path, tmp_path: Path) -> list[str]:
+    """Cuts a CelebA cell down to a few steps on a CPU."""
+    return [
+        f"data.train_path={celeba / 'train'}",
+        f"data.val_path={celeba / 'val'}",
+        "data.num_workers=0",
+        "augment.crop_size=32",
+        "method_kwargs.proj_output_dim=8",
+        "optimizer.batch_size=6",
+        "max_epochs=1",
+        "scheduler.warmup_epochs=0",
+        "accelerator=cpu",
+        "diagnostics.enabled=false",
+        f"runs_dir={tmp_path / 'runs'}",
+    ]
+
+
+@pytest.mark.parametrize("as_csv", [False, True], ids=["authors' layout", "Kaggle's layout"])
+def test_every_image_keeps_its_attributes_and_its_split(tmp_path: Path, as_csv: bool) -> None:
+    out = prepare_celeba(tmp_path / "out", write_copy(tmp_path / "copy", as_csv=as_csv))
+    seen = set()
+    for split, count in SPLITS.items():
+        dataset = CelebAFolder(out / split)
+        assert len(dataset) == count
+        for index, (image, attributes) in enumerate(dataset):
+            assert torch.equal(attributes, decoded(image))
+            assert attributes.tolist() == attributes_of(int(dataset.table.files[index][:6])).tolist()
+        seen |= set(dataset.table.files)
+    assert len(seen) == sum(SPLITS.values())
+
+
+def test_the_authors_splits_are_the_ones_written(celeba: Path, tmp_path: Path) -> None:
+    lines = (tmp_path / "copy" / "list_eval_partition.txt").read_text().splitlines()
+    for number, split in enumerate(SPLITS):
+        assert load_attributes(celeba / split).files == [line[:10] for line in lines if line.endswith(f" {number}")]
+
+
+def test_a_copy_in_torchvisions_sub_folder_is_found(tmp_path: Path) -> None:
+    write_copy(tmp_path / "copy" / "celeba")
+    assert len(CelebAFolder(prepare_celeba(tmp_path / "out", tmp_path / "copy") / "val")) == SPLITS["val"]
+
+
+def test_a_second_time_changes_nothing(celeba: Path, tmp_path: Path) -> None:
+    before = (celeba / "train").stat().st_ino
+    prepare_celeba(celeba, tmp_path / "copy")
+    assert (celeba / "train").stat().st_ino == before
+
+
+def test_a_missing_image_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    copy = write_copy(tmp_path / "copy")
+    (copy / "img_align_celeba" / "000007.jpg").unlink()
+    with pytest.raises(ValueError, match=r"lacks 1 of 22 images, 000007.jpg"):
+        prepare_celeba(tmp_path / "out", copy)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("list_eval_partition.txt", "000003.jpg", "000099.jpg", "name different images"),
+        ("list_attr_celeba.txt", " 1", " 7", "values of -1 or 1"),
+    ],
+)
+def test_lists_that_contradict_are_refused(tmp_path: Path, file: str, old: str, new: str, message: str) -> None:
+    copy = write_copy(tmp_path / "copy")
+    path = copy / file
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        prepare_celeba(tmp_path / "out", copy)
+
+
+def test_images_that_the_table_does_not_name_are_refused(celeba: Path) -> None:
+    faces = celeba / "train" / "faces"
+    next(faces.iterdir()).unlink()
+    with pytest.raises(ValueError, match="name different files"):
+        CelebAFolder(celeba / "train")
+
+
+def test_another_folder_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"data\.train_path=.*run `radial-vicreg data celeba`"):
+        CelebAFolder(tmp_path)
+
+
+def test_the_command_prepares_a_downloaded_copy(tmp_path: Path) -> None:
+    copy = write_copy(tmp_path / "copy")
+    assert cli.main(["data", "celeba", "--source", str(copy), "--out", str(tmp_path / "out")]) == 0
+    assert len(load_attributes(tmp_path / "out" / "test").files) == SPLITS["test"]
+
+
+def test_a_failed_download_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("no network")
+
+    monkeypatch.setattr("torchvision.datasets.CelebA.download", refuse)
+    with pytest.raises(RuntimeError, match=r"could not be downloaded \(no network\).*--source") as caught:
+        prepare_celeba(tmp_path / "celeba")
+    assert "\n" not in str(caught.value)
+
+
+def test_scores_are_those_of_a_count_by_hand() -> None:
+    logits = torch.tensor([[2.0, -1.0], [0.5, 0.5]])
+    targets = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
+    loss, accuracy = attribute_scores(logits, targets)
+    probability = torch.sigmoid(logits)
+    expected = -(targets * probability.log() + (1 - targets) * (1 - probability).log()).mean()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert accuracy.item() == 50.0
+
+
+def solo_cfg(*overrides: str) -> DictConfig:
+    return compose("celeba/resnet18/radial_ce_d512", ["data.dataset=custom", "data.val_path=null", *overrides])
+
+
+def test_attributes_are_found_by_the_numbers_of_solo_learns_readers(celeba: Path) -> None:
+    from torchvision.datasets import ImageFolder
+
+    table = attributes_by_index(solo_cfg(f"data.train_path={celeba / 'train'}"))
+    reader = ImageFolder(str(celeba / "train"))  # what solo-learn wraps; DALI lists the same sorted files
+    order = torch.tensor([5, 0, 11, 3])
+    *_, targets = replace_targets([order, order, torch.zeros(4)], table)
+    assert torch.equal(targets, torch.stack([decoded(reader[index][0]) for index in order.tolist()]))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.format=dali", "encode_indexes_into_labels=true only"),
+        ("+data.fraction=0.5", "would be mixed up"),
+        ("data.val_path=elsewhere", "data.val_path=null"),
+    ],
+)
+def test_settings_that_would_mix_up_labels_are_refused(celeba: Path, override: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        attributes_by_index(solo_cfg(f"data.train_path={celeba / 'train'}", override))
+
+
+def test_dali_with_file_numbers_is_accepted(celeba: Path) -> None:
+    cfg = solo_cfg(f"data.train_path={celeba / 'train'}", "data.format=dali", "+dali.encode_indexes_into_labels=true")
+    assert attributes_by_index(cfg).shape == (SPLITS["train"], ATTRIBUTES)
+
+
+@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
+def test_it_trains_and_validates_on_either_host(host: str, celeba_overrides: list[str], tmp_path: Path) -> None:
+    status = cli.main(
+        ["pretrain", "--config-name", "celeba/resnet18/radial_kl_d512", *celeba_overrides, f"host={host}"]
+    )
+    assert status == 0
+    results = json.loads(next((tmp_path / "runs").rglob("results.json")).read_text())
+    assert results["status"] == "finished"
+    assert results["steps"] == 2
+    epoch: dict[str, Any] = results["history"][-1]
+    for name in ("train_class_loss", "val_loss"):
+        assert 0.3 < epoch[name] < 2.0  # binary cross-entropy of an untrained probe is about ln 2 = 0.69
+    assert 20 < epoch["val_attribute_acc"] < 80
+    assert not any(name.endswith(("val_acc1", "val_acc5", "train_acc1", "train_acc5")) for name in epoch)
+
+
+@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
+def test_a_training_batch_carries_the_attributes_that_its_images_show(host: str, celeba_overrides: list[str]) -> None:
+    from radial_vicreg.hosts.train import build_solo, build_standalone, normalise
+
+    plain = [
+        "augment.crop_min_scale=1.0",
+        "augment.horizontal_flip=0",
+        "augment.gaussian_blur=0",
+        "augment.grayscale=0",
+    ]
+    whole = ["augment.crop_size=64", "augmentations.0.color_jitter.prob=0", "augmentations.0.rrc.enabled=false"]
+    cfg = normalise(
+        compose("celeba/resnet18/vicreg_d512", [*celeba_overrides[:3], *celeba_overrides[4:], *plain, *whole])
+    )
+    OmegaConf.set_struct(cfg, False)
+    run = build_solo(cfg) if host == "solo" else build_standalone(cfg)
+    for _, views, targets in run.train_loader:
+        for view in views:
+            # 40 x 64 pixels resized to 64 x 102 and normalised: the sign of a square's centre is its attribute.
+            scale = view.shape[-2] / 5
+            rows = ((torch.arange(5) + 0.5) * scale).long()
+            columns = ((torch.arange(8) + 0.5) * view.shape[-1] / 8).long()
+            shown = (view.mean(1)[:, rows][:, :, columns] > 0).float().flatten(1)
+            assert torch.equal(shown, targets)

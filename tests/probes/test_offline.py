@@ -1,0 +1,168 @@
+"""Probes of finished runs: opening them, keeping their features, writing the figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from radial_vicreg.cli import main
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.files import write_json
+from radial_vicreg.probes import LinearProbe, features
+from radial_vicreg.probes.checkpoint import _build, open_run
+from radial_vicreg.probes.offline import add_to_results, probe_run
+from radial_vicreg.results import describe_run
+
+
+@pytest.fixture
+def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
+    """A finished run without the training: random weights in a checkpoint, and its results."""
+
+    def make(*overrides: str, layout: str = "pretrain") -> Path:
+        cfg = compose("radialvicreg", [*tiny_overrides, *overrides])
+        config: Any = OmegaConf.to_container(cfg, resolve=True)
+        torch.manual_seed(12)
+        state = {**_build(cfg).state_dict(), "classifier.weight": torch.zeros(3, 512)}
+        folder = tmp_path / "run"
+        if layout == "pretrain":
+            content = {**describe_run(config, "standalone"), "status": "finished", "epochs": 2, "probes": {}}
+            write_json(folder / "results.json", content)
+            checkpoint = folder / "checkpoints" / "last.ckpt"
+        else:  # solo-learn's: the configuration unresolved, in args.json
+            write_json(folder / "args.json", OmegaConf.to_container(cfg))
+            checkpoint = folder / "name-ep=1.ckpt"
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        torch.save({"state_dict": state, "epoch": 1}, checkpoint)
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("layout", ["pretrain", "solo"])
+@pytest.mark.parametrize("as_file", [False, True], ids=["folder", "checkpoint"])
+def test_runs_of_either_layout_are_opened(make_run: Callable, layout: str, as_file: bool) -> None:
+    folder = make_run(layout=layout)
+    run = open_run(next(folder.rglob("*.ckpt")) if as_file else folder)
+    assert run.folder == folder
+    assert run.epoch == 2
+    saved = torch.load(next(folder.rglob("*.ckpt")), weights_only=True)["state_dict"]
+    assert torch.equal(run.model.backbone.state_dict()["conv1.weight"], saved["backbone.conv1.weight"])
+    assert not run.model.training
+
+
+@pytest.mark.parametrize(
+    ("backbone", "width"),
+    [
+        (["backbone.name=resnet18"], 512),
+        (["backbone.name=vit_tiny", "+backbone.kwargs={patch_size:4,img_size:32}"], 192),
+    ],
+)
+def test_the_feature_dimension_is_the_backbone_s(make_run: Callable, backbone: list[str], width: int) -> None:
+    run = open_run(make_run(*backbone))
+    with torch.no_grad():
+        assert run.model(torch.randn(2, 3, 32, 32))["feats"].shape == (2, width)
+
+
+def test_untrained_weights_come_from_the_run_s_seed(make_run: Callable) -> None:
+    folder = make_run()
+    one, two = (open_run(folder, untrained=True).model.state_dict() for _ in range(2))
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    assert not torch.equal(one["backbone.conv1.weight"], open_run(folder).model.backbone.state_dict()["conv1.weight"])
+
+
+def test_figures_are_those_of_the_probe_on_the_features(make_run: Callable) -> None:
+    folder = make_run()
+    file, content = probe_run(folder)
+    assert file == folder / "probes" / "linear-encoder.json"
+    found = features.run_features(open_run(folder), "encoder", untrained=False)
+    assert found.cached
+    assert content["test"] == LinearProbe().fit(*found.train).score(*found.val)
+    assert (content["train_images"], content["val_images"], content["feature_dim"]) == (24, 12, 512)
+    assert json.loads(file.read_text())["chosen"] == content["chosen"]
+    assert json.loads((folder / "results.json").read_text())["probes"] == {}  # nothing is merged in silence
+
+
+def test_features_are_extracted_once_for_all_probes(make_run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make_run()
+    assert not probe_run(folder)[1]["features_cached"]
+    monkeypatch.setattr(features, "extract", None)  # would fail when called
+    for probe, kind in (("knn", "encoder"), ("linear", "projector")):
+        assert probe_run(folder, probe=probe, features=kind)[1]["features_cached"]
+
+
+def test_a_damaged_cache_is_extracted_again(make_run: Callable, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_run()
+    first = probe_run(folder)[1]["test"]
+    for file in (folder / "probes" / "features").glob("*encoder-train.pt"):
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+    again = probe_run(folder)[1]
+    assert not again["features_cached"]
+    assert again["test"] == first
+    assert "does not agree with its checksum" in capsys.readouterr().out
+
+
+def test_other_images_and_other_weights_have_features_of_their_own(make_run: Callable, image_folder: Callable) -> None:
+    folder = make_run()
+    probe_run(folder)
+    assert not probe_run(folder, untrained=True)[1]["features_cached"]
+    other = image_folder("other", per_class=5)
+    content = probe_run(folder, val=other)[1]
+    assert not content["features_cached"]
+    assert content["val_images"] == 15
+
+
+def test_the_command_prints_one_line_and_adds_to_results_when_asked(
+    make_run: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run()
+    assert main(["probe", str(folder), "--probe", "knn", "--add-to-results"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("knn probe of 512 encoder features (epoch 2): top-1")
+    assert out.count("\n") == 1
+    assert "k20" in json.loads((folder / "results.json").read_text())["probes"]["offline_knn_encoder"]
+
+
+def test_an_intermediate_checkpoint_is_not_added_to_results(make_run: Callable) -> None:
+    folder = make_run()
+    with pytest.raises(ValueError, match=r"checkpoint is of epoch 1, results.json of epoch 2"):
+        add_to_results(folder, {"probe": "linear", "features": "encoder", "untrained": False, "epoch": 1})
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda f: (f / "results.json").unlink(), "neither results.json nor args.json"),
+        (lambda f: (f / "results.json").write_text("{"), "results.json is not JSON"),
+        (lambda f: (f / "checkpoints/last.ckpt").write_bytes(b"?"), "cannot be read as a checkpoint"),
+        (lambda f: torch.save({}, f / "checkpoints/last.ckpt"), "no state_dict"),
+        (lambda f: torch.save({"state_dict": {}}, f / "checkpoints/last.ckpt"), "do not fit its configuration"),
+        (lambda f: (f / "checkpoints/last.ckpt").unlink(), "holds no checkpoint"),
+    ],
+)
+def test_broken_runs_end_in_one_line(
+    make_run: Callable, capsys: pytest.CaptureFixture[str], break_it: Callable, message: str
+) -> None:
+    folder = make_run()
+    break_it(folder)
+    assert main(["probe", str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_checkpoint_that_would_run_code_is_refused(make_run: Callable, tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (tmp_path / "ran",))
+
+    folder = make_run()
+    torch.save({"state_dict": Evil()}, folder / "checkpoints" / "last.ckpt")
+    with pytest.raises(ValueError, match="cannot be read as a checkpoint"):
+        open_run(folder)
+    assert not (tmp_path / "ran").exists()

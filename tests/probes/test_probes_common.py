@@ -1,0 +1,97 @@
+"""What holds for every probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
+
+from radial_vicreg.probes import KNNProbe, LinearProbe, MLPProbe
+
+PROBES = {"linear": LinearProbe, "mlp": lambda: MLPProbe(rates=(1e-3,), hidden_dim=32), "knn": KNNProbe}
+
+
+@pytest.fixture(params=PROBES)
+def make_probe(request: pytest.FixtureRequest) -> Callable:
+    return PROBES[request.param]
+
+
+def test_shuffled_labels_give_chance_within_three_standard_errors(make_probe: Callable, clusters: Callable) -> None:
+    (x, y), (x_test, y_test) = clusters(per_class=150), clusters(per_class=150, seed=1)
+    generator = torch.Generator().manual_seed(3)
+    shuffled, shuffled_test = (labels[torch.randperm(len(labels), generator=generator)] for labels in (y, y_test))
+    top1 = make_probe().fit(x, shuffled).score(x_test, shuffled_test)["top1"]
+    assert abs(top1 - 25.0) < 3 * 100 * np.sqrt(0.25 * 0.75 / len(y_test))
+
+
+def test_shuffled_attributes_give_chance_within_three_standard_errors(
+    make_probe: Callable, attributes: Callable
+) -> None:
+    (x, y), (x_test, y_test) = attributes(500), attributes(500, seed=1)
+    generator = torch.Generator().manual_seed(3)
+    shuffled, shuffled_test = (labels[torch.randperm(500, generator=generator)] for labels in (y, y_test))
+    found = make_probe().fit(x, shuffled).score(x_test, shuffled_test)
+    for attribute, auroc in enumerate(found["per_attribute"]["auroc"]):
+        positive = int(shuffled_test[:, attribute].sum())
+        # Mann-Whitney: variance of the area under random ranks.
+        error = 100 * np.sqrt(501 / (12 * positive * (500 - positive)))
+        assert abs(auroc - 50.0) < 3 * error
+
+
+def test_structure_is_found(make_probe: Callable, clusters: Callable) -> None:
+    assert make_probe().fit(*clusters(spread=0.5)).score(*clusters(spread=0.5, seed=1))["top1"] > 95
+
+
+def test_attributes_are_found(make_probe: Callable, attributes: Callable) -> None:
+    found = make_probe().fit(*attributes(600)).score(*attributes(seed=1))
+    assert all(auroc > 75 for auroc in found["per_attribute"]["auroc"])
+
+
+def test_labels_of_the_test_set_must_be_known(make_probe: Callable, clusters: Callable) -> None:
+    x, y = clusters()
+    with pytest.raises(ValueError, match=r"labels \[4\] do not occur in the training set"):
+        make_probe().fit(x, y).score(x, y + 1)
+
+
+def test_the_global_generator_is_left_alone(make_probe: Callable, clusters: Callable) -> None:
+    state = torch.get_rng_state()
+    make_probe().fit(*clusters())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_multi_label_regression_is_scikit_learns_for_each_attribute(attributes: Callable) -> None:
+    (x, y), (x_test, _) = attributes(), attributes(seed=1)
+    probe = LinearProbe(strengths=(0.1,)).fit(x, y)
+    scaler = StandardScaler().fit(x.numpy())
+    found = probe._scores(x_test)
+    for attribute in range(3):
+        reference = LogisticRegression(C=0.1, tol=1e-8, max_iter=1000)
+        reference.fit(scaler.transform(x.numpy()), y[:, attribute].numpy())
+        expected = reference.decision_function(scaler.transform(x_test.numpy()))
+        assert found[:, attribute].numpy() == pytest.approx(expected, abs=2e-3)
+
+
+def test_the_mlp_solves_what_no_line_can_as_scikit_learns_does() -> None:
+    def rings(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(600, 2, generator=generator)
+        return x, (x.norm(dim=1) > 1.18).long()
+
+    (x, y), (x_test, y_test) = rings(0), rings(1)
+    found = MLPProbe(rates=(3e-3,), hidden_dim=32).fit(x, y).score(x_test, y_test)["top1"]
+    reference = MLPClassifier((32,), learning_rate_init=3e-3, max_iter=200, random_state=0).fit(x, y)
+    assert found == pytest.approx(100 * reference.score(x_test, y_test), abs=4)
+    assert LinearProbe().fit(x, y).score(x_test, y_test)["top1"] < 65 < 90 < found
+
+
+def test_the_choice_is_made_on_held_out_images_of_the_training_set(clusters: Callable) -> None:
+    x, y = clusters(spread=2.0)
+    probe = MLPProbe(rates=(1e-6, 1e-2), hidden_dim=16).fit(x, y)
+    assert probe.chosen_ == {"lr": 1e-2}
+    assert [entry["lr"] for entry in probe.held_out_] == [1e-6, 1e-2]
+    assert probe.held_out_[1]["score"] > probe.held_out_[0]["score"]

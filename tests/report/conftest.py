@@ -1,0 +1,89 @@
+"""Results files without the training."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.diagnostics import radius_histogram
+from radial_vicreg.results import describe_run
+
+
+@functools.cache
+def config_text(name: str, overrides: tuple[str, ...]) -> str:
+    return json.dumps(OmegaConf.to_container(compose(name, list(overrides)), resolve=True))
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., Path]:
+    """Writes ``runs/<number>/results.json`` of a finished run."""
+    count = iter(range(10_000))
+
+    def make(
+        name: str = "cifar100/resnet18/radialvicreg_d512",
+        *overrides: str,
+        seed: int = 5,
+        top1: float = 60.0,
+        w1: float = 1.0,
+        epochs: int = 1,  # curves are drawn from two on
+        **changes: Any,
+    ) -> Path:
+        config = json.loads(config_text(name, overrides))
+        config["seed"] = seed
+        dim = config["method_kwargs"]["proj_output_dim"]
+        if config["data"].get("multi_label"):
+            figures = {"balanced_accuracy": top1, "accuracy": top1 + 20, "auroc": top1 + 5, "average_precision": top1}
+        else:
+            figures = {"top1": top1, "top5": min(top1 + 20, 100.0)}
+
+        def radii(value: float) -> dict[str, Any]:
+            sample = torch.linspace(dim**0.5 - value - 1, dim**0.5 - value + 1, 50)
+            return {"dim": dim, "eval": {"w1_chi": value}, "histogram": radius_histogram(sample)}
+
+        content = {
+            **describe_results(config),
+            "status": "finished",
+            "epochs": epochs,
+            "max_epochs": config["max_epochs"],
+            "processes": 1,
+            "probes": {
+                "online_linear": figures,
+                "online_mlp": {key: value - 1 for key, value in figures.items()},
+                "online_projector_linear": {key: value - 2 for key, value in figures.items()},
+            },
+            "radii": {"initial": radii(17.0), "final": radii(w1)},
+            "history": [
+                {"epoch": epoch + 1, "train_vicreg_loss": 9.0 - epoch, "val_acc1": top1, "train_w1_chi": w1}
+                for epoch in range(epochs)
+            ],
+            **changes,
+        }
+        file = tmp_path / "runs" / f"{next(count):04d}" / "results.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(content))
+        return file
+
+    return make
+
+
+def describe_results(config: dict[str, Any]) -> dict[str, Any]:
+    described = _described(json.dumps({**config, "seed": None}))
+    return {
+        **described,
+        "config": config,
+        "seed": config["seed"],
+        "config_hash": f"{described['experiment_hash']}-{config['seed']}",
+    }
+
+
+@functools.cache
+def _described(text: str) -> dict[str, Any]:
+    return describe_run(json.loads(text), "standalone")  # asks git, which takes a while

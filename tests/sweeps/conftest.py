@@ -1,0 +1,43 @@
+"""Fixtures of the sweeps' tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radial_vicreg.files import write_json
+from radial_vicreg.sweeps import SweepRun
+from radial_vicreg.sweeps.status import composed_runs, possible_hashes
+
+
+@pytest.fixture
+def small_sweep(tmp_path: Path) -> Path:
+    """Two weights and two seeds."""
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "program: main_pretrain.py\n"
+        "method: grid\n"
+        "parameters:\n"
+        "  method_kwargs.radial_ce_loss_weight:\n"
+        "    values: [0, 1]\n"
+        "  seed:\n"
+        "    values: [5, 6]\n"
+        'command: ["${env}", "${interpreter}", "${program}", --config-name, radialvicreg, wandb.enabled=true,'
+        ' optimizer.lr=0.1, "${args_no_hyphens}"]\n'
+    )
+    return path
+
+
+@pytest.fixture
+def write_result(tmp_path: Path) -> Callable[..., Path]:
+    """Leaves the ``results.json`` of a run behind in ``runs``, as training does."""
+
+    def write(run: SweepRun, status: str, folder: str = "one", **more: Any) -> Path:
+        (cfg,) = composed_runs([run])
+        content = {"config_hash": min(possible_hashes(cfg)), "status": status, **more}
+        return write_json(tmp_path / "runs" / f"run-{run.index}" / folder / "results.json", content)
+
+    return write

@@ -1,0 +1,197 @@
+"""What has become of a sweep's runs, and running those that are missing."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from radial_vicreg import cli
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.sweeps import load_sweep, run_missing, states_of
+from radial_vicreg.sweeps.runner import pretrain_arguments
+from radial_vicreg.sweeps.status import composed_runs
+
+WriteResult = Callable[..., Path]
+
+
+@pytest.fixture
+def runs_dir(tmp_path: Path) -> str:
+    return f"runs_dir={tmp_path / 'runs'}"
+
+
+@pytest.mark.parametrize("name", ["cifar100_resnet18_d2048", "tables/table4"])
+def test_the_short_way_to_compose_gives_what_hydra_gives(name: str) -> None:
+    runs = load_sweep(name).runs()
+    chosen = [runs[0], runs[-1]]
+    found = list(composed_runs(chosen, ["max_epochs=7"]))
+    for run, cfg in zip(chosen, found, strict=True):
+        assert OmegaConf.to_container(cfg, resolve=True) == OmegaConf.to_container(
+            compose(run.config_name, [*run.overrides, "max_epochs=7"]), resolve=True
+        )
+
+
+def test_each_run_is_found_by_its_own_results(small_sweep: Path, runs_dir: str, write_result: WriteResult) -> None:
+    runs = load_sweep(small_sweep).runs()
+    done = write_result(runs[0], "finished")
+    write_result(runs[1], "failed", error="NonFiniteLossError: loss is nan")
+    write_result(runs[3], "running")
+    states = states_of(runs, [runs_dir])
+    assert [state.status for state in states] == ["finished", "failed", "missing", "running"]
+    assert states[0].folder == done.parent
+    assert states[1].error == "NonFiniteLossError: loss is nan"
+
+
+def test_a_finished_result_counts_whatever_came_after(
+    small_sweep: Path, runs_dir: str, write_result: WriteResult
+) -> None:
+    run = load_sweep(small_sweep).runs()[0]
+    done = write_result(run, "finished", "early")
+    later = write_result(run, "failed", "late")
+    os.utime(done, (1, 1))
+    os.utime(later, (2, 2))
+    assert states_of([run], [runs_dir])[0].folder == done.parent
+
+
+def test_half_written_and_foreign_files_are_no_results(
+    small_sweep: Path, runs_dir: str, write_result: WriteResult
+) -> None:
+    run = load_sweep(small_sweep).runs()[0]
+    path = write_result(run, "finished")
+    path.write_text(path.read_text()[:-20])
+    (path.parents[1] / "results.json").write_text("[]")
+    assert states_of([run], [runs_dir])[0].status == "missing"
+
+
+def test_an_override_of_a_swept_key_is_refused(small_sweep: Path) -> None:
+    with pytest.raises(ValueError, match="seed: the sweep sets this key itself"):
+        states_of(load_sweep(small_sweep).runs(), ["seed=1"])
+
+
+def test_an_unknown_key_is_named(small_sweep: Path) -> None:
+    small_sweep.write_text(small_sweep.read_text().replace("radial_ce_loss_weight", "radial_ce_los_weight"))
+    with pytest.raises(ValueError, match=r"radial_ce_los_weight.*did you mean method_kwargs.radial_ce_loss_weight"):
+        states_of(load_sweep(small_sweep).runs())
+
+
+def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_rest(
+    small_sweep: Path,
+    runs_dir: str,
+    write_result: WriteResult,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = load_sweep(small_sweep).runs()
+    write_result(runs[1], "finished")
+    started = []
+
+    def train(arguments: list[str], log: Path) -> int:
+        started.append(arguments)
+        log.write_text("working\nit broke\n\n")
+        return int("seed=5" in arguments and "method_kwargs.radial_ce_loss_weight=0" in arguments)
+
+    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
+    assert run_missing("small", runs, [runs_dir, "max_epochs=1"]) == [0]
+    assert started == [runs[index].arguments(runs_dir, "max_epochs=1") for index in (0, 1, 2, 3)]
+    started.clear()
+    assert run_missing("small", runs, [runs_dir]) == [0]  # other overrides, other runs: run 1 was trained without them
+    assert started == [runs[index].arguments(runs_dir) for index in (0, 2, 3)]
+    assert "run 0 failed with exit status 1: it broke" in capsys.readouterr().err
+
+
+def test_unfinished_runs_are_continued_on_request(small_sweep: Path, runs_dir: str, write_result: WriteResult) -> None:
+    run = load_sweep(small_sweep).runs()[0]
+    checkpoint = write_result(run, "running").parent / "checkpoints" / "last.ckpt"
+    checkpoint.parent.mkdir()
+    checkpoint.touch()
+    (state,) = states_of([run], [runs_dir])
+    assert pretrain_arguments(state, [runs_dir], resume=False) == run.arguments(runs_dir)
+    assert pretrain_arguments(state, [runs_dir], resume=True) == run.arguments(runs_dir, f"ckpt='{checkpoint}'")
+
+
+def test_the_list_has_a_command_for_each_run(small_sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["sweep", str(small_sweep), "--list", "max_epochs=1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert lines[3] == (
+        "3: radial-vicreg pretrain --config-name radialvicreg optimizer.lr=0.1 "
+        "method_kwargs.radial_ce_loss_weight=1 seed=6 max_epochs=1"
+    )
+
+
+def test_the_status_counts_and_shows_errors(
+    small_sweep: Path, runs_dir: str, write_result: WriteResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = load_sweep(small_sweep).runs()
+    write_result(runs[0], "finished")
+    write_result(runs[1], "failed", error="ValueError: so\nand so")
+    assert cli.main(["sweep", str(small_sweep), "--status", runs_dir]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "small: 4 runs, 1 finished, 1 failed, 2 missing"
+    assert lines[1].endswith("ValueError: so and so")
+
+
+@pytest.mark.parametrize("index", ["4", "-1"])
+def test_an_index_outside_the_grid_is_refused(
+    small_sweep: Path, index: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["sweep", str(small_sweep), "--index", index]) == cli.USAGE_ERROR
+    assert "small has the runs 0 to 3" in capsys.readouterr().err
+
+
+def test_an_index_that_is_finished_trains_nothing(
+    small_sweep: Path, runs_dir: str, write_result: WriteResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_result(load_sweep(small_sweep).runs()[2], "finished")
+    assert cli.main(["sweep", str(small_sweep), "--index", "2", runs_dir]) == 0
+    assert "run 2 is finished" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_sweep_trains_goes_on_after_a_failure_and_takes_up_what_is_left(
+    small_sweep: Path, tiny_overrides: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = small_sweep.read_text().replace("method_kwargs.radial_ce_loss_weight", "backbone.name")
+    small_sweep.write_text(text.replace("[0, 1]", "[resnet19, resnet18]").replace("[5, 6]", "[5]"))
+    overrides = [*tiny_overrides, "diagnostics.enabled=false", "host=standalone"]
+    command = ["sweep", str(small_sweep), *(item for item in overrides if not item.startswith("optimizer.lr"))]
+    assert cli.main([*command, "--run"]) == 1
+    said = capfd.readouterr().err
+    assert "run 0 failed with exit status 2" in said
+    assert "unknown backbone.name 'resnet19'" in said
+    assert cli.main([*command, "--status"]) == 0
+    assert capfd.readouterr().out.splitlines()[-1] == "small: 2 runs, 1 finished, 1 missing"
+    log = tmp_path / "runs" / "sweeps" / "small" / "1.log"
+    first = log.read_text()
+    assert "finished: 2 epochs, 6 steps" in first
+    assert cli.main([*command, "--index", "1"]) == 0
+    assert "run 1 is finished" in capfd.readouterr().out
+    assert cli.main([*command, "--run"]) == 1  # run 0 once more, run 1 not
+    assert log.read_text() == first
+
+
+def test_an_interrupt_reaches_the_run_before_the_sweep_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from radial_vicreg.sweeps import runner
+
+    waited = []
+
+    class Process:
+        def __init__(self, *args: object, **kwargs: object) -> None: ...
+
+        def wait(self, timeout: float | None = None) -> int:
+            waited.append(timeout)
+            if timeout is None:
+                raise KeyboardInterrupt
+            return -signal.SIGINT
+
+        def kill(self) -> None:
+            raise AssertionError("the run had ended by itself")
+
+    monkeypatch.setattr(runner.subprocess, "Popen", Process)
+    with pytest.raises(KeyboardInterrupt):
+        runner._train([], tmp_path / "log")
+    assert waited == [None, 30]

@@ -1,0 +1,107 @@
+"""Exported backbones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from radial_vicreg.cli import main
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.export import export_run, load_exported
+from radial_vicreg.files import write_json
+from radial_vicreg.probes.checkpoint import _build, open_run
+from radial_vicreg.results import describe_run
+
+VIT = ["backbone.name=vit_tiny", "+backbone.kwargs={patch_size:4,img_size:32}"]
+
+
+@pytest.fixture
+def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
+    def make(*overrides: str) -> Path:
+        cfg = compose("radialvicreg", [*tiny_overrides, *overrides])
+        config: Any = OmegaConf.to_container(cfg, resolve=True)
+        folder = tmp_path / "run"
+        results = {
+            **describe_run(config, "standalone"),
+            "status": "finished",
+            "epochs": 1,
+            "probes": {"p": {"top1": 9.0}},
+        }
+        write_json(folder / "results.json", results)
+        (folder / "checkpoints").mkdir()
+        torch.save({"state_dict": _build(cfg).state_dict(), "epoch": 0}, folder / "checkpoints" / "last.ckpt")
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("overrides", "fmt"),
+    [
+        ([], "torchvision"),
+        ([], "timm"),
+        ([], "safetensors"),
+        (["method_kwargs.small_image_stem=true"], "torchvision"),
+        (VIT, "timm"),
+    ],
+)
+def test_features_after_loading_back_are_the_checkpoint_s(make_run: Callable, overrides: list[str], fmt: str) -> None:
+    folder = make_run(*overrides)
+    card_file, card = export_run(folder, fmt)
+    images = torch.randn(3, 3, 32, 32)
+    with torch.no_grad():
+        expected = open_run(folder).model(images)["feats"]
+        assert torch.allclose(load_exported(card_file)(images), expected, atol=1e-6)
+    assert card["feature_dim"] == expected.shape[1]
+    assert card["largest_difference"] <= 1e-6
+
+
+@pytest.mark.parametrize("overrides", [["method_kwargs.small_image_stem=true"], VIT], ids=["small stem", "ViT"])
+def test_the_card_s_recipe_needs_nothing_of_this_package(
+    make_run: Callable, overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_run(*overrides)
+    card_file, card = export_run(folder, "timm")
+    monkeypatch.chdir(card_file.parent)
+    names: dict[str, Any] = {}
+    exec("\n".join(card["build"]), names)
+    assert not any("radial" in line for line in card["build"])
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        assert torch.allclose(names["model"].eval()(images), load_exported(card_file)(images), atol=1e-6)
+
+
+def test_the_card_says_what_the_network_is(make_run: Callable) -> None:
+    folder = make_run()
+    _, card = export_run(folder, "torchvision")
+    assert card["metrics"]["probes"] == {"p": {"top1": 9.0}}
+    assert card["normalisation"]["mean"] == pytest.approx([0.485, 0.456, 0.406])
+    assert card["config"]["method"] == "radialvicreg"
+    assert "Radial-VCReg" in card["citation"]
+    assert card["training"]["epoch"] == 1
+
+
+def test_other_weights_beside_a_card_are_refused(make_run: Callable) -> None:
+    card_file, card = export_run(make_run(), "torchvision")
+    torch.save({}, card_file.parent / card["weights"])
+    with pytest.raises(ValueError, match="another SHA-256"):
+        load_exported(card_file)
+
+
+def test_a_vit_has_no_torchvision_form(make_run: Callable, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(make_run(*VIT)), "--format", "torchvision"]) == 2
+    assert "torchvision has no vit_tiny; use --format timm or safetensors" in capsys.readouterr().err
+
+
+def test_the_command_says_where_and_how_it_was_proven(
+    make_run: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(make_run()), "--format", "safetensors", "--out", str(tmp_path / "out")]) == 0
+    assert "identical after loading it back" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out" / "card.json").read_text())["weights"] == "backbone.safetensors"

@@ -1,0 +1,170 @@
+"""Every cell of the tables builds its model and its data on both hosts and takes two optimizer steps."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import pytest
+import torch
+import torchvision
+from celeba_copy import write_copy
+from PIL import Image
+
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.data.celeba import prepare_celeba
+from radial_vicreg.data.imagenet10 import SYNSETS, prepare_imagenet10
+from radial_vicreg.hosts.train import build_solo, build_standalone, normalise
+
+CELLS = sorted(json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())["configs"])
+QUICK = {"cifar100/resnet18/radialvicreg_d512", "cifar100/vit_tiny/vicreg_d512"}
+HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
+BATCH = 4
+
+
+def write_cifar100(root: Path) -> list[str]:
+    """torchvision's layout of CIFAR-100 with 8 training and 4 test images."""
+    folder = root / "cifar-100-python"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name, count in (("train", 2 * BATCH), ("test", BATCH)):
+        pixels = rng.integers(0, 256, (count, 3072), dtype=np.uint8)
+        (folder / name).write_bytes(pickle.dumps({"data": pixels, "fine_labels": [i % 100 for i in range(count)]}))
+    (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": [f"class_{i:02d}" for i in range(100)]}))
+    return [f"data.train_path={root}", f"data.val_path={root}"]
+
+
+def write_imagenet10(root: Path) -> list[str]:
+    """Ten classes of one image each for training and for validation."""
+    rng = np.random.default_rng(0)
+    for split in ("train", "val"):
+        for name in SYNSETS:
+            (root / "imagenet" / split / name).mkdir(parents=True)
+            pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(root / "imagenet" / split / name / "image.JPEG")
+    out = prepare_imagenet10(root / "imagenet", root / "imagenet10", {"train": 10, "val": 10})
+    return [f"data.train_path={out / 'train'}", f"data.val_path={out / 'val'}"]
+
+
+def write_celeba(root: Path) -> list[str]:
+    out = prepare_celeba(root / "celeba", write_copy(root / "copy", (2 * BATCH, BATCH, 1)))
+    return [f"data.train_path={out / 'train'}", f"data.val_path={out / 'val'}"]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
+    """The overrides that point a data set to its tiny stand-in."""
+    made: dict[str, list[str]] = {}
+    writers = {"cifar100": write_cifar100, "imagenet10": write_imagenet10, "celeba": write_celeba}
+
+    def overrides(dataset: str) -> list[str]:
+        if dataset not in made:
+            made[dataset] = writers[dataset](tmp_path_factory.mktemp(dataset))
+        return made[dataset]
+
+    return overrides
+
+
+class Changed(pl.Callback):
+    """Tells which parameters two steps have moved, and whether each loss was finite."""
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.before = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
+        self.losses: list[float] = []
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, *args: Any) -> None:
+        self.losses.append(float(outputs["loss"]))
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.moved = {n for n, p in pl_module.named_parameters() if not torch.equal(p, self.before[n])}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("cell", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CELLS])
+def test_a_cell_takes_two_steps(
+    cell: str, host: str, paths: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torchvision.datasets.CIFAR100, "_check_integrity", lambda self: True)
+    monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
+    cfg = normalise(
+        compose(
+            cell,
+            [
+                *paths(cell.split("/")[0]),
+                f"optimizer.batch_size={BATCH}",
+                "data.num_workers=0",
+                "data.format=image_folder",
+                "max_epochs=1",
+                "scheduler.warmup_epochs=0",
+                "accelerator=cpu",
+                "devices='1'",
+                "diagnostics.enabled=false",
+            ],
+        )
+    )
+    run = build_solo(cfg) if host == "solo" else build_standalone(cfg)
+    run.model.results_folder = str(tmp_path)  # type: ignore[assignment]
+    changed = Changed()
+    pl.Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_epochs=1,
+        limit_train_batches=2,
+        limit_val_batches=1,
+        callbacks=[changed],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=str(tmp_path),
+    ).fit(run.model, run.train_loader, run.val_loader)
+    assert len(changed.losses) == 2
+    assert np.isfinite(changed.losses).all()
+    for part in ("backbone", "projector", "classifier"):
+        assert any(name.startswith(part) for name in changed.moved), part
+    (index, views, targets) = next(iter(run.train_loader))
+    size = cfg.augmentations[0].crop_size
+    assert [tuple(view.shape) for view in views] == [(BATCH, 3, size, size)] * 2
+    assert tuple(targets.shape) == ((BATCH, 40) if cell.startswith("celeba") else (BATCH,))
+    assert run.val_loader is not None
+    assert next(iter(run.val_loader))[0].shape[1:] == (3, size, size)
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["config"]["data"]["name"] == cell.split("/")[0]
+    assert len(index) == BATCH
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("cell", ["imagenet10/resnet18/radialvicreg_d512", "celeba/resnet18/radial_ce_d512"])
+def test_dali_builds_the_same_augmentations(cell: str, paths: Callable[[str], list[str]]) -> None:
+    pytest.importorskip("nvidia.dali", reason="nvidia-dali-cuda120 is not installed")
+    from solo.data.dali_dataloader import PretrainPipelineBuilder, build_transform_pipeline_dali
+    from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation
+
+    overrides = paths(cell.split("/")[0])
+    cfg = compose(cell, overrides)
+    celeba = cell.startswith("celeba")
+    crops = [
+        NCropAugmentation(build_transform_pipeline_dali("custom", augmentation, dali_device="cpu"), 2)
+        for augmentation in cfg.augmentations
+    ]
+    builder = PretrainPipelineBuilder(
+        cfg.data.train_path,
+        batch_size=BATCH,
+        device="cpu",
+        transforms=FullTransformPipeline(crops),
+        device_id=0,
+        encode_indexes_into_labels=celeba,
+    )
+    pipeline = builder.pipeline(batch_size=BATCH, num_threads=1, device_id=None, seed=1)
+    pipeline.build()
+    *views, labels = pipeline.run()
+    size = cfg.augmentations[0].crop_size
+    assert [np.asarray(view.as_tensor()).shape for view in views] == [(BATCH, 3, size, size)] * 2
+    # CelebA: numbers of files, by which the method finds their attributes; otherwise classes.
+    assert np.asarray(labels.as_tensor()).ravel().tolist() == list(range(BATCH))

@@ -1,0 +1,165 @@
+"""Every value of every configuration is the one that ``paper.json`` lists."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts.method_kwargs import check_method_kwargs
+from radial_vicreg.hosts.standalone.optim import process_count
+
+PAPER: dict[str, Any] = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())
+YAML = Path(str(resources.files("radial_vicreg").joinpath("yaml")))
+
+WHERE = {
+    "optimizer": "optimizer.name",
+    "batch_size": "optimizer.batch_size",
+    "lr": "optimizer.lr",
+    "classifier_lr": "optimizer.classifier_lr",
+    "weight_decay": "optimizer.weight_decay",
+    "clip_lr": "optimizer.kwargs.clip_lr",
+    "eta": "optimizer.kwargs.eta",
+    "exclude_bias_n_norm": "optimizer.kwargs.exclude_bias_n_norm",
+    "scheduler": "scheduler.name",
+    "max_epochs": "max_epochs",
+    "precision": "precision",
+    "sync_batchnorm": "sync_batchnorm",
+    "method": "method",
+    "proj_hidden_dim": "method_kwargs.proj_hidden_dim",
+    "proj_output_dim": "method_kwargs.proj_output_dim",
+    "sim": "method_kwargs.sim_loss_weight",
+    "var": "method_kwargs.var_loss_weight",
+    "cov": "method_kwargs.cov_loss_weight",
+    "beta1": "method_kwargs.radial_ce_loss_weight",
+    "beta2": "method_kwargs.radial_ent_loss_weight",
+    "objective": "method_kwargs.radial_objective",
+    "gamma": "method_kwargs.radial_w1_loss_weight",
+    "patch_size": "backbone.kwargs.patch_size",
+    "img_size": "backbone.kwargs.img_size",
+    "crop_size": "augmentations.0.crop_size",
+    "num_crops": "augmentations.0.num_crops",
+    "crop_min_scale": "augmentations.0.rrc.crop_min_scale",
+    "gaussian_blur": "augmentations.0.gaussian_blur.prob",
+    "solarization": "augmentations.0.solarization.prob",
+    "num_classes": "data.num_classes",
+    "multi_label": "data.multi_label",
+}
+"""A value of ``paper.json`` and where the configuration has it; ``devices`` is a number of processes."""
+
+CELLS = sorted(PAPER["configs"])
+
+
+def augmentation(crop_size: int, min_scale: float, blur: float, solarization: float) -> dict[str, Any]:
+    """The pipeline that appendices E and G describe."""
+    return {
+        "rrc": {"enabled": True, "crop_min_scale": min_scale, "crop_max_scale": 1.0},
+        "color_jitter": {"prob": 0.8, "brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1},
+        "grayscale": {"prob": 0.2},
+        "gaussian_blur": {"prob": blur},
+        "solarization": {"prob": solarization},
+        "equalization": {"prob": 0.0},
+        "horizontal_flip": {"prob": 0.5},
+        "crop_size": crop_size,
+        "num_crops": 2,
+    }
+
+
+DATA = {
+    "cifar100": ("cifar100", "image_folder", augmentation(32, 0.2, 0.0, 0.1)),
+    "imagenet10": ("custom", "dali", augmentation(224, 0.2, 0.5, 0.1)),
+    "celeba": ("celeba", "image_folder", augmentation(128, 0.5, 0.5, 0.0)),
+}
+
+
+@functools.cache  # composing takes a quarter of a second
+def composed(name: str) -> DictConfig:
+    return compose(name, [])
+
+
+def found_value(cfg: DictConfig, key: str) -> Any:
+    return process_count(cfg) if key == "devices" else OmegaConf.select(cfg, WHERE[key])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_value_of_a_cell_is_the_papers(cell: str) -> None:
+    cfg = composed(cell)
+    expected = PAPER["configs"][cell]
+    assert {key: found_value(cfg, key) for key in expected} == expected
+    dataset, backbone, _ = cell.split("/")
+    assert (cfg.data.dataset, cfg.data.format) == DATA[dataset][:2]
+    assert cfg.data.name == dataset
+    assert cfg.backbone.name == backbone
+    assert OmegaConf.to_container(cfg.augmentations, resolve=True) == [DATA[dataset][2]]
+
+
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if PAPER["configs"][cell]["method"] == "radialvicreg"])
+def test_radial_cells_use_the_kl_objective_normalised_unless_the_paper_says_otherwise(cell: str) -> None:
+    kwargs = composed(cell).method_kwargs
+    assert kwargs.radial_objective == PAPER["configs"][cell].get("objective", "kl")
+    assert kwargs.radial_ce_normalize is True
+    assert kwargs.e2mc_loss_weight == 0
+    assert kwargs.radial_center is False
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_cells_method_settings_are_accepted(cell: str) -> None:
+    check_method_kwargs(OmegaConf.to_container(composed(cell).method_kwargs, resolve=True))  # type: ignore[arg-type]
+
+
+def test_there_is_one_file_for_each_cell_and_no_other() -> None:
+    found = {str(path.relative_to(YAML).with_suffix("")) for path in YAML.glob("*/*/*.yaml")}
+    assert {name for name in found if not name.startswith(("shared/", "sweeps/"))} == set(CELLS)
+
+
+@pytest.mark.parametrize("cell", [next(cell for cell in CELLS if cell.startswith(name)) for name in sorted(DATA)])
+def test_a_cell_can_be_chosen_by_one_override(cell: str) -> None:
+    dataset, option = cell.split("/", 1)
+    assert compose("cell", [f"+{dataset}={option}"]) == composed(cell)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_cell_is_a_few_lines_over_shared_groups(cell: str) -> None:
+    lines = (YAML / f"{cell}.yaml").read_text().splitlines()
+    assert lines[0] == "# @package _global_"
+    assert len(lines) <= 15
+
+
+def test_values_that_the_paper_leaves_open_are_marked_in_the_files() -> None:
+    marked = {
+        "shared/method/vicreg.yaml": "proj_hidden_dim",
+        "shared/method/radialvicreg.yaml": "radial_ce_normalize",
+        "shared/dataset/imagenet10.yaml": "synsets",
+        "shared/setting/cifar100_resnet18.yaml": "device",
+        "shared/setting/cifar100_vit_tiny.yaml": "device",
+        "shared/setting/imagenet10_resnet18.yaml": "lr 0.3",
+        "shared/setting/celeba_resnet18.yaml": "backbone.*lr 0.3.*device",
+        "celeba/resnet18/radial_kl_d512.yaml": "betas",
+        "celeba/resnet18/radial_ent_d2048.yaml": "beta2",
+        "celeba/resnet18/radial_ce_d2048.yaml": "beta1",
+    }
+    for name, what in marked.items():
+        comments = " ".join(re.findall(r"#.*", (YAML / name).read_text()))
+        assert "our choice" in comments, name
+        assert re.search(what, (YAML / name).read_text()), name
+
+
+def test_the_quickstart_and_the_default_keep_their_meaning() -> None:
+    assert composed("radialvicreg") == composed("cifar100/resnet18/radialvicreg_d512")
+    digits = composed("quickstart")
+    expected = {**augmentation(32, 0.5, 0.0, 0.0), "grayscale": {"prob": 0.0}, "horizontal_flip": {"prob": 0.0}}
+    assert OmegaConf.to_container(digits.augmentations, resolve=True) == [expected]
+    assert (digits.data.dataset, digits.max_epochs, digits.optimizer.name) == ("custom", 20, "adamw")
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_longest_file_name_of_a_run_fits_a_file_system(cell: str) -> None:
+    checkpoint = f"{composed(cell).name}-offline-abcd1234-ep=399.ckpt"
+    assert len(checkpoint.encode()) <= 255
