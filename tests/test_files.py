@@ -42,3 +42,8 @@ def test_a_failed_replacement_leaves_the_previous_file_and_no_litter(
         write_json(path, {"x": 2})
     assert json.loads(path.read_text()) == {"x": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_written_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("")
+    assert write_json(tmp_path / "a.json", {}).stat().st_mode == (tmp_path / "other").stat().st_mode

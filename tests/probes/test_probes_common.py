@@ -11,13 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
-from radial_vicreg.probes import KNNProbe, LinearProbe, MLPProbe
+from radial_vicreg.probes import KNNProbe, LinearProbe, MLPProbe, mlp
 
-PROBES = {"linear": LinearProbe, "mlp": lambda: MLPProbe(rates=(1e-3,), hidden_dim=32), "knn": KNNProbe}
+PROBES = {"linear": LinearProbe, "mlp": lambda: MLPProbe(rates=(3e-3,), hidden_dim=32), "knn": KNNProbe}
 
 
 @pytest.fixture(params=PROBES)
-def make_probe(request: pytest.FixtureRequest) -> Callable:
+def make_probe(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable:
+    monkeypatch.setattr(mlp, "_FEWEST_STEPS", 150)
     return PROBES[request.param]
 
 
