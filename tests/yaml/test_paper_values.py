@@ -156,7 +156,7 @@ def test_the_quickstart_and_the_default_keep_their_meaning() -> None:
     digits = composed("quickstart")
     expected = {**augmentation(32, 0.5, 0.0, 0.0), "grayscale": {"prob": 0.0}, "horizontal_flip": {"prob": 0.0}}
     assert OmegaConf.to_container(digits.augmentations, resolve=True) == [expected]
-    assert (digits.data.dataset, digits.max_epochs, digits.optimizer.name) == ("custom", 20, "adamw")
+    assert (digits.data.dataset, digits.max_epochs, digits.optimizer.name) == ("custom", 7, "adamw")
 
 
 @pytest.mark.parametrize("cell", CELLS)
