@@ -160,6 +160,7 @@ def test_dali_builds_the_same_augmentations(cell: str, paths: Callable[[str], li
         transforms=FullTransformPipeline(crops),
         device_id=0,
         encode_indexes_into_labels=celeba,
+        random_shuffle=False,
     )
     pipeline = builder.pipeline(batch_size=BATCH, num_threads=1, device_id=None, seed=1)
     pipeline.build()
