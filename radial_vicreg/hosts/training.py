@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.callbacks import RadiusMonitor, ResultsWriter, build_online_probes
 from radial_vicreg.distributed import mean_over_ranks
-from radial_vicreg.hosts.guard import FiniteGuard
+from radial_vicreg.hosts.guard import FiniteGuard, NonFiniteLossError
 from radial_vicreg.hosts.method_kwargs import build_objective
 
 if TYPE_CHECKING:
@@ -59,9 +59,15 @@ class RadialTraining(_Base):
 
         Raises:
             NonFiniteLossError: the loss is NaN or infinite (see :class:`FiniteGuard`).
-            ValueError: on a CPU, embeddings are not finite; the view and their count are named.
+                On a CPU the message names the view and the count of the embeddings that are not finite.
         """
-        loss: Tensor = self.objective(z1, z2) + class_loss
+        try:
+            loss: Tensor = self.objective(z1, z2) + class_loss
+        except ValueError as error:
+            if all(bool(z.isfinite().all()) for z in (z1, z2)):
+                raise
+            # On a CPU the loss itself refuses them: a run that failed, and not wrong input.
+            raise NonFiniteLossError(f"at step {self.global_step}: {error}") from error
         # One collective for all terms instead of one each.
         terms = {**self.objective.terms, "loss": loss.detach()}
         names = list(terms)
