@@ -15,6 +15,40 @@ def is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
+def world_size() -> int:
+    """Number of processes; 1 when ``torch.distributed`` is not initialised."""
+    return dist.get_world_size() if is_distributed() else 1
+
+
+def rank() -> int:
+    """Index of this process; 0 when ``torch.distributed`` is not initialised."""
+    return dist.get_rank() if is_distributed() else 0
+
+
+def all_gather(x: Tensor) -> Tensor:
+    """Concatenate ``x`` of every rank along its first dimension, in rank order, without gradients.
+
+    Args:
+        x: any shape ``(n, ...)``, the same on every rank.
+
+    Returns:
+        Shape ``(world_size * n, ...)``, equal on every rank; ``x`` itself with one process.
+    """
+    return _all_gather(x) if is_distributed() else x
+
+
+def sum_over_ranks(x: Tensor) -> Tensor:
+    """Sum of ``x`` over ranks, without gradients.
+
+    Args:
+        x: any shape, the same on every rank; not changed.
+
+    Returns:
+        The same shape, equal on every rank; ``x`` itself with one process.
+    """
+    return _reduce_sum(x) if is_distributed() else x
+
+
 def gather_with_grad(x: Tensor) -> Tensor:
     """Concatenate ``x`` of every rank along its first dimension, in rank order, with gradients.
 
@@ -65,13 +99,13 @@ def any_rank(flag: bool) -> bool:
 def gather_integers(values: Sequence[int], device: torch.device) -> Tensor:
     """Table of every rank's ``values``, shape ``(world_size, len(values))``, int64 on ``device``."""
     row = torch.tensor([list(values)], dtype=torch.int64).to(device, non_blocking=True)
-    return _all_gather(row) if is_distributed() else row
+    return all_gather(row)
 
 
 def _all_gather(x: Tensor) -> Tensor:
-    parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, x.contiguous())
-    return torch.cat(parts)
+    gathered = x.new_empty(dist.get_world_size() * x.shape[0], *x.shape[1:])
+    dist.all_gather(list(gathered.chunk(dist.get_world_size())), x.contiguous())
+    return gathered
 
 
 class _Gather(torch.autograd.Function):
@@ -97,6 +131,10 @@ class _Mean(torch.autograd.Function):
 
 
 def _reduce_mean(x: Tensor) -> Tensor:
+    return _reduce_sum(x) / dist.get_world_size()
+
+
+def _reduce_sum(x: Tensor) -> Tensor:
     total = x.clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total)
-    return total / dist.get_world_size()
+    return total

@@ -1,6 +1,6 @@
-"""Two gloo processes against one process that holds the whole batch.
+"""Two and three gloo processes against one process that holds the whole batch.
 
-Starting processes costs seconds, so one pair of workers runs every case and writes what it saw; the tests
+Starting processes costs seconds, so one group of workers runs every case and writes what it saw; the tests
 read it.
 """
 
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -21,8 +20,8 @@ from torch.nn.parallel import DistributedDataParallel
 from radial_vicreg import distributed
 from radial_vicreg.losses import RadialVICRegLoss, radial_reverse_kl_loss, radial_wasserstein_loss
 
-WORLD = 2
-PER_RANK = 6
+GLOBAL_BATCH = 12
+STEPS = 5
 #: Long enough for a slow machine; a hang fails with it instead of blocking the suite.
 TIMEOUT = datetime.timedelta(seconds=60)
 
@@ -35,6 +34,16 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "reverse_kl": {"radial_objective": "reverse_kl"},
     "none": {"radial_objective": "none"},
     "e2mc": {"radial_objective": "none", "e2mc_loss_weight": 2.0},
+    "without_cross_entropy": {"radial_ce_loss_weight": 0.0, "radial_ent_loss_weight": 0.5},
+    "without_entropy": {"radial_ce_loss_weight": 100.0, "radial_ent_loss_weight": 0.0},
+    "without_either": {"radial_ce_loss_weight": 0.0, "radial_ent_loss_weight": 0.0},
+    "wasserstein_alone": {
+        "radial_objective": "wasserstein",
+        "radial_w1_loss_weight": 3.0,
+        "sim_loss_weight": 0.0,
+        "var_loss_weight": 0.0,
+        "cov_loss_weight": 0.0,
+    },
 }
 #: Embedding dimension below and above the global batch size.
 DIMENSIONS = {"more_samples_than_d": 4, "fewer_samples_than_d": 20}
@@ -48,19 +57,27 @@ def _network(dim: int) -> nn.Module:
 
 def _inputs() -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(1)
-    x = torch.randn(WORLD * PER_RANK, 5, generator=generator, dtype=torch.float64)
+    x = torch.randn(GLOBAL_BATCH, 5, generator=generator, dtype=torch.float64)
     return x, x + 0.2 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
 
 
-def _step(
-    objective: RadialVICRegLoss, network: nn.Module, x1: Tensor, x2: Tensor
-) -> tuple[dict[str, Tensor], list[Tensor]]:
-    """Terms of the second of two calls and the gradients that it leaves in the parameters."""
-    for _ in range(2):
-        network.zero_grad()
+class Trained(NamedTuple):
+    """Terms and gradients of the last of some steps of gradient descent, and the weights after it."""
+
+    terms: dict[str, Tensor]
+    gradients: list[Tensor]
+    weights: list[Tensor]
+
+
+def _train(objective: RadialVICRegLoss, network: nn.Module, x1: Tensor, x2: Tensor) -> Trained:
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
         z1, z2 = network(torch.cat((x1, x2))).chunk(2)
         objective(z1, z2).backward()
-    return objective.terms, [parameter.grad.clone() for parameter in network.parameters()]
+        optimizer.step()
+    parameters = list(network.parameters())
+    return Trained(objective.terms, [p.grad.clone() for p in parameters], [p.detach().clone() for p in parameters])
 
 
 def _message(call: Callable[[], object]) -> str:
@@ -78,7 +95,7 @@ def _refusals(rank: int) -> dict[str, str]:
     with_nan = good.clone()
     with_nan[0, 0] = torch.nan
     return {
-        "unequal": _message(lambda: objective(good[: 4 - rank], good[: 4 - rank])),
+        "unequal": _message(lambda: objective(good[: 4 - min(rank, 1)], good[: 4 - min(rank, 1)])),
         "nan": _message(lambda: objective(good, with_nan if rank == 1 else good)),
         "one_sample": _message(lambda: objective(good, good) if rank == 0 else objective(good[:1], good[:1])),
         "afterwards": _message(lambda: objective(good, good)),
@@ -99,64 +116,68 @@ def _collectives(rank: int) -> dict[str, Any]:
     }
 
 
-def _worker(rank: int, folder: str) -> None:
+def _worker(rank: int, world: int, folder: str) -> None:
     torch.set_num_threads(1)
-    store = dist.FileStore(f"{folder}/store", WORLD)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=WORLD, timeout=TIMEOUT)
-    own = slice(rank * PER_RANK, (rank + 1) * PER_RANK)
+    store = dist.FileStore(f"{folder}/store", world)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=TIMEOUT)
+    per_rank = GLOBAL_BATCH // world
+    own = slice(rank * per_rank, (rank + 1) * per_rank)
     x1, x2 = (x[own] for x in _inputs())
     seen: dict[str, Any] = {"steps": {}}
     for objective, dimension in CASES:
         network = DistributedDataParallel(_network(DIMENSIONS[dimension]))
-        step = _step(RadialVICRegLoss(**OBJECTIVES[objective]), network, x1, x2)
-        seen["steps"][objective, dimension] = step
+        trained = _train(RadialVICRegLoss(**OBJECTIVES[objective]), network, x1, x2)
+        seen["steps"][objective, dimension] = tuple(trained)
     seen["collectives"] = _collectives(rank)
     seen["refusals"] = _refusals(rank)
     torch.save(seen, f"{folder}/rank{rank}.pt")
     dist.destroy_process_group()
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+@pytest.fixture(scope="module", params=[2, pytest.param(3, marks=pytest.mark.slow)], ids="{}_processes".format)
+def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What every rank saw."""
-    folder: Path = tmp_path_factory.mktemp("ranks")
-    mp.spawn(_worker, args=(str(folder),), nprocs=WORLD)
-    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(WORLD)]
+    world, folder = request.param, tmp_path_factory.mktemp("ranks")
+    mp.spawn(_worker, args=(world, str(folder)), nprocs=world)
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(world)]
 
 
 @pytest.mark.parametrize(("objective", "dimension"), CASES)
-def test_terms_averaged_over_ranks_equal_those_of_one_process(
+def test_terms_gradients_and_weights_equal_those_of_one_process(
     objective: str, dimension: str, ranks: list[dict[str, Any]]
 ) -> None:
-    expected, _ = _step(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), *_inputs())
-    seen = [rank["steps"][objective, dimension][0] for rank in ranks]
-    for name, value in expected.items():
-        mean = torch.stack([terms[name] for terms in seen]).mean()
-        torch.testing.assert_close(mean, value, rtol=1e-10, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
-
-
-@pytest.mark.parametrize(("objective", "dimension"), CASES)
-def test_gradients_under_ddp_equal_those_of_one_process(
-    objective: str, dimension: str, ranks: list[dict[str, Any]]
-) -> None:
-    _, expected = _step(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), *_inputs())
+    expected = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), *_inputs())
+    seen = [Trained(*rank["steps"][objective, dimension]) for rank in ranks]
+    for name, value in expected.terms.items():
+        mean = torch.stack([rank.terms[name] for rank in seen]).mean()
+        torch.testing.assert_close(mean, value, rtol=1e-9, atol=1e-11, msg=lambda m, n=name: f"{n}: {m}")
     # One scale for all: when only centred values matter, the last bias has no gradient but rounding.
-    scale = max(gradient.abs().max().item() for gradient in expected)
-    for rank in ranks:
-        for seen, gradient in zip(rank["steps"][objective, dimension][1], expected, strict=True):
-            torch.testing.assert_close(seen, gradient, rtol=1e-9, atol=1e-10 * scale)
+    scale = max(gradient.abs().max().item() for gradient in expected.gradients)
+    for rank in seen:
+        for found, gradient in zip(rank.gradients, expected.gradients, strict=True):
+            torch.testing.assert_close(found, gradient, rtol=1e-8, atol=1e-9 * scale)
+        for found, weight in zip(rank.weights, expected.weights, strict=True):
+            torch.testing.assert_close(found, weight, rtol=1e-9, atol=1e-11)
+
+
+def test_five_steps_change_the_weights_visibly() -> None:
+    before = list(_network(4).parameters())
+    for objective in set(OBJECTIVES):
+        after = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(4), *_inputs()).weights
+        change = max(float((b - a).detach().abs().max()) for a, b in zip(before, after, strict=True))
+        assert change > 1e-4, objective  # far above the tolerance that the comparison allows
 
 
 @pytest.mark.parametrize("name", ["wasserstein", "reverse_kl"])
 def test_free_functions_use_the_same_draws_on_every_rank(name: str, ranks: list[dict[str, Any]]) -> None:
-    first, second = (rank["collectives"][name] for rank in ranks)
-    assert torch.equal(first, second)
+    first, *others = (rank["collectives"][name] for rank in ranks)
+    assert all(torch.equal(first, other) for other in others)
 
 
 def test_objective_uses_the_same_draws_on_every_rank(ranks: list[dict[str, Any]]) -> None:
     for dimension in DIMENSIONS:
-        first, second = (rank["steps"]["wasserstein_samples", dimension][0]["radial_w1"] for rank in ranks)
-        assert torch.equal(first, second)
+        first, *others = (Trained(*rank["steps"]["wasserstein_samples", dimension]).terms for rank in ranks)
+        assert all(torch.equal(first["radial_w1"], other["radial_w1"]) for other in others)
 
 
 def test_statistics_stay_local_without_gathering(ranks: list[dict[str, Any]]) -> None:
@@ -174,21 +195,22 @@ def test_one_rank_is_enough_for_any_rank(ranks: list[dict[str, Any]]) -> None:
 
 def test_unequal_batches_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
-        assert "batch shapes differ between ranks: [(4, 3), (3, 3)]" in rank["refusals"]["unequal"]
+        assert "batch shapes differ between ranks: [(4, 3), (3, 3)" in rank["refusals"]["unequal"]
 
 
 def test_non_finite_values_on_one_rank_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    assert "rank(s) [1] rejected their embeddings" in ranks[0]["refusals"]["nan"]
+    for rank in (ranks[0], *ranks[2:]):
+        assert "rank(s) [1] rejected their embeddings" in rank["refusals"]["nan"]
     assert "view 2: 1 of 12 values are not finite" in ranks[1]["refusals"]["nan"]
 
 
 def test_a_refused_shape_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    assert "rank(s) [1] rejected their embeddings" in ranks[0]["refusals"]["one_sample"]
+    assert "rejected their embeddings" in ranks[0]["refusals"]["one_sample"]
     assert "at least 2 samples are needed" in ranks[1]["refusals"]["one_sample"]
 
 
 def test_ranks_stay_in_step_after_an_error(ranks: list[dict[str, Any]]) -> None:
-    assert [rank["refusals"]["afterwards"] for rank in ranks] == ["no error", "no error"]
+    assert {rank["refusals"]["afterwards"] for rank in ranks} == {"no error"}
 
 
 def test_without_processes_every_collective_is_the_identity() -> None:

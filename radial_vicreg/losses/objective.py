@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from radial_vicreg.distributed import gather_with_grad, is_distributed, mean_over_ranks
+from radial_vicreg.distributed import gather_with_grad, is_distributed
 from radial_vicreg.losses._checks import (
     checked_batch,
     checked_choice,
@@ -16,18 +16,16 @@ from radial_vicreg.losses._checks import (
     checked_spacing,
     full_precision,
 )
-from radial_vicreg.losses._chi import chi_draws, chi_quantiles
+from radial_vicreg.losses._chi import chi_draws, chi_log_normalizer, chi_quantiles
+from radial_vicreg.losses._statistics import view_statistics
 from radial_vicreg.losses.e2mc import e2mc_of
 from radial_vicreg.losses.radial import (
     WASSERSTEIN_TARGETS,
     chi_cross_entropy_of,
-    radial_kl_of,
     reverse_kl_of,
     spacing_entropy_of,
-    squared_norms,
     wasserstein_of,
 )
-from radial_vicreg.losses.vicreg import covariance_of, variance_of
 
 #: Objectives for the radii, by the name that configurations use.
 RADIAL_OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "none")
@@ -178,73 +176,75 @@ class RadialVICRegLoss(nn.Module):
         return ", ".join((f"radial_objective={self.radial_objective!r}", *weights))
 
     def _terms(self, z1: Tensor, z2: Tensor, gather: bool) -> dict[str, Tensor]:
-        batches = [gather_with_grad(z) if gather else z for z in (z1, z2)]
-        means = [batch.mean(dim=0) for batch in batches]
+        statistics = view_statistics(z1, z2, gather, self.radial_center)
         terms = {
-            "vicreg_invariance": (z1 - z2).square().mean(),
-            **self._variance_and_covariance(batches, means),
+            "vicreg_invariance": statistics.invariance,
+            "vicreg_variance": statistics.variance,
+            "vicreg_covariance": statistics.covariance,
         }
         terms["vicreg_loss"] = (
             self.sim_loss_weight * terms["vicreg_invariance"]
             + self.var_loss_weight * terms["vicreg_variance"]
             + self.cov_loss_weight * terms["vicreg_covariance"]
         )
-        terms.update(self._radial((z1, z2), gather))
+        terms.update(self._radial(statistics.squared_norms, z1.shape[1], gather))
         terms["loss"] = terms["vicreg_loss"] + terms["radial_loss"]
         if self.e2mc_loss_weight > 0:
-            terms["e2mc"] = e2mc_of(batches[0]) + e2mc_of(batches[1])
+            first, second = (gather_with_grad(z) if gather else z for z in (z1, z2))
+            terms["e2mc"] = e2mc_of(first) + e2mc_of(second)
             terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
-        terms["embedding_mean_norm"] = (means[0].detach().norm() + means[1].detach().norm()) / 2
+        terms["embedding_mean_norm"] = statistics.mean_norm
         return terms
 
-    @staticmethod
-    def _variance_and_covariance(batches: list[Tensor], means: list[Tensor]) -> dict[str, Tensor]:
-        first, second = (batch - mean for batch, mean in zip(batches, means, strict=True))
-        return {
-            "vicreg_variance": variance_of(first) + variance_of(second),
-            "vicreg_covariance": covariance_of(first) + covariance_of(second),
-        }
-
-    def _radial(self, views: tuple[Tensor, Tensor], gather: bool) -> dict[str, Tensor]:
-        dim = views[0].shape[1]
-        squared = [squared_norms(self._recentred(z, gather)) for z in views]
-        radii = [gather_with_grad(s.sqrt()) if gather else s.sqrt() for s in squared]
-        ordered = [r.sort().values for r in radii]
-        m = checked_spacing(self.radial_spacing, len(ordered[0]))
-        cross_entropies = [chi_cross_entropy_of(s, dim, self.radial_ce_normalize) for s in squared]
-        entropies = [spacing_entropy_of(r, m) for r in ordered]
+    def _radial(self, squared: Tensor, dim: int, gather: bool) -> dict[str, Tensor]:
+        """Radial terms and diagnostics from this rank's squared norms, shape ``(2, n)``."""
+        if not self._uses_radii:
+            squared = squared.detach()
+        radii = squared.sqrt() if self._uses_order else squared.detach().sqrt()
+        # Sorted along the first dimension, one column a view.
+        ordered = (gather_with_grad(radii.T) if gather else radii.T).sort(dim=0).values
+        m = checked_spacing(self.radial_spacing, len(ordered))
+        cross_entropy = chi_cross_entropy_of(squared, dim, normalize=False)
         terms = {
-            "radial_ce": cross_entropies[0] + cross_entropies[1],
-            "radial_entropy": entropies[0] + entropies[1],
+            "radial_ce": cross_entropy * (2 / dim if self.radial_ce_normalize else 2),
+            "radial_entropy": 2 * spacing_entropy_of(ordered, m),
         }
         if self.radial_objective == "kl":
-            terms["radial_loss"] = (
-                self.radial_ce_loss_weight * terms["radial_ce"] - self.radial_ent_loss_weight * terms["radial_entropy"]
-            )
+            terms["radial_loss"] = self.radial_ce_loss_weight * terms["radial_ce"]
+            if self._uses_order:
+                entropy = self.radial_ent_loss_weight * terms["radial_entropy"]
+                terms["radial_loss"] = terms["radial_loss"] - entropy
         elif self.radial_objective == "wasserstein":
-            first, second = self._wasserstein_targets(ordered[0], dim)
-            terms["radial_w1"] = wasserstein_of(ordered[0], first) + wasserstein_of(ordered[1], second)
+            terms["radial_w1"] = 2 * wasserstein_of(ordered, self._wasserstein_targets(ordered, dim))
             terms["radial_loss"] = self.radial_w1_loss_weight * terms["radial_w1"]
         elif self.radial_objective == "reverse_kl":
-            first, second = self._draws(REVERSE_KL_TARGETS, ordered[0], dim)
-            terms["radial_reverse_kl"] = reverse_kl_of(ordered[0], first) + reverse_kl_of(ordered[1], second)
+            draws = self._draws(REVERSE_KL_TARGETS, ordered, dim)
+            first, second = (reverse_kl_of(*pair) for pair in zip(ordered.unbind(1), draws, strict=True))
+            terms["radial_reverse_kl"] = first + second
             terms["radial_loss"] = self.radial_reverse_kl_loss_weight * terms["radial_reverse_kl"]
         else:
-            terms["radial_loss"] = ordered[0].new_zeros(())
-        return {**terms, **_diagnostics(ordered, dim, m)}
+            terms["radial_loss"] = squared.new_zeros(())
+        if gather:  # the terms hold this rank's share, the log wants the whole
+            cross_entropy = chi_cross_entropy_of(ordered.detach().square(), dim, normalize=False)
+        kl = cross_entropy.detach() + chi_log_normalizer(dim) - terms["radial_entropy"].detach() / 2
+        return {**terms, "radial_kl": kl, **_diagnostics(ordered.detach(), dim)}
 
-    def _recentred(self, z: Tensor, gather: bool) -> Tensor:
-        if not self.radial_center:
-            return z
-        mean = z.mean(dim=0)
-        return z - (mean_over_ranks(mean) if gather else mean)
+    @property
+    def _uses_radii(self) -> bool:
+        return self.radial_objective != "none"
 
-    def _wasserstein_targets(self, ordered: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    @property
+    def _uses_order(self) -> bool:
+        """Whether sorted radii carry a gradient; otherwise they are for the log alone."""
+        return (self.radial_objective == "kl" and self.radial_ent_loss_weight > 0) or self.radial_objective in (
+            "wasserstein",
+            "reverse_kl",
+        )
+
+    def _wasserstein_targets(self, ordered: Tensor, dim: int) -> Tensor:
         if self.radial_w1_target == "quantiles":
-            quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
-            return quantiles, quantiles
-        first, second = self._draws(len(ordered), ordered, dim)
-        return first.sort().values, second.sort().values
+            return chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)[:, None]
+        return torch.stack(self._draws(len(ordered), ordered, dim), dim=1).sort(dim=0).values
 
     def _draws(self, count: int, like: Tensor, dim: int) -> tuple[Tensor, Tensor]:
         # One generator per call, not one that runs on: the draws are then the same on every rank and after a
@@ -254,18 +254,11 @@ class RadialVICRegLoss(nn.Module):
         return chi_draws(count, dim, like, generator), chi_draws(count, dim, like, generator)
 
 
-@torch.no_grad()
-def _diagnostics(ordered: list[Tensor], dim: int, m: int) -> dict[str, Tensor]:
-    """What the radii look like, as means over the two views; costs a few passes over N numbers."""
-    quantiles = chi_quantiles(len(ordered[0]), dim, ordered[0].dtype, ordered[0].device)
-    radii = torch.stack(ordered)
-    kl, w1 = (
-        torch.stack([radial_kl_of(r.square(), r, dim, m) for r in radii]),
-        torch.stack([wasserstein_of(r, quantiles) for r in radii]),
-    )
+def _diagnostics(ordered: Tensor, dim: int) -> dict[str, Tensor]:
+    """What sorted radii ``(N, 2)`` look like, as means over the two views."""
+    quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
     return {
-        "radial_kl": kl.mean(),
-        "w1_chi": w1.mean(),
-        "radius_mean": radii.mean(),
-        "radius_std": radii.std(dim=1).mean(),
+        "w1_chi": wasserstein_of(ordered, quantiles[:, None]),
+        "radius_mean": ordered.mean(),
+        "radius_std": ordered.std(dim=0).mean(),
     }

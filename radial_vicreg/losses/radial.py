@@ -207,8 +207,8 @@ def squared_norms(z: Tensor) -> Tensor:
 
 def chi_cross_entropy_of(squared: Tensor, dim: int, normalize: bool) -> Tensor:
     """:func:`chi_cross_entropy` from squared norms; a logarithm of squares needs no root."""
-    value = 0.5 * (squared - (dim - 1) * squared.log()).mean()
-    return value / dim if normalize else value
+    energy = torch.add(squared, squared.log(), alpha=1 - dim)
+    return energy.mean() * (0.5 / dim if normalize else 0.5)
 
 
 def spacing_entropy_of(ordered: Tensor, m: int) -> Tensor:

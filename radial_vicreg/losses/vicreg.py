@@ -7,6 +7,9 @@ from torch import Tensor
 
 from radial_vicreg.losses._checks import checked_number, checked_pair, checked_view, full_precision
 
+#: The standard deviation that the variance term asks for, and what it adds to the variance inside the root.
+VARIANCE_GAMMA, VARIANCE_EPS = 1.0, 1e-4
+
 
 def invariance_loss(z1: Tensor, z2: Tensor) -> Tensor:
     r"""Mean squared difference of the two views.
@@ -30,7 +33,7 @@ def invariance_loss(z1: Tensor, z2: Tensor) -> Tensor:
         return (z1 - z2).square().mean()
 
 
-def variance_loss(z: Tensor, gamma: float = 1.0, eps: float = 1e-4) -> Tensor:
+def variance_loss(z: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANCE_EPS) -> Tensor:
     r"""Hinge that keeps the standard deviation of every dimension above ``gamma``.
 
     :math:`v(Z)=\frac1d\sum_j\max(0,\gamma-\sqrt{\mathrm{Var}(z^j)+\epsilon})`, with the unbiased variance.
@@ -80,7 +83,7 @@ def centred(z: Tensor) -> Tensor:
     return z - z.mean(dim=0)
 
 
-def variance_of(deviations: Tensor, gamma: float = 1.0, eps: float = 1e-4) -> Tensor:
+def variance_of(deviations: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANCE_EPS) -> Tensor:
     """:func:`variance_loss` of a batch that is centred already."""
     return F.relu(gamma - (_variances(deviations) + eps).sqrt()).mean()
 

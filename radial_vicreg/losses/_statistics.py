@@ -1,0 +1,183 @@
+"""All that the objective needs from two views, in few passes over them: forward, and an analytic backward.
+
+The formulas are those of :mod:`radial_vicreg.losses.vicreg` and :func:`radial_vicreg.losses.radial.squared_norms`
+(:func:`_plain_statistics` is written with them, and the tests compare). What differs is the cost: one centred copy
+serves variance and covariance of both views, the backward pass is one matrix product a view where autograd takes two,
+and the gradients of all terms are added up in place. On a CPU every new N x d tensor costs more in page faults than
+the arithmetic that fills it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from radial_vicreg.distributed import all_gather, gather_with_grad, mean_over_ranks, rank, sum_over_ranks, world_size
+from radial_vicreg.losses.radial import MIN_SQUARED_NORM, squared_norms
+from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA, centred, covariance_of, variance_of
+
+
+class ViewStatistics(NamedTuple):
+    """What :func:`view_statistics` returns.
+
+    Attributes:
+        invariance: 0-d, of this rank's samples.
+        variance: 0-d, summed over both views, of the global batch.
+        covariance: 0-d, summed over both views, of the global batch.
+        squared_norms: of this rank's embeddings, at least ``MIN_SQUARED_NORM``, shape ``(2, n)``.
+        mean_norm: 0-d, norm of the global batch mean, averaged over the views; without gradient.
+    """
+
+    invariance: Tensor
+    variance: Tensor
+    covariance: Tensor
+    squared_norms: Tensor
+    mean_norm: Tensor
+
+
+def view_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> ViewStatistics:
+    """Invariance, variance, covariance and squared norms of two views, differentiable (twice, too).
+
+    With more samples than dimensions the ranks add up their ``d x d`` second moments; otherwise they exchange
+    embeddings and each takes its own rows of the ``N x N`` Gram matrix. Either way a rank does its share of the
+    matrix products only, and the backward pass needs no communication (with ``center``: d numbers).
+
+    Args:
+        z1: embeddings of view 1 on this rank, shape ``(n, d)``, checked, at least float32.
+        z2: embeddings of view 2, same shape and dtype.
+        gather: take variance, covariance and mean over all ranks.
+        center: norms of the embeddings minus the batch mean.
+
+    Returns:
+        The statistics; gradients are such that DDP's average over ranks is that of one process.
+    """
+    return ViewStatistics(*_Statistics.apply(z1, z2, gather, center))
+
+
+class _Statistics(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z1: Tensor, z2: Tensor, gather: bool, center: bool) -> tuple[Tensor, ...]:
+        rows, dim = z1.shape
+        count = rows * world_size() if gather else rows
+        wide = count <= dim  # then the centred batch cannot be white, and the Gram form does not cancel
+        exchange = gather and wide
+        batch = all_gather(torch.stack((z1, z2), dim=1)).unbind(1) if exchange else (z1, z2)
+        sums = torch.stack([_column_sums(z) for z in batch])
+        mean = (sum_over_ranks(sums) if gather and not exchange else sums) / count
+        deviations = z1.new_empty(2, *batch[0].shape)
+        for view, z in enumerate(batch):
+            torch.sub(z, mean[view], out=deviations[view])
+        first = rank() * rows if exchange else 0
+        own = deviations[:, first : first + rows]
+        moments = _gram_moments(own, deviations, gather) if wide else _covariance_moments(deviations, count, gather)
+        matrix, variances, covariances = moments
+        hinges = (VARIANCE_GAMMA - (variances + VARIANCE_EPS).sqrt()).relu()
+        difference = z1 - z2
+        squared = _row_squares(own) if center else torch.stack((_row_squares(z1), _row_squares(z2)))
+        ctx.gather, ctx.center, ctx.count, ctx.first = gather, center, count, first
+        kept = own.clone() if exchange else own  # the clone lets go of the other ranks' rows
+        normed = deviations if center else batch
+        ctx.save_for_backward(z1, z2, *normed, kept, difference, matrix, variances, covariances, squared)
+        outputs = (
+            _row_squares(difference).mean() / dim,
+            hinges.mean(dim=1).sum(),
+            covariances.clamp(min=0).sum() / dim,
+            squared.clamp(min=MIN_SQUARED_NORM),
+            mean.norm(dim=1).mean(),
+        )
+        ctx.mark_non_differentiable(outputs[-1])
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        z1, z2, *saved = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph: these gradients are to be differentiated once more
+            outputs = _plain_statistics(z1, z2, ctx.gather, ctx.center)
+            wanted = [z for z in (z1, z2) if z.requires_grad]
+            found = iter(torch.autograd.grad(outputs, wanted, grads[:-1], create_graph=True))
+            return *(next(found) if z.requires_grad else None for z in (z1, z2)), None, None
+        *normed, own, difference, matrix, variances, covariances, squared = saved
+        rows, dim = z1.shape
+        # Each rank's loss holds the statistics of the whole batch, and DDP will divide by the number of ranks.
+        share = (world_size() if ctx.gather else 1) / (dim * (ctx.count - 1))
+        deviation = (variances + VARIANCE_EPS).sqrt()
+        columns = -share * grads[1] * (deviation < VARIANCE_GAMMA) / deviation
+        pull = 4 * share * grads[2] * (covariances >= 0)[:, None]
+        stretch = 2 * grads[3] * (squared >= MIN_SQUARED_NORM)
+        mixing = matrix * pull[:, None]
+        gradient = torch.empty_like(own)
+        if ctx.count <= dim:
+            # The rows of a Gram matrix sum to zero: it may as well meet the embeddings themselves as their deviations,
+            # and what stretches the norms then rides along on its diagonal.
+            mixing.diagonal(offset=ctx.first, dim1=1, dim2=2).add_(stretch)
+            for view, z in enumerate(normed):
+                torch.mm(mixing[view], z, out=gradient[view])
+            gradient.addcmul_(own, (columns - pull * variances)[:, None])
+        else:
+            mixing.diagonal(dim1=1, dim2=2).add_(columns)
+            torch.bmm(own, mixing, out=gradient)
+            for view, z in enumerate(normed):
+                gradient[view].addcmul_(z, stretch[view, :, None])
+        if ctx.center:
+            shift = (stretch[:, None] @ own) / ctx.count
+            gradient.sub_(sum_over_ranks(shift) if ctx.gather else shift)
+        gradient[0].addcmul_(difference, grads[0], value=2 / (rows * dim))
+        gradient[1].addcmul_(difference, grads[0], value=-2 / (rows * dim))
+        return gradient[0], gradient[1], None, None
+
+
+def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """This rank's rows of both Gram matrices; variances; off-diagonal covariances, squared and summed."""
+    divisor = deviations.shape[1] - 1
+    gram = torch.bmm(own, deviations.mT).div_(divisor)
+    squares = torch.empty_like(deviations[0])  # of one view at a time
+    sums = [_column_sums(torch.mul(view, view, out=squares)) for view in deviations]
+    variances = torch.stack(sums) / divisor
+    mass = _square_sum(gram)
+    return gram, variances, (sum_over_ranks(mass) if gather else mass) - variances.square().sum(dim=1)
+
+
+def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Both global covariance matrices without their diagonals; the diagonals; their squared sums."""
+    local = torch.bmm(deviations.mT, deviations).div_(count - 1)
+    covariance = sum_over_ranks(local) if gather else local
+    diagonal = covariance.diagonal(dim1=1, dim2=2)
+    variances = diagonal.clone()
+    # Zeroed before squaring: taking the diagonal off the sum afterwards cancels on whitened data.
+    diagonal.zero_()
+    return covariance, variances, _square_sum(covariance)
+
+
+def _plain_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> tuple[Tensor, ...]:
+    """The differentiable outputs of :class:`_Statistics` by autograd."""
+    first, second = (centred(gather_with_grad(z) if gather else z) for z in (z1, z2))
+    if center:
+        means = (z.mean(dim=0) for z in (z1, z2))
+        own = [z - (mean_over_ranks(mean) if gather else mean) for z, mean in zip((z1, z2), means, strict=True)]
+    else:
+        own = [z1, z2]
+    return (
+        (z1 - z2).square().mean(),
+        variance_of(first) + variance_of(second),
+        covariance_of(first) + covariance_of(second),
+        torch.stack([squared_norms(z) for z in own]),
+    )
+
+
+def _column_sums(x: Tensor) -> Tensor:
+    if x.device.type != "cpu":
+        return x.sum(dim=0)
+    # BLAS reads the rows in order; ATen's reduction walks down the columns, 5 to 10 times slower for wide batches.
+    return x.new_ones(len(x)) @ x
+
+
+def _row_squares(x: Tensor) -> Tensor:
+    """Sum of squares along the last dimension, without a tensor of squares."""
+    return torch.linalg.vector_norm(x, dim=-1).square()
+
+
+def _square_sum(matrices: Tensor) -> Tensor:
+    """Squared Frobenius norm of each matrix, shape ``(2,)``."""
+    return _row_squares(matrices).sum(dim=1)
