@@ -21,8 +21,8 @@ _MEAN_STD = {
     "imagenet": (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD),
     "imagenet100": (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD),
 }
-_BLUR_SIGMA = (0.1, 2.0)  # pixels, as in SimCLR and solo-learn
-_SOLARIZE_THRESHOLD = 128
+BLUR_SIGMA = (0.1, 2.0)  # pixels, as in SimCLR and solo-learn
+SOLARIZE_THRESHOLD = 128
 
 
 class MultiCrop:
@@ -69,19 +69,19 @@ def build_augmentation(dataset_name: str, aug_cfg: DictConfig) -> transforms.Com
         steps.append(transforms.RandomResizedCrop(size, scale=scale, interpolation=bicubic))
     else:
         steps.append(transforms.Resize(size, interpolation=bicubic))
-    if p := _probability(aug_cfg, "color_jitter"):
+    if p := probability(aug_cfg, "color_jitter"):
         jitter = aug_cfg.color_jitter
         colors = transforms.ColorJitter(jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue)
         steps.append(transforms.RandomApply([colors], p=p))
-    if p := _probability(aug_cfg, "grayscale"):
+    if p := probability(aug_cfg, "grayscale"):
         steps.append(transforms.RandomGrayscale(p=p))
-    if p := _probability(aug_cfg, "gaussian_blur"):
+    if p := probability(aug_cfg, "gaussian_blur"):
         steps.append(transforms.RandomApply([transforms.Lambda(_gaussian_blur)], p=p))
-    if p := _probability(aug_cfg, "solarization"):
-        steps.append(transforms.RandomSolarize(_SOLARIZE_THRESHOLD, p=p))
-    if p := _probability(aug_cfg, "equalization"):
+    if p := probability(aug_cfg, "solarization"):
+        steps.append(transforms.RandomSolarize(SOLARIZE_THRESHOLD, p=p))
+    if p := probability(aug_cfg, "equalization"):
         steps.append(transforms.RandomEqualize(p=p))
-    if p := _probability(aug_cfg, "horizontal_flip"):
+    if p := probability(aug_cfg, "horizontal_flip"):
         steps.append(transforms.RandomHorizontalFlip(p=p))
     return transforms.Compose([*steps, *to_normalised_tensor(dataset_name, aug_cfg)])
 
@@ -96,15 +96,30 @@ def to_normalised_tensor(dataset_name: str, aug_cfg: DictConfig) -> list[Any]:
     Returns:
         Two torchvision transforms.
     """
+    mean, std = mean_and_std(dataset_name, aug_cfg)
+    return [transforms.ToTensor(), transforms.Normalize(mean=mean, std=std)]
+
+
+def mean_and_std(dataset_name: str, aug_cfg: DictConfig) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Find the statistics that normalise the three channels, for levels from 0 to 1.
+
+    Args:
+        dataset_name: as in :func:`build_augmentation`.
+        aug_cfg: as in :func:`build_augmentation`.
+
+    Returns:
+        Means and standard deviations.
+    """
     own = (aug_cfg.get("mean", IMAGENET_DEFAULT_MEAN), aug_cfg.get("std", IMAGENET_DEFAULT_STD))
     mean, std = _MEAN_STD.get(dataset_name, own)
-    return [transforms.ToTensor(), transforms.Normalize(mean=tuple(mean), std=tuple(std))]
+    return tuple(mean), tuple(std)
+
+
+def probability(aug_cfg: DictConfig, operation: str) -> float:
+    """Read how often an operation is applied; 0 where it is absent."""
+    return float(OmegaConf.select(aug_cfg, f"{operation}.prob", default=0.0) or 0.0)
 
 
 def _gaussian_blur(image: Image.Image) -> Image.Image:
     # Python's generator, not torch's: that is the one solo-learn draws from.
-    return image.filter(ImageFilter.GaussianBlur(radius=random.uniform(*_BLUR_SIGMA)))
-
-
-def _probability(aug_cfg: DictConfig, operation: str) -> float:
-    return float(OmegaConf.select(aug_cfg, f"{operation}.prob", default=0.0) or 0.0)
+    return image.filter(ImageFilter.GaussianBlur(radius=random.uniform(*BLUR_SIGMA)))

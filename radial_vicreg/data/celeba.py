@@ -14,7 +14,8 @@ from rich.progress import track
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from radial_vicreg.data.folder import open_image, require_directory
+from radial_vicreg.data.folder import require_directory
+from radial_vicreg.data.image import check_on_bad_image, open_image, shown, unreadable_images
 from radial_vicreg.data.staging import MARKER, staged_folder
 
 NUM_ATTRIBUTES = 40
@@ -53,7 +54,7 @@ def prepare_celeba(out: str | Path, source: str | Path | None = None) -> Path:
 
     Raises:
         ValueError: the copy is incomplete or contradicts itself, or ``out`` holds something else.
-        RuntimeError: it cannot be downloaded.
+        ConnectionError: it cannot be downloaded.
     """
     target = Path(out)
     root = _download(target.resolve().parent) if source is None else _find_root(require_directory(source, "--source"))
@@ -83,13 +84,13 @@ def load_attributes(split_folder: str | Path, key: str = "data.train_path") -> A
         The table, in the order in which solo-learn numbers the images.
 
     Raises:
-        ValueError: the folder is not one of :func:`prepare_celeba`, or images and table name different files.
+        ValueError: the folder is not one of :func:`prepare_celeba`, a line of the table is short or holds something
+            else than zeros and ones, or images and table name different files.
     """
     folder = require_directory(split_folder, key)
     if not (folder / _ATTRIBUTES).is_file() or not (folder / IMAGES).is_dir():
         raise ValueError(f"{key}={folder} has no {IMAGES}/ and {_ATTRIBUTES}: run `radial-vicreg data celeba`")
-    with (folder / _ATTRIBUTES).open(newline="") as stream:
-        (_, *names), *rows = csv.reader(stream)
+    names, rows = _read_table(folder / _ATTRIBUTES)
     files = [row[0] for row in rows]
     if files != sorted(path.name for path in (folder / IMAGES).iterdir()):
         raise ValueError(f"{folder}: {_ATTRIBUTES} and {IMAGES}/ name different files; prepare the folder anew")
@@ -103,20 +104,32 @@ class CelebAFolder(Dataset[tuple[Any, Tensor]]):
         root: ``out/train``, ``out/val`` or ``out/test`` of :func:`prepare_celeba`.
         transform: applied to each RGB image.
         key: name of the setting that gave ``root``, for error messages.
+        on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
 
     Attributes:
         table: the attributes.
+        skipped: the files that were left out.
 
     Raises:
-        ValueError: as :func:`load_attributes`.
+        ValueError: as :func:`load_attributes`, or no image can be read.
     """
 
     def __init__(
-        self, root: str | Path, transform: Callable[[Image.Image], Any] | None = None, key: str = "data.train_path"
+        self,
+        root: str | Path,
+        transform: Callable[[Image.Image], Any] | None = None,
+        key: str = "data.train_path",
+        on_bad_image: str = "error",
     ) -> None:
         self.table = load_attributes(root, key)
         self.folder = Path(root) / IMAGES
         self.transform = transform
+        self.skipped: tuple[str, ...] = ()
+        if check_on_bad_image(on_bad_image) == "skip":
+            self.skipped = unreadable_images([self.folder / name for name in self.table.files])
+            self.table = _without(self.table, {Path(path).name for path in self.skipped})
+            if not self.table.files:
+                raise ValueError(f"{key}={root}: none of its {len(self.skipped)} images can be read")
 
     def __getitem__(self, index: int) -> tuple[Any, Tensor]:
         """Return ``(transform(image), attributes)``; attributes are float32 zeros and ones, shape ``(40,)``."""
@@ -126,6 +139,26 @@ class CelebAFolder(Dataset[tuple[Any, Tensor]]):
     def __len__(self) -> int:
         """Return the number of images."""
         return len(self.table.files)
+
+
+def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            header, *rows = csv.reader(stream)
+    except (ValueError, csv.Error) as error:  # no line at all, or not a text
+        raise ValueError(f"{path} is not a table of attributes ({error}); prepare the folder anew") from error
+    for number, row in enumerate(rows, start=2):
+        if len(row) != NUM_ATTRIBUTES + 1 or not {"0", "1"}.issuperset(row[1:]):
+            raise ValueError(
+                f"{path}, line {number}: expected a file name and {NUM_ATTRIBUTES} values of 0 or 1, got"
+                f" {','.join(row)[:60]!r}; prepare the folder anew"
+            )
+    return header[1:], rows
+
+
+def _without(table: AttributeTable, files: set[str]) -> AttributeTable:
+    kept = [index for index, name in enumerate(table.files) if name not in files]
+    return AttributeTable([table.files[index] for index in kept], table.names, table.values[kept])
 
 
 def _write_split(folder: Path, table: AttributeTable, chosen: Sequence[int], images: Path) -> None:
@@ -160,7 +193,7 @@ def _download(parent: Path) -> Path:
     try:
         CelebA(str(parent / "download"), split="all", download=True)
     except Exception as error:  # requests, gdown and zipfile each raise their own
-        raise RuntimeError(
+        raise ConnectionError(
             f"CelebA could not be downloaded ({error}): fetch img_align_celeba.zip, list_attr_celeba.txt and "
             "list_eval_partition.txt yourself, unpack the images, and give their folder with --source"
         ) from error
@@ -169,16 +202,30 @@ def _download(parent: Path) -> Path:
 
 def _read_lists(root: Path) -> tuple[AttributeTable, dict[str, int]]:
     rows = dict(_records(root, "list_attr_celeba"))
-    names = rows.pop("")
+    names = rows.pop("", [])
     split_rows = dict(_records(root, "list_eval_partition"))
     split_rows.pop("", None)
+    if len(names) != NUM_ATTRIBUTES:
+        raise ValueError(f"{root}: list_attr_celeba names {len(names)} attributes, but CelebA has {NUM_ATTRIBUTES}")
     if rows.keys() != split_rows.keys():
-        raise ValueError(f"{root}: list_attr_celeba and list_eval_partition name different images")
+        some = min(rows.keys() ^ split_rows.keys())
+        raise ValueError(
+            f"{root}: list_attr_celeba and list_eval_partition name different images, {shown(some)} for one"
+        )
+    for name, values in rows.items():
+        if len(values) != NUM_ATTRIBUTES or not {"-1", "0", "1"}.issuperset(values):
+            raise ValueError(
+                f"{root}: list_attr_celeba must give {NUM_ATTRIBUTES} values of -1 or 1 for each image, which it does"
+                f" not for {shown(name)}"
+            )
+    wrong = [name for name, values in split_rows.items() if values not in (["0"], ["1"], ["2"])]
+    if wrong:
+        raise ValueError(
+            f"{root}: list_eval_partition must give 0, 1 or 2 for each image, not so for {shown(wrong[0])}"
+        )
     files = sorted(rows)
-    values = np.array([rows[name] for name in files])
-    if values.shape != (len(files), NUM_ATTRIBUTES) or not np.isin(values, ("-1", "0", "1")).all():
-        raise ValueError(f"{root}: list_attr_celeba must give {NUM_ATTRIBUTES} values of -1 or 1 for each image")
-    table = AttributeTable(files, names, torch.from_numpy((values == "1").astype(np.uint8)))
+    present = np.array([rows[name] for name in files]) == "1"
+    table = AttributeTable(files, names, torch.from_numpy(present.astype(np.uint8)))
     return table, {name: int(split_rows[name][0]) for name in files}
 
 
@@ -188,7 +235,11 @@ def _records(root: Path, stem: str) -> Iterator[tuple[str, list[str]]]:
         path = root / f"{stem}{suffix}"
         if not path.is_file():
             continue
-        for line in path.read_text().splitlines():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not a text file ({error})") from error
+        for line in text.splitlines():
             parts = line.split(separator)
             if len(parts) > 1 and parts[0].endswith(".jpg"):
                 yield parts[0], parts[1:]

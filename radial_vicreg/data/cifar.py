@@ -32,7 +32,7 @@ def open_cifar(
 
     Raises:
         ValueError: unknown name.
-        RuntimeError: it is not there and cannot be downloaded.
+        ConnectionError: it is not there and cannot be downloaded.
     """
     if name not in _CLASSES:
         raise ValueError(f"unknown dataset {name!r}: expected one of {', '.join(_CLASSES)}")
@@ -40,7 +40,7 @@ def open_cifar(
     try:
         return dataset_class(str(root), train=train, transform=transform, download=True)
     except (OSError, RuntimeError) as error:
-        raise RuntimeError(
+        raise ConnectionError(
             f"{name} is not under {root} and could not be downloaded ({error}): connect to the network, or"
             f" put torchvision's copy ({dataset_class.base_folder}) there"
         ) from error
@@ -59,7 +59,7 @@ def prepare_cifar(name: str, out: str | Path, as_folder: bool = False) -> Path:
 
     Raises:
         ValueError: unknown name, or ``out/train`` or ``out/val`` holds something else.
-        RuntimeError: it cannot be downloaded.
+        ConnectionError: it cannot be downloaded.
     """
     root = Path(out)
     splits = {split: open_cifar(name, root, train) for split, train in _SPLITS.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,9 @@ from PIL import Image
 from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS
+
+from radial_vicreg.data.image import check_on_bad_image, open_image, unreadable_images
+from radial_vicreg.data.listing import class_folders, image_files
 
 UNLABELLED = -1
 """Target of an image without a label: cross-entropy ignores it."""
@@ -29,53 +33,99 @@ class FolderSummary(NamedTuple):
     class_names: tuple[str, ...]
 
 
-def open_image(path: str | Path) -> Image.Image:
-    """Read one image file completely, as RGB.
+class LabelledFolder(ImageFolder):
+    """torchvision's ``ImageFolder`` in the same order, without its traps.
+
+    Hidden folders (``.ipynb_checkpoints``) are no classes, a link that leads back to its own folder is an error and not
+    forty copies of the images, a folder that may not be read is an error and not an empty one.
 
     Args:
-        path: an image file of any format and mode that Pillow reads.
+        root: folder with one sub-folder per class.
+        transform: applied to each RGB image.
+        key: name of the setting that gave ``root``, for error messages.
+        on_bad_image: ``"error"``: reading a bad file raises; ``"skip"``: every file is opened now, and those that
+            cannot be read are left out.
 
-    Returns:
-        The decoded image, mode ``"RGB"``.
+    Attributes:
+        skipped: the files that were left out.
 
     Raises:
-        OSError: the file is missing, truncated or not an image; the message names it.
+        ValueError: the folder is missing, has no class sub-folder, or a class has no image (that can be read).
+        OSError: a sub-folder may not be listed.
     """
-    try:
-        with Image.open(path) as image:
-            return image.convert("RGB")
-    except FileNotFoundError:
-        raise
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise OSError(f"cannot read the image {path} ({error}): replace or remove the file") from error
+
+    def __init__(
+        self,
+        root: str | Path,
+        transform: Callable[[Image.Image], Any] | None = None,
+        key: str = "path",
+        on_bad_image: str = "error",
+    ) -> None:
+        self.key = key
+        self.samples: list[tuple[str, int]] = []
+        super().__init__(str(require_directory(root, key)), transform=transform, loader=open_image)
+        self.skipped: tuple[str, ...] = ()
+        if check_on_bad_image(on_bad_image) == "skip":
+            self.skipped = unreadable_images([path for path, _ in self.samples])
+            bad = set(self.skipped)
+            self.samples = self.imgs = [sample for sample in self.samples if sample[0] not in bad]
+            self.targets = [target for _, target in self.samples]
+            self._require_images(self.samples, "an image that can be read")
+
+    def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:
+        """Name the classes: the sub-folders that are not hidden, sorted."""
+        names = class_folders(directory)
+        if not names:
+            raise ValueError(
+                f"{self.key}={directory} has no class sub-folders: expected {directory}/CLASS/*.jpg"
+                " (images without labels: data.no_labels=true)"
+            )
+        return names, {name: index for index, name in enumerate(names)}
+
+    def make_dataset(
+        self, directory: str | Path, class_to_idx: dict[str, int], *_: Any, **__: Any
+    ) -> list[tuple[str, int]]:
+        """List the images of every class, at any depth, in torchvision's order."""
+        self.classes, self.class_to_idx = list(class_to_idx), class_to_idx
+        samples = [
+            (path, target)
+            for name, target in class_to_idx.items()
+            for path in image_files(os.path.join(directory, name))
+        ]
+        self._require_images(samples, "an image")
+        return samples
+
+    def _require_images(self, samples: Sequence[tuple[str, int]], what: str) -> None:
+        filled = {target for _, target in samples}
+        empty = [name for name, target in self.class_to_idx.items() if target not in filled]
+        if empty:
+            raise ValueError(
+                f"{self.key}={self.root} has class sub-folders without {what}: {_shorten(empty)} (image files end in"
+                f" {', '.join(IMG_EXTENSIONS)}); fill or remove them"
+            )
 
 
 def load_image_folder(
-    path: str | Path, transform: Callable[[Image.Image], Any] | None = None, key: str = "path"
-) -> ImageFolder:
+    path: str | Path,
+    transform: Callable[[Image.Image], Any] | None = None,
+    key: str = "path",
+    on_bad_image: str = "error",
+) -> LabelledFolder:
     """Open an image folder ``path/CLASS/*.jpg`` with the checks that torchvision leaves to the reader.
 
     Args:
         path: folder with one sub-folder per class.
         transform: applied to each RGB image.
         key: name of the setting that gave ``path``, for error messages.
+        on_bad_image: see :class:`LabelledFolder`.
 
     Returns:
-        torchvision's ``ImageFolder``, whose targets follow the sorted class names.
+        The data set, whose targets follow the sorted class names.
 
     Raises:
         ValueError: the path is missing, has no class sub-folder, or a class has no image.
     """
-    root = require_directory(path, key)
-    if not any(entry.is_dir() for entry in root.iterdir()):
-        raise ValueError(
-            f"{key}={root} has no class sub-folders: expected {root}/CLASS/*.jpg"
-            " (images without labels: data.no_labels=true)"
-        )
-    try:
-        return ImageFolder(str(root), transform=transform, loader=open_image)
-    except FileNotFoundError as error:
-        raise ValueError(f"{key}={root} has class sub-folders without an image: {error}") from error
+    return LabelledFolder(path, transform, key, on_bad_image)
 
 
 def check_image_folder(path: str | Path, batch_size: int | None = None) -> FolderSummary:
@@ -170,9 +220,13 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         root: the folder; files that are not images and sub-folders are skipped.
         transform: applied to each RGB image.
         key: name of the setting that gave ``root``, for error messages.
+        on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
+
+    Attributes:
+        skipped: the files that were left out.
 
     Raises:
-        ValueError: the folder is missing or holds no image.
+        ValueError: the folder is missing or holds no image (that can be read).
     """
 
     def __init__(
@@ -180,6 +234,7 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         root: str | Path,
         transform: Callable[[Image.Image], Any] | None = None,
         key: str = "path",
+        on_bad_image: str = "error",
     ) -> None:
         """List the folder."""
         folder = require_directory(root, key)
@@ -190,6 +245,13 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
                 f"{key}={folder} holds no image files ({', '.join(IMG_EXTENSIONS)}): without labels, images"
                 " lie directly in the folder; with class sub-folders, set data.no_labels=false"
             )
+        self.skipped: tuple[str, ...] = ()
+        if check_on_bad_image(on_bad_image) == "skip":
+            self.skipped = unreadable_images(self.paths)
+            bad = set(self.skipped)
+            self.paths = [path for path in self.paths if str(path) not in bad]
+            if not self.paths:
+                raise ValueError(f"{key}={folder}: none of its {len(bad)} images can be read")
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         """Return ``(transform(image), -1)``."""

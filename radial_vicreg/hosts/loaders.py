@@ -8,6 +8,7 @@ import torch
 from omegaconf import DictConfig
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
+from radial_vicreg.data.device import DeviceImages
 from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.hosts.standalone.optim import process_count
 
@@ -41,7 +42,7 @@ def build_train_loader(cfg: DictConfig, dataset: Dataset[Any]) -> DataLoader[Any
 
     Args:
         cfg: configuration in solo-learn's schema.
-        dataset: yields (index, crops, target).
+        dataset: yields (index, crops, target), or makes batches of them itself (:class:`DeviceImages`).
 
     Returns:
         Batches of ``[indexes, [view 1, view 2], targets]``.
@@ -53,13 +54,15 @@ def build_train_loader(cfg: DictConfig, dataset: Dataset[Any]) -> DataLoader[Any
     size = len(dataset)  # type: ignore[arg-type]
     check_batch_fits(size, cfg.optimizer.batch_size, processes, where=f"data.train_path={cfg.data.train_path}")
     sampler = EpochSampler(dataset, seed=int(cfg.seed)) if processes == 1 else None
+    collate = dataset.collate if isinstance(dataset, DeviceImages) else None
     return DataLoader(
         dataset,
         batch_size=cfg.optimizer.batch_size,
         sampler=sampler,
         shuffle=sampler is None,
         generator=None if sampler is None else sampler.generator,
-        num_workers=cfg.data.num_workers,
-        pin_memory=torch.cuda.is_available(),
+        num_workers=0 if collate else cfg.data.num_workers,  # a process's own GPU is of no use to its workers
+        pin_memory=torch.cuda.is_available() and collate is None,
+        collate_fn=collate,
         drop_last=True,
     )

@@ -86,6 +86,12 @@ def test_a_missing_image_is_named_and_nothing_is_written(tmp_path: Path) -> None
     [
         ("list_eval_partition.txt", "000003.jpg", "000099.jpg", "name different images"),
         ("list_attr_celeba.txt", " 1", " 7", "values of -1 or 1"),
+        ("list_attr_celeba.txt", "000005.jpg  ", "000005.jpg  1 ", "which it does not for 000005.jpg"),
+        ("list_attr_celeba.txt", "Attribute_0 ", "", "names 39 attributes, but CelebA has 40"),
+        ("list_attr_celeba.txt", "000003.jpg", "000003.png", "name different images|names .* attributes"),
+        ("list_eval_partition.txt", "000004.jpg 0", "000004.jpg 7", "must give 0, 1 or 2 .* not so for 000004.jpg"),
+        ("list_eval_partition.txt", "000004.jpg 0", "000004.jpg zero", "not so for 000004.jpg"),
+        ("list_eval_partition.txt", "000004.jpg 0\n", "", "name different images, 000004.jpg for one"),
     ],
 )
 def test_lists_that_contradict_are_refused(tmp_path: Path, file: str, old: str, new: str, message: str) -> None:
@@ -94,6 +100,42 @@ def test_lists_that_contradict_are_refused(tmp_path: Path, file: str, old: str, 
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(ValueError, match=message):
         prepare_celeba(tmp_path / "out", copy)
+
+
+@pytest.mark.parametrize("file", ["list_attr_celeba.txt", "list_eval_partition.txt"])
+def test_a_list_that_is_no_text_is_named(tmp_path: Path, file: str) -> None:
+    copy = write_copy(tmp_path / "copy")
+    (copy / file).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=rf"{file} is not a text file"):
+        prepare_celeba(tmp_path / "out", copy)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: "", "is not a table of attributes"),
+        (lambda text: text.replace(",1", ",2", 1), "line 2: expected a file name and 40 values of 0 or 1"),
+        (lambda text: text.replace(",0", "", 1), "line 2: expected"),
+        (lambda text: text + "000099.jpg\n", "line 14: expected"),
+        (lambda text: text + "\n", "line 14: expected"),
+    ],
+)
+def test_a_table_that_was_tampered_with_is_named(celeba: Path, change: Any, message: str) -> None:
+    table = celeba / "train" / "attributes.csv"
+    table.write_text(change(table.read_text().replace("\r", "")))
+    with pytest.raises(ValueError, match=message):
+        CelebAFolder(celeba / "train")
+
+
+def test_bad_faces_are_left_out_with_their_attributes(celeba: Path, tmp_path: Path) -> None:
+    (tmp_path / "copy" / "img_align_celeba" / "000001.jpg").write_bytes(b"?")
+    whole, split = load_attributes(celeba / "train"), celeba / "train"
+    with pytest.raises(OSError, match=r"000001\.jpg \(not an image\)"):
+        CelebAFolder(split)[whole.files.index("000001.jpg")]
+    dataset = CelebAFolder(split, on_bad_image="skip")
+    assert [Path(path).name for path in dataset.skipped] == ["000001.jpg"]
+    assert len(dataset) == SPLITS["train"] - 1
+    assert all(torch.equal(attributes, decoded(image)) for image, attributes in dataset)
 
 
 def test_images_that_the_table_does_not_name_are_refused(celeba: Path) -> None:
@@ -121,7 +163,7 @@ def test_a_failed_download_is_one_clear_line(
         raise RuntimeError("no network")
 
     monkeypatch.setattr("torchvision.datasets.CelebA.download", refuse)
-    with pytest.raises(RuntimeError, match=r"could not be downloaded \(no network\).*--source") as caught:
+    with pytest.raises(ConnectionError, match=r"could not be downloaded \(no network\).*--source") as caught:
         prepare_celeba(tmp_path / "celeba")
     assert "\n" not in str(caught.value)
 

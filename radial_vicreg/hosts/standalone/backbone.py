@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 
 import timm
@@ -19,7 +20,13 @@ _VIT_ARCHITECTURES = {
     "vit_base": "vit_base_patch16_224",
     "vit_large": "vit_large_patch16_224",
 }
+# Of timm.create_model and torchvision: a configuration that came with somebody's checkpoint must not name more files.
+_READ_FILES = {"checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "cache_dir", "weights"}
 _RESNETS = {"resnet18": torchvision.models.resnet18, "resnet50": torchvision.models.resnet50}
+
+TORCHVISION_NAMES = tuple(_RESNETS)
+TIMM_NAMES = (*_RESNETS, *_VIT_ARCHITECTURES.values())
+"""What an exported backbone may be called in either library."""
 
 BACKBONES = (*_RESNETS, *_VIT_ARCHITECTURES)
 """Names accepted as ``backbone.name``."""
@@ -41,6 +48,7 @@ def build_backbone(cfg: DictConfig) -> tuple[nn.Module, int]:
     """
     name = str(cfg.backbone.name)
     arguments = _backbone_kwargs(cfg)
+    refuse_file_arguments(arguments)
     if name not in BACKBONES:
         nearest = difflib.get_close_matches(name, BACKBONES, n=1, cutoff=0.0)[0]
         raise ValueError(f"unknown backbone.name {name!r}: expected one of {', '.join(BACKBONES)} (nearest: {nearest})")
@@ -48,9 +56,25 @@ def build_backbone(cfg: DictConfig) -> tuple[nn.Module, int]:
         if name in _RESNETS:
             return _build_resnet(name, arguments, small_stem=uses_small_stem(cfg))
         vit = timm.create_model(_VIT_ARCHITECTURES[name], pretrained=False, num_classes=0, **arguments)
-    except TypeError as error:
+    except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
         raise ValueError(f"backbone.kwargs={arguments} do not fit {name}: {error}") from error
     return vit, int(vit.num_features)  # type: ignore[arg-type]
+
+
+def refuse_file_arguments(arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments of a backbone that load weights from a file or a server.
+
+    Args:
+        arguments: ``backbone.kwargs``, of one's own or out of somebody's checkpoint or card.
+
+    Raises:
+        ValueError: there is one.
+    """
+    refused = sorted(_READ_FILES & arguments.keys())
+    if refused:
+        raise ValueError(
+            f"backbone.kwargs.{refused[0]} would load weights from elsewhere, which may run code: leave it out"
+        )
 
 
 def uses_small_stem(cfg: DictConfig) -> bool:

@@ -23,6 +23,8 @@ from radial_vicreg.data.folder import (
     load_image_folder,
     require_directory,
 )
+from radial_vicreg.data.image import cut_long_image
+from radial_vicreg.data.listing import class_folders
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,6 +33,7 @@ NUM_CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000, "imagenet100": 
 
 _CIFAR = ("cifar10", "cifar100")
 _DATASETS = (*NUM_CLASSES, "custom")
+_FORMATS = ("image_folder", "device", "dali")  # files are read in the same way for all of them
 _RESIZE_RATIO = 256 / 224  # of shorter side to crop in ImageNet's usual validation
 _SMALLEST_MARGIN_CROP = 64  # below it a margin of one eighth costs more of the object than it shows
 _SPLIT_SEED = 42  # solo-learn's, so that data.fraction means the same images
@@ -49,13 +52,24 @@ def build_val_transform(cfg: DictConfig) -> transforms.Compose:
     Returns:
         RGB image to normalised float32 tensor ``(3, crop_size, crop_size)``.
     """
-    aug_cfg = cfg.augmentations[0]
-    size = int(aug_cfg.crop_size)
-    steps: list[Any] = []
-    if not (cfg.data.dataset in _CIFAR and size == 32):
-        shorter = round(size * _RESIZE_RATIO) if size >= _SMALLEST_MARGIN_CROP else size
-        steps = [transforms.Resize(shorter), transforms.CenterCrop(size)]
-    return transforms.Compose([*steps, *to_normalised_tensor(cfg.data.dataset, aug_cfg)])
+    normalise = to_normalised_tensor(cfg.data.dataset, cfg.augmentations[0])
+    return transforms.Compose([*val_geometry(cfg), *normalise])
+
+
+def val_geometry(cfg: DictConfig) -> list[Any]:
+    """Build the first part of the validation pipeline: to the resolution of the training crops.
+
+    Args:
+        cfg: configuration in solo-learn's schema.
+
+    Returns:
+        Transforms of an RGB image to another.
+    """
+    size = int(cfg.augmentations[0].crop_size)
+    if cfg.data.dataset in _CIFAR and size == 32:
+        return []
+    shorter = round(size * _RESIZE_RATIO) if size >= _SMALLEST_MARGIN_CROP else size
+    return [cut_long_image, transforms.Resize(shorter), transforms.CenterCrop(size)]
 
 
 def num_classes(cfg: DictConfig) -> int:
@@ -74,7 +88,7 @@ def num_classes(cfg: DictConfig) -> int:
     if name in NUM_CLASSES:
         return NUM_CLASSES[name]
     root = require_directory(OmegaConf.select(cfg, "data.train_path"), "data.train_path")
-    return max(1, sum(entry.is_dir() for entry in root.iterdir()))
+    return max(1, len(class_folders(root)))
 
 
 def build_train_dataset(cfg: DictConfig, transform: Transform | None = None) -> IndexedDataset:
@@ -89,7 +103,7 @@ def build_train_dataset(cfg: DictConfig, transform: Transform | None = None) -> 
 
     Raises:
         ValueError: a missing or empty folder, unknown dataset or format, or a fraction outside (0, 1).
-        RuntimeError: CIFAR is not there and cannot be downloaded.
+        ConnectionError: CIFAR is not there and cannot be downloaded.
     """
     name = _dataset_name(cfg)
     if transform is None:
@@ -102,20 +116,21 @@ def build_train_dataset(cfg: DictConfig, transform: Transform | None = None) -> 
     if name in _CIFAR:
         dataset = open_cifar(name, _cifar_root(path, "data.train_path"), train=True, transform=transform)
     elif name == "celeba":
-        dataset = CelebAFolder(path, transform)
+        dataset = CelebAFolder(path, transform, on_bad_image=_on_bad_image(cfg))
     elif _without_labels(cfg):
-        dataset = UnlabelledFolder(path, transform, key="data.train_path")
+        dataset = UnlabelledFolder(path, transform, "data.train_path", _on_bad_image(cfg))
     else:
-        dataset = load_image_folder(path, transform, key="data.train_path")
+        dataset = load_image_folder(path, transform, "data.train_path", _on_bad_image(cfg))
         _check_class_count(dataset, name)
     return IndexedDataset(_take_fraction(dataset, OmegaConf.select(cfg, "data.fraction", default=-1)))
 
 
-def build_val_dataset(cfg: DictConfig) -> Dataset[Any] | None:
+def build_val_dataset(cfg: DictConfig, transform: Transform | None = None) -> Dataset[Any] | None:
     """Open the validation set.
 
     Args:
         cfg: configuration in solo-learn's schema.
+        transform: replaces :func:`build_val_transform`.
 
     Returns:
         Samples ``(image, target)``; None without labels, or for a folder dataset without ``data.val_path``.
@@ -123,29 +138,30 @@ def build_val_dataset(cfg: DictConfig) -> Dataset[Any] | None:
 
     Raises:
         ValueError: a missing or empty folder, or classes other than the training's.
-        RuntimeError: CIFAR is not there and cannot be downloaded.
+        ConnectionError: CIFAR is not there and cannot be downloaded.
     """
     name = _dataset_name(cfg)
+    transform = build_val_transform(cfg) if transform is None else transform
     train_path = OmegaConf.select(cfg, "data.train_path")
     val_path = OmegaConf.select(cfg, "data.val_path")
     if name in _CIFAR:
         root = _cifar_root(train_path if val_path is None else val_path, "data.val_path")
-        return open_cifar(name, root, train=False, transform=build_val_transform(cfg))
+        return open_cifar(name, root, train=False, transform=transform)
     if val_path is None or _without_labels(cfg):
         return None
     if name == "celeba":
-        return CelebAFolder(val_path, build_val_transform(cfg), key="data.val_path")
-    dataset = load_image_folder(val_path, build_val_transform(cfg), key="data.val_path")
-    train_root = require_directory(train_path, "data.train_path")
-    check_same_classes([entry.name for entry in train_root.iterdir() if entry.is_dir()], dataset.classes)
+        return CelebAFolder(val_path, transform, "data.val_path", _on_bad_image(cfg))
+    dataset = load_image_folder(val_path, transform, "data.val_path", _on_bad_image(cfg))
+    check_same_classes(class_folders(require_directory(train_path, "data.train_path")), dataset.classes)
     return dataset
 
 
-def build_val_loader(cfg: DictConfig) -> DataLoader[Any] | None:
+def build_val_loader(cfg: DictConfig, dataset: Dataset[Any] | None = None) -> DataLoader[Any] | None:
     """Build the validation loader, in order and complete, or None where there is no validation set.
 
     Args:
         cfg: configuration in solo-learn's schema.
+        dataset: replaces :func:`build_val_dataset`.
 
     Returns:
         Batches ``[images (N, 3, H, W), targets (N,)]``, or None.
@@ -153,7 +169,7 @@ def build_val_loader(cfg: DictConfig) -> DataLoader[Any] | None:
     Raises:
         ValueError: as :func:`build_val_dataset`.
     """
-    dataset = build_val_dataset(cfg)
+    dataset = build_val_dataset(cfg) if dataset is None else dataset
     if dataset is None:
         return None
     return DataLoader(
@@ -164,18 +180,41 @@ def build_val_loader(cfg: DictConfig) -> DataLoader[Any] | None:
     )
 
 
+def skipped_images(cfg: DictConfig) -> dict[str, tuple[str, ...]]:
+    """Name the images that ``data.on_bad_image=skip`` leaves out.
+
+    Args:
+        cfg: configuration in solo-learn's schema.
+
+    Returns:
+        Files for ``"train"`` and ``"val"``; nothing under ``data.on_bad_image=error``.
+    """
+    if _on_bad_image(cfg) == "error":
+        return {}
+    train, val = build_train_dataset(cfg).dataset, build_val_dataset(cfg)
+    # data.fraction wraps the data set.
+    return {
+        split: getattr(getattr(dataset, "dataset", dataset), "skipped", ())
+        for split, dataset in (("train", train), ("val", val))
+    }
+
+
 def _dataset_name(cfg: DictConfig) -> str:
     name, layout = str(cfg.data.dataset), OmegaConf.select(cfg, "data.format", default="image_folder")
     if name not in _DATASETS:
         raise ValueError(f"data.dataset={name!r}: the standalone host reads {', '.join(_DATASETS)}")
-    if layout not in ("image_folder", "dali"):
-        raise ValueError(f"data.format={layout!r}: the standalone host reads image_folder (and dali's folders)")
+    if layout not in _FORMATS:
+        raise ValueError(f"data.format={layout!r}: the standalone host reads image_folder, device (and dali's folders)")
     return name
 
 
 def _without_labels(cfg: DictConfig) -> bool:
     # solo-learn looks at no_labels for custom folders only.
     return cfg.data.dataset == "custom" and bool(OmegaConf.select(cfg, "data.no_labels", default=False))
+
+
+def _on_bad_image(cfg: DictConfig) -> str:
+    return str(OmegaConf.select(cfg, "data.on_bad_image", default="error"))
 
 
 def _cifar_root(path: str | Path | None, key: str) -> Path:

@@ -1,0 +1,183 @@
+"""Images per second of the two-crop pipelines, side by side, on one core.
+
+    python -m benchmarks.data --images FOLDER [--batch-size N] [--repeats R] [--device cpu|cuda]
+
+FOLDER holds `CLASS/*.jpg` of one size, as CIFAR's export does. Every contestant makes batches of two normalised crops
+with the paper's CIFAR augmentations, without and with the Gaussian blur of its other data sets, in the calling process,
+with one thread. Absent packages are left out. The loader's workers multiply every figure alike, except DALI's, which
+has threads instead, and the last: crops that are made on the device take no worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig
+from PIL import Image
+from torch.utils.data import Dataset, default_collate
+from torchvision.transforms import InterpolationMode, v2
+
+from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, save
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.data.augmentation import SOLARIZE_THRESHOLD, MultiCrop, mean_and_std
+from radial_vicreg.hosts.standalone import data as files
+from radial_vicreg.hosts.standalone import memory
+
+BLUR_KERNEL = 9  # pixels; v2 wants a size, and two standard deviations of 2 pixels fit
+BLURS = {"Without blur (CIFAR)": 0.0, "Blur with probability 0.5": 0.5}
+Batches = Callable[[list[int]], Any]
+
+
+def configuration(options: argparse.Namespace, blur: float, *overrides: str) -> DictConfig:
+    place = [f"data.train_path={options.images}", "data.num_workers=1"]
+    settings = [f"accelerator={'cpu' if options.device == 'cpu' else 'gpu'}", f"augment.gaussian_blur={blur}"]
+    return compose("radialvicreg", ["shared/dataset=folder", *place, *settings, *overrides])
+
+
+def one_by_one(dataset: Dataset[Any]) -> Batches:
+    return lambda indexes: default_collate([dataset[index] for index in indexes])
+
+
+def tensor_pipeline(cfg: DictConfig) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same operations from torchvision's v2, on uint8 tensors."""
+    aug, jitter = cfg.augmentations[0], cfg.augmentations[0].color_jitter
+    mean, std = mean_and_std(cfg.data.dataset, aug)
+    scale = (aug.rrc.crop_min_scale, aug.rrc.crop_max_scale)
+    colors = v2.ColorJitter(jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue)
+    blur = v2.GaussianBlur(BLUR_KERNEL, (0.1, 2.0))
+    return v2.Compose(
+        [
+            v2.RandomResizedCrop(aug.crop_size, scale, interpolation=InterpolationMode.BICUBIC, antialias=True),
+            v2.RandomApply([colors], p=jitter.prob),
+            v2.RandomGrayscale(p=aug.grayscale.prob),
+            *([v2.RandomApply([blur], p=aug.gaussian_blur.prob)] if aug.gaussian_blur.prob else []),
+            v2.RandomSolarize(SOLARIZE_THRESHOLD, p=aug.solarization.prob),
+            v2.RandomHorizontalFlip(p=aug.horizontal_flip.prob),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(mean, std),
+        ]
+    )
+
+
+def tensors_from_files(cfg: DictConfig) -> Batches:
+    crops = MultiCrop([tensor_pipeline(cfg)], [2])
+
+    def decode(image: Image.Image) -> list[torch.Tensor]:
+        return crops(v2.functional.pil_to_tensor(image))  # type: ignore[arg-type]
+
+    return one_by_one(files.build_train_dataset(cfg, transform=decode))
+
+
+def tensors_from_memory(cfg: DictConfig) -> Batches:
+    plain = files.build_train_dataset(cfg, transform=v2.functional.pil_to_tensor)
+    decoded, crops = [plain[index] for index in range(len(plain))], MultiCrop([tensor_pipeline(cfg)], [2])
+
+    def batch(indexes: list[int]) -> Any:
+        return default_collate([(index, crops(decoded[index][1]), decoded[index][2]) for index in indexes])
+
+    return batch
+
+
+def on_device(cfg: DictConfig) -> Batches:
+    return memory.build_train_dataset(cfg).collate  # type: ignore[union-attr]
+
+
+def solo_learn(cfg: DictConfig) -> Batches:
+    from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation, build_transform_pipeline
+
+    pipeline = build_transform_pipeline(cfg.data.dataset, cfg.augmentations[0])
+    transform = FullTransformPipeline([NCropAugmentation(pipeline, 2)])
+    return one_by_one(files.build_train_dataset(cfg, transform=transform))
+
+
+def dali(cfg: DictConfig, batch_size: int) -> Batches:
+    """solo-learn's DALI pipeline on the CPU; it draws its images itself."""
+    from solo.data.dali_dataloader import PretrainPipelineBuilder, build_transform_pipeline_dali
+    from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation
+
+    crops = NCropAugmentation(build_transform_pipeline_dali("custom", cfg.augmentations[0], dali_device="cpu"), 2)
+    builder = PretrainPipelineBuilder(
+        cfg.data.train_path, batch_size, device="cpu", transforms=FullTransformPipeline([crops]), device_id=0
+    )
+    # Otherwise it works ahead while the others are being timed.
+    waits = {"exec_async": False, "exec_pipelined": False, "prefetch_queue_depth": 1}
+    pipeline = builder.pipeline(batch_size=batch_size, num_threads=1, device_id=None, seed=1, **waits)
+    pipeline.build()
+    return lambda indexes: pipeline.run()
+
+
+def contestants(options: argparse.Namespace, blur: float) -> dict[str, Batches]:
+    """Each pipeline by name; the first is what the others are measured against."""
+    cfg = configuration(options, blur)
+    found: dict[str, Batches] = {"Pillow, as it is (default)": one_by_one(memory.build_train_dataset(cfg))}
+    solo = importlib.util.find_spec("solo") is not None
+    if solo:
+        found["solo-learn, Pillow"] = solo_learn(cfg)
+    found["Pillow, data.cache=ram"] = one_by_one(
+        memory.build_train_dataset(configuration(options, blur, "data.cache=ram"))
+    )
+    found["torchvision v2, uint8 tensors"] = tensors_from_files(cfg)
+    found["torchvision v2, uint8 tensors kept in memory"] = tensors_from_memory(cfg)
+    if solo and importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.dali") is not None:
+        found["DALI on the CPU"] = dali(cfg, options.batch_size)
+    found[f"data.format=device ({options.device})"] = on_device(configuration(options, blur, "data.format=device"))
+    return found
+
+
+def endless(count: int, batch_size: int) -> Iterator[list[int]]:
+    """Batches of numbers, shuffled once."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).tolist()
+    while True:
+        yield from (order[first : first + batch_size] for first in range(0, count - batch_size + 1, batch_size))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=Path, required=True)
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    count = sum(1 for _ in options.images.glob("*/*"))
+    tables, timings = {}, {}
+    for heading, blur in BLURS.items():
+        found = measure(options, count, blur)
+        timings[heading] = as_plain(found)
+        tables[heading] = table(found, options.batch_size)
+        print(f"{heading}\n{tables[heading]}")
+    title = f"Two crops of an image, {count:,} images, batches of {options.batch_size}"
+    content = {"images": count, "batch_size": options.batch_size, "timings": timings}
+    save("data", title, tables, content, options.device, options.out)
+
+
+def measure(options: argparse.Namespace, count: int, blur: float) -> dict[str, Timing]:
+    batches = endless(count, options.batch_size)
+    calls = {name: partial(_next, make, batches) for name, make in contestants(options, blur).items()}
+    return compare(calls, options.device, options.repeats, warmup=1)
+
+
+def table(timings: dict[str, Timing], batch_size: int) -> str:
+    reference = next(iter(timings.values())).median
+    rows = [
+        (name, f"{batch_size / each.median:,.0f}", f"{reference / each.median:.2f}", f"{each.spread / each.median:.0%}")
+        for name, each in timings.items()
+    ]
+    return markdown_table(("pipeline", "images/s, one core", "times the default", "spread"), rows)
+
+
+def _next(make: Batches, batches: Iterator[list[int]]) -> Any:
+    return make(next(batches))
+
+
+if __name__ == "__main__":
+    main()

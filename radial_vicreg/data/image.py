@@ -1,0 +1,157 @@
+"""Reading one image file: every mode as RGB, and one clear line for a file that cannot be read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+from rich.console import Console
+from rich.progress import track
+
+ON_BAD_IMAGE = ("error", "skip")
+"""Values of ``data.on_bad_image``: stop at the first file that cannot be read, or leave such files out."""
+
+_WORD = 257  # 65,535 / 255: from 16 bits to 8
+_SIXTEEN_BITS_AS_I = ("PNG", "PPM")  # Pillow opens their 16-bit greys as 32-bit integers, depending on its version
+_MOST_THREADS = 16
+_LONGEST = 32
+
+
+class UnreadableImageError(OSError):
+    """An image file that cannot be read; its message is one line and names the file.
+
+    Args:
+        message: the line, or the text of a loader's worker that ends with it: PyTorch builds a worker's exception anew
+            from its whole traceback.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        last = message.strip().splitlines()[-1] if message.strip() else ""
+        super().__init__(last.rpartition(f"{type(self).__name__}: ")[2])
+
+
+def open_image(path: str | Path) -> Image.Image:
+    """Read one image file completely, as RGB; of an animation, its first frame.
+
+    Pixels are those of Pillow's ``convert("RGB")`` (which drops an alpha channel and keeps the colours below it),
+    but 16-bit greys are scaled to 8 bits, where Pillow would clip them to white.
+
+    Args:
+        path: an image file of any format and mode that Pillow reads.
+
+    Returns:
+        The decoded image, mode ``"RGB"``.
+
+    Raises:
+        UnreadableImageError: the file is missing, truncated, not an image, or of a mode without a fixed range (32-bit
+            integers and floats); the message names it.
+    """
+    try:
+        with Image.open(path) as image:
+            return _to_rgb(image)
+    except Exception as error:  # a damaged file leads Pillow's readers to errors of any kind, struct.error for one
+        raise UnreadableImageError(
+            f"cannot read the image {shown(path)} ({_reason(error, path)}): replace or remove the file, or leave such"
+            " files out with data.on_bad_image=skip"
+        ) from error
+
+
+def cut_long_image(image: Image.Image) -> Image.Image:
+    """Cut the ends off an image whose sides differ by more than a factor of 32.
+
+    The centre stays, so that resizing the shorter side and cutting out the centre gives what it gave, without an image
+    of gigabytes in between (20,000 x 1 pixels, at 256, would be 5,120,000 x 256).
+
+    Args:
+        image: of any size.
+
+    Returns:
+        The image itself, or its middle part.
+    """
+    longest = _LONGEST * min(image.size)
+    if max(image.size) <= longest:
+        return image
+    left, top = (max(0, (side - longest) // 2) for side in image.size)
+    right, bottom = (start + min(side, longest) for start, side in zip((left, top), image.size, strict=True))
+    return image.crop((left, top, right, bottom))
+
+
+def unreadable_images(paths: Sequence[str | Path]) -> tuple[str, ...]:
+    """Open every image once, in threads, and name those that cannot be read.
+
+    The answer is remembered for the life of the process: several data sets may be made of the same files.
+
+    Args:
+        paths: image files.
+
+    Returns:
+        The paths that :func:`open_image` refuses, in the order given.
+    """
+    return _unreadable(tuple(str(path) for path in paths))
+
+
+def check_on_bad_image(value: object) -> str:
+    """Return a value of ``data.on_bad_image`` that is one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if value not in ON_BAD_IMAGE:
+        raise ValueError(f"data.on_bad_image must be one of {', '.join(ON_BAD_IMAGE)}, got {value!r}")
+    return str(value)
+
+
+def shown(path: str | Path) -> str:
+    """A path as it may be printed on one line: one with line breaks or undecodable bytes is quoted and escaped."""
+    text = str(path)
+    return text if text.isprintable() and "  " not in text else ascii(text)
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    mode = image.mode
+    if mode.startswith("I;16") or (mode == "I" and image.format in _SIXTEEN_BITS_AS_I):
+        values = np.asarray(image).astype(np.uint32)
+        return Image.fromarray(((values + _WORD // 2) // _WORD).astype(np.uint8)).convert("RGB")
+    if mode in ("I", "F"):
+        raise ValueError(f"mode {mode}: 32-bit pixels have no fixed range, so convert it to 8 or 16 bits first")
+    if mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")  # the same colours, without Pillow's warning for each image
+    return image.convert("RGB")
+
+
+def _reason(error: Exception, path: str | Path) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "no such file, or a link to a missing one"
+    if isinstance(error, UnidentifiedImageError):
+        return "the file is empty" if os.path.getsize(path) == 0 else "not an image"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@lru_cache(maxsize=8)
+def _unreadable(paths: tuple[str, ...]) -> tuple[str, ...]:
+    quiet = os.environ.get("LOCAL_RANK", "0") != "0" or not sys.stderr.isatty()
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        found = track(
+            pool.map(_is_readable, paths),
+            "checking images",
+            total=len(paths),
+            console=Console(stderr=True),
+            disable=quiet,
+        )
+        return tuple(path for path, readable in zip(paths, found, strict=True) if not readable)
+
+
+def _is_readable(path: str) -> bool:
+    try:
+        open_image(path)
+    except UnreadableImageError:
+        return False
+    return True

@@ -1,0 +1,299 @@
+"""Crops made on the device agree with Pillow's pipeline in distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from omegaconf import DictConfig, OmegaConf
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms import RandomResizedCrop
+
+from radial_vicreg.data import device
+from radial_vicreg.data.augmentation import build_augmentation
+from radial_vicreg.data.cache import DecodedImages
+from radial_vicreg.data.device import BatchAugmentation, DeviceTrainingSet, DeviceValidationSet, random_boxes
+
+CPU = torch.device("cpu")
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+SIGMAS = 4.5  # some 60 comparisons a test: by chance one of 2,000 such tests would fail, and the seeds are fixed
+
+
+def augmentation(**changes: Any) -> DictConfig:
+    """Appendix E's pipeline; keyword arguments are dotted keys, written with `__`."""
+    cfg = OmegaConf.create(
+        {
+            "rrc": {"enabled": True, "crop_min_scale": 0.2, "crop_max_scale": 1.0},
+            "color_jitter": {"prob": 0.8, "brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1},
+            "grayscale": {"prob": 0.2},
+            "gaussian_blur": {"prob": 0.0},
+            "solarization": {"prob": 0.1},
+            "equalization": {"prob": 0.0},
+            "horizontal_flip": {"prob": 0.5},
+            "crop_size": 32,
+            "num_crops": 2,
+        }
+    )
+    for key, value in changes.items():
+        OmegaConf.update(cfg, key.replace("__", "."), value)
+    return cfg
+
+
+def only(operation: str, prob: float = 1.0) -> DictConfig:
+    """Nothing but one operation."""
+    names = ("color_jitter", "grayscale", "gaussian_blur", "solarization", "equalization", "horizontal_flip")
+    return augmentation(rrc__enabled=False, **{f"{name}__prob": prob if name == operation else 0.0 for name in names})
+
+
+def picture(size: int = 32, seed: int = 0) -> Image.Image:
+    """Smooth colours, darker to the left, with a sharp square."""
+    rng = np.random.default_rng(seed)
+    image = Image.fromarray(rng.integers(0, 256, (5, 5, 3), dtype=np.uint8)).resize((size, size), Image.BICUBIC)
+    pixels = np.asarray(image) * np.linspace(0.3, 1, size)[None, :, None]
+    pixels[size // 8 : size // 3, size // 2 : -size // 5] = (230, 40, 90)
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
+def batch(image: Image.Image, count: int = 1) -> Tensor:
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).expand(count, 3, *image.size[::-1])
+
+
+class Pictures(torch.utils.data.Dataset[tuple[Image.Image, int]]):
+    """Image ``i`` is all of level ``10 i`` and has the target ``i``."""
+
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        return Image.new("RGB", (8, 8), (10 * index,) * 3), index
+
+
+@pytest.fixture
+def decoded() -> DecodedImages:
+    return DecodedImages(Pictures(), threads=1, option="data.format=device", same_size=True)
+
+
+@pytest.fixture
+def all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operations run on all images and take effect on some, as on a GPU."""
+    monkeypatch.setattr(device, "_GATHERING_DEVICES", ())
+
+
+# ---- distribution ----
+
+
+def statistics(crops: Tensor) -> Tensor:
+    """What describes a crop: levels, contrast, quantiles, colour, smoothness, left against right."""
+    grey = crops.mean(dim=1)
+    flat = grey.flatten(1)
+    half = crops.shape[-1] // 2
+    return torch.stack(
+        [
+            *crops.mean(dim=(2, 3)).unbind(1),
+            *crops.var(dim=(2, 3)).unbind(1),
+            *flat.quantile(torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95]), dim=1).unbind(0),
+            (crops[:, 0] - crops[:, 1]).abs().mean(dim=(1, 2)),
+            (crops[:, 1] - crops[:, 2]).abs().mean(dim=(1, 2)),
+            (crops.amax(dim=1) - crops.amin(dim=1)).amax(dim=(1, 2)),
+            (grey[:, 1:] - grey[:, :-1]).square().mean(dim=(1, 2)),
+            (grey[:, :, 1:] - grey[:, :, :-1]).square().mean(dim=(1, 2)),
+            (grey[:, :, 1:] * grey[:, :, :-1]).mean(dim=(1, 2)),
+            (grey[..., :half].mean(dim=(1, 2)) > grey[..., half:].mean(dim=(1, 2))).float(),
+        ],
+        dim=1,
+    )
+
+
+def assert_same_distribution(found: Tensor, expected: Tensor) -> None:
+    """Compares means and mean squares of every statistic within their standard errors."""
+    for power in (1, 2):
+        a, b = found.double() ** power, expected.double() ** power
+        error = torch.sqrt(a.var(dim=0) / len(a) + b.var(dim=0) / len(b))
+        deviation = (a.mean(dim=0) - b.mean(dim=0)).abs() / error.clamp(min=1e-12)
+        worst = int(deviation.argmax())
+        assert deviation[worst] < SIGMAS, f"statistic {worst}, power {power}: {deviation[worst]:.1f} standard errors"
+
+
+PIPELINES = {
+    "paper": (32, {}),
+    "all operations": (32, {"gaussian_blur__prob": 0.5, "equalization__prob": 0.3, "solarization__prob": 0.3}),
+    "mostly reduced": (64, {"rrc__crop_min_scale": 0.5, "color_jitter__hue": 0.0}),
+}
+
+
+def compare_with_pillow(pipeline: str, draws: int) -> None:
+    size, changes = PIPELINES[pipeline]
+    cfg, image = augmentation(**changes), picture(size)
+    pillow = build_augmentation("custom", cfg)
+    expected = statistics(torch.stack([pillow(image) for _ in range(draws)]))
+    augment = BatchAugmentation("custom", cfg)
+    found = torch.cat([statistics(augment(batch(image, 100))) for _ in range(draws // 50)])
+    assert_same_distribution(found, expected)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_crops_agree_with_pillows_pipeline_in_distribution(pipeline: str) -> None:
+    compare_with_pillow(pipeline, draws=300)
+
+
+def test_crops_made_without_gathering_agree_too(all_at_once: None) -> None:
+    compare_with_pillow("all operations", draws=300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_ten_thousand_crops_agree_with_pillows_pipeline_in_distribution(pipeline: str) -> None:
+    compare_with_pillow(pipeline, draws=10_000)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"color_jitter__brightness": 0.8},
+        {"color_jitter__prob": 0.0},
+        {"rrc__crop_min_scale": 0.5},
+        {"grayscale__prob": 0.4},
+        {"solarization__prob": 0.5},
+        {"horizontal_flip__prob": 0.2},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_the_comparison_of_distributions_notices_another_setting(change: dict[str, float]) -> None:
+    image = batch(picture(), 600)
+    draws = [statistics(BatchAugmentation("custom", cfg)(image)) for cfg in (augmentation(), augmentation(**change))]
+    with pytest.raises(AssertionError, match="standard errors"):
+        assert_same_distribution(*draws)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "scale"),
+    [(32, 32, (0.2, 1.0)), (40, 100, (0.08, 1.0)), (90, 30, (0.5, 1.0)), (20, 20, (0.9, 1.0))],
+)
+def test_boxes_are_torchvisions(height: int, width: int, scale: tuple[float, float]) -> None:
+    image = Image.new("L", (width, height))
+    expected = torch.tensor([RandomResizedCrop.get_params(image, list(scale), [3 / 4, 4 / 3]) for _ in range(2000)])
+    found = random_boxes(20_000, height, width, scale, CPU)
+    assert torch.equal(found, found.floor())
+    assert bool((found[:, 0] + found[:, 2] <= height).all() and (found[:, 1] + found[:, 3] <= width).all())
+    assert bool((found[:, :2] >= 0).all() and (found[:, 2:] >= 1).all())
+    moments = [
+        torch.cat([boxes, boxes[:, 2:3] * boxes[:, 3:4], boxes[:, 3:4] / boxes[:, 2:3]], dim=1)
+        for boxes in (found, expected.float())
+    ]
+    assert_same_distribution(*moments)
+
+
+@pytest.mark.parametrize(("height", "width"), [(10, 200), (200, 10)])
+def test_images_too_long_for_any_box_give_torchvisions_centre(height: int, width: int) -> None:
+    expected = RandomResizedCrop.get_params(Image.new("L", (width, height)), [0.9, 1.0], [3 / 4, 4 / 3])
+    assert random_boxes(5, height, width, (0.9, 1.0), CPU).tolist() == [list(map(float, expected))] * 5
+
+
+@pytest.mark.parametrize("prob", [0.2, 0.5])
+@pytest.mark.parametrize("operation", ["grayscale", "solarization", "equalization", "horizontal_flip", "gaussian_blur"])
+def test_an_operation_meets_its_share_of_the_images(operation: str, prob: float) -> None:
+    image, draws = batch(picture(), 2000), 2000
+    untouched = BatchAugmentation("custom", only("nothing"))(image[:1])
+    changed = (BatchAugmentation("custom", only(operation, prob))(image) != untouched).flatten(1).any(dim=1)
+    assert abs(float(changed.float().mean()) - prob) < SIGMAS * (prob * (1 - prob) / draws) ** 0.5
+
+
+def test_a_jitter_is_the_same_with_and_without_gathering(request: pytest.FixtureRequest) -> None:
+    jitter = device.ColorJitter(augmentation().color_jitter)
+    images = torch.cat([batch(picture(seed=seed)) for seed in range(20)]).float()
+    settings = (torch.rand(20, 3).argsort(dim=1), torch.rand(20, 3), torch.arange(20) % 4, torch.rand(20) - 0.5)
+    gathered = jitter.apply(images, *settings)
+    request.getfixturevalue("all_at_once")
+    assert torch.equal(jitter.apply(images, *settings), gathered)
+    assert not torch.equal(gathered, images)
+
+
+def test_every_image_and_every_crop_has_draws_of_its_own() -> None:
+    crops = BatchAugmentation("custom", augmentation())(batch(picture(), 40))
+    assert len({tuple(row) for row in statistics(crops).tolist()}) == 40
+
+
+# ---- without chance ----
+
+
+@pytest.mark.parametrize("size", [(32, 32), (48, 40), (20, 30)])
+def test_without_random_operations_the_pipeline_is_pillows(size: tuple[int, int]) -> None:
+    image = picture(64).resize(size)
+    cfg = only("nothing")
+    expected = build_augmentation("cifar10", cfg)(image)
+    found = BatchAugmentation("cifar10", cfg)(batch(image))[0]
+    assert found.shape == expected.shape
+    level = 1 / 255 / 0.24
+    assert float(((found - expected).abs() > 1.01 * level).float().mean()) < 1e-3
+
+
+def test_a_mirrored_solarized_grey_image_is_pillows() -> None:
+    cfg = augmentation(
+        rrc__enabled=False, color_jitter__prob=0, grayscale__prob=1, solarization__prob=1, horizontal_flip__prob=1
+    )
+    expected = build_augmentation("custom", cfg)(picture())
+    assert torch.allclose(BatchAugmentation("custom", cfg)(batch(picture()))[0], expected, atol=1e-6)
+
+
+# ---- batches ----
+
+
+def test_a_batch_holds_the_images_that_were_asked_for(decoded: DecodedImages) -> None:
+    dataset = DeviceTrainingSet(decoded, False, [BatchAugmentation("custom", only("nothing"))], [2])
+    indexes, crops, targets = dataset.collate([3, 11, 0])
+    assert indexes.tolist() == targets.tolist() == [3, 11, 0]
+    assert [crop.shape for crop in crops] == [(3, 3, 32, 32)] * 2
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    for crop in crops:
+        levels = (crop.permute(0, 2, 3, 1) * std + mean) * 255
+        assert torch.allclose(levels, torch.tensor([30.0, 110.0, 0.0]).view(3, 1, 1, 1).expand_as(levels), atol=1e-3)
+
+
+def test_pipelines_give_their_numbers_of_crops_in_order(decoded: DecodedImages) -> None:
+    pipelines = [BatchAugmentation("custom", augmentation(crop_size=size)) for size in (32, 16)]
+    _, crops, _ = DeviceTrainingSet(decoded, False, pipelines, [2, 3]).collate([0, 1])
+    assert [crop.shape[-1] for crop in crops] == [32, 32, 16, 16, 16]
+    assert not torch.equal(crops[0], crops[1])
+
+
+def test_validation_images_are_only_normalised(decoded: DecodedImages) -> None:
+    images, targets = DeviceValidationSet(decoded, False, "cifar10", augmentation()).collate([5])
+    assert targets.tolist() == [5]
+    assert images.shape == (1, 3, 8, 8)
+    assert images[0, 0, 0, 0] == pytest.approx((50 / 255 - 0.4914) / 0.2470, abs=1e-6)
+
+
+def test_the_same_seed_gives_the_same_crops_and_another_seed_others(decoded: DecodedImages) -> None:
+    dataset = DeviceTrainingSet(decoded, False, [BatchAugmentation("custom", augmentation())], [2])
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        draws.append(torch.cat(dataset.collate([7, 8, 9, 10])[1]))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+@NEEDS_GPU
+def test_a_batch_on_a_gpu_never_waits_for_it(decoded: DecodedImages) -> None:
+    cfg = augmentation(gaussian_blur__prob=0.5, equalization__prob=0.3)
+    dataset = DeviceTrainingSet(decoded, True, [BatchAugmentation("custom", cfg)], [2])
+    dataset.collate([0])  # moves pixels and constants
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        _, crops, targets = dataset.collate([1, 2, 3])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert crops[0].is_cuda
+    assert targets.tolist() == [1, 2, 3]
+
+
+@NEEDS_GPU
+def test_crops_on_a_gpu_agree_with_those_of_the_cpu_in_distribution() -> None:
+    augment: Callable[[Tensor], Tensor] = BatchAugmentation("custom", augmentation(gaussian_blur__prob=0.5))
+    image = batch(picture(), 4000)
+    on_cpu = statistics(augment(image))
+    assert_same_distribution(statistics(augment(image.cuda()).cpu()), on_cpu)
