@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -30,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: arguments after the program's name; default: those of the process.
 
     Returns:
-        Exit status: 0; 1 when a run failed; 2 for wrong input, with one line on standard error; 130 after Ctrl-C.
+        Exit status: 0; 1 when a run failed; 2 for wrong input, with one line on standard error; 130 after Ctrl-C,
+        143 after SIGTERM or SIGUSR1.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -47,16 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(run(rest))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except SystemExit as stop:  # argparse, after --help
+        return int(stop.code or 0)
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit complains once more
         return 0
     except (ValueError, OSError, ImportError) as error:
-        return _fail(f"radial-vicreg {command}", str(error))
+        disk_is_full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        return _fail(f"radial-vicreg {command}", str(error), FAILURE if disk_is_full else USAGE_ERROR)
 
 
-def _fail(who: str, message: str) -> int:
+def _fail(who: str, message: str, status: int = USAGE_ERROR) -> int:
     print(f"{who}: error: {' '.join(message.split())}", file=sys.stderr)
-    return USAGE_ERROR
+    return status
 
 
 def _usage() -> str:

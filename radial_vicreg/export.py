@@ -11,8 +11,15 @@ from torch import Tensor, nn
 
 from radial_vicreg import __version__
 from radial_vicreg.files import write_json
-from radial_vicreg.hosts.standalone.backbone import apply_small_stem, uses_small_stem
-from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run
+from radial_vicreg.hosts.standalone.backbone import (
+    TIMM_NAMES,
+    TORCHVISION_NAMES,
+    apply_small_stem,
+    refuse_file_arguments,
+    uses_small_stem,
+)
+from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run, read_tensors
+from radial_vicreg.secrets import without_secrets
 
 FORMATS = ("torchvision", "timm", "safetensors")
 CITATION = (
@@ -63,18 +70,44 @@ def load_exported(card_file: str | Path) -> nn.Module:
         Images ``(N, 3, H, W)``, normalised as the card says, to features ``(N, F)``; in evaluation mode.
 
     Raises:
-        ValueError: the weights are not those that the card was written for.
+        ValueError: the card is none of ours or names a network that this package does not export, or the weights are
+            not those that the card was written for.
     """
     card_file = Path(card_file)
-    card = json.loads(card_file.read_text())
+    card = _read_card(card_file)
     weights = card_file.parent / card["weights"]
+    if not weights.is_file():
+        raise ValueError(f"{weights} is not there: the weights lie beside their card")
     if file_checksum(weights) != card["sha256"]:
         raise ValueError(f"{weights} is not the file that {card_file} describes (another SHA-256)")
     model = _architecture(card["library"], card["architecture"], card["arguments"])
     if card["small_stem"]:
         apply_small_stem(model)
-    model.load_state_dict(_load(weights))
+    try:
+        model.load_state_dict(_load(weights))
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise ValueError(f"{weights} does not fit the network of {card_file}: {error}") from error
     return model.eval()
+
+
+def _read_card(file: Path) -> dict[str, Any]:
+    """A card may come from anywhere: it must not name files elsewhere, nor a network whose making fetches some."""
+    try:
+        card = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is not JSON ({error})") from error
+    for key, kind in _CARD.items():
+        if not isinstance(card, dict) or not isinstance(card.get(key), kind):
+            raise ValueError(f"{file} has no {key}: not a card of `radial-vicreg export`")
+    if card["weights"] not in _WEIGHTS:
+        raise ValueError(
+            f"{file}: weights must be one of {', '.join(_WEIGHTS)} beside the card, got {card['weights']!r}"
+        )
+    architectures = TORCHVISION_NAMES if card["library"] == "torchvision" else TIMM_NAMES
+    if card["library"] not in ("torchvision", "timm") or card["architecture"] not in architectures:
+        raise ValueError(f"{file}: {card['library']} {card['architecture']!r} is not a network that is exported")
+    refuse_file_arguments(card["arguments"])
+    return card
 
 
 def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
@@ -91,7 +124,7 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     normalise = to_normalised_tensor(str(run.cfg.data.dataset), run.cfg.augmentations[0])[-1]
     settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
     architecture = str(settings["architecture"]) if is_vit else name
-    weights = "backbone.safetensors" if fmt == "safetensors" else "backbone.pth"
+    weights = _WEIGHTS[fmt == "safetensors"]
     return {
         "format": fmt,
         "library": library,
@@ -112,6 +145,8 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     }
 
 
+_CARD = {"library": str, "architecture": str, "arguments": dict, "small_stem": bool, "weights": str, "sha256": str}
+_WEIGHTS = ("backbone.pth", "backbone.safetensors")
 _FROM_RESULTS = ("name", "method", "host", "seed", "status", "config_hash", "experiment_hash", "versions", "git_commit")
 
 
@@ -139,14 +174,17 @@ def _build_lines(library: str, architecture: str, arguments: dict[str, Any], sma
 
 
 def _architecture(library: str, architecture: str, arguments: dict[str, Any]) -> nn.Module:
-    if library == "timm":
-        import timm
+    try:
+        if library == "timm":
+            import timm
 
-        model: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0, **arguments)
-        return model
-    import torchvision
+            model: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0, **arguments)
+            return model
+        import torchvision
 
-    resnet: nn.Module = getattr(torchvision.models, architecture)(**arguments)
+        resnet: nn.Module = getattr(torchvision.models, architecture)(**arguments)
+    except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
+        raise ValueError(f"{architecture} does not take the card's arguments {arguments}: {error}") from error
     resnet.fc = nn.Identity()
     return resnet
 
@@ -177,9 +215,12 @@ def _save(state: dict[str, Tensor], file: Path) -> None:
 
 def _load(file: Path) -> dict[str, Tensor]:
     if file.suffix == ".safetensors":
-        loaded: dict[str, Tensor] = _safetensors().load_file(str(file))
+        try:
+            loaded: dict[str, Tensor] = _safetensors().load_file(str(file))
+        except Exception as error:  # safetensors' own error has no base but this
+            raise ValueError(f"{file} cannot be read as safetensors: {error}") from error
         return loaded
-    state: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+    state: dict[str, Tensor] = read_tensors(file)
     return state
 
 
@@ -200,4 +241,4 @@ def _radii(radii: dict[str, Any] | None) -> dict[str, Any] | None:
 def _plain(run: LoadedRun) -> Any:
     from omegaconf import OmegaConf
 
-    return OmegaConf.to_container(run.cfg, resolve=True)
+    return without_secrets(OmegaConf.to_container(run.cfg, resolve=True))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def write_json(path: str | Path, content: Any) -> Path:
@@ -25,21 +28,44 @@ def write_json(path: str | Path, content: Any) -> Path:
         TypeError: ``content`` holds something that JSON cannot.
         OSError: the folder cannot be written or the disk is full; the previous file stays as it was.
     """
+    text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
+    with atomic_file(path) as stream:
+        stream.write(text.encode())
+    return Path(path)
+
+
+@contextmanager
+def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
+    """Opens a file for writing that takes its name only once it is complete and on the disk.
+
+    It is written beside its target: a rename is atomic only within one file system, and the system's folder for
+    temporary files often lies on another.
+
+    Args:
+        path: target; its folder is created.
+
+    Yields:
+        A binary stream.
+
+    Raises:
+        OSError: the folder cannot be written or the disk is full; the previous file stays as it was.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
     # Not tempfile's: its files are for their owner alone, and results are for the group.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with open(temporary, "wb") as stream:
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            kept = "the previous file is unharmed" if path.exists() else "nothing was left there"
+            raise OSError(error.errno, f"no space left to write {path} ({kept}): free some, then continue") from error
         raise
-    return path
 
 
 def _finite(value: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg import __version__
+from radial_vicreg.secrets import without_secrets
 
 SCHEMA_VERSION = 1
 
@@ -55,6 +56,9 @@ def config_hash(config: dict[str, Any], processes: int = 1, with_seed: bool = Tr
     for section, assumed in _ASSUMED.items():
         given = config.get(section) or {}
         kept[section] = {key: given.get(key, default) for key, default in assumed.items()}
+    policy = (config.get("data") or {}).get("on_bad_image", "error")
+    if policy != "error":  # the default is left out, so that runs from before there was a choice keep their hash
+        kept["data"]["on_bad_image"] = policy
     kept["optimizer"]["kwargs"] = _optimizer_kwargs(config.get("optimizer") or {})
     kept["accumulate_grad_batches"] = config.get("accumulate_grad_batches") or 1
     kept["precision"] = str(kept["precision"])
@@ -78,13 +82,13 @@ def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[
     """
     return {
         "schema_version": SCHEMA_VERSION,
-        "name": config.get("name"),
+        "name": without_secrets(config.get("name")),
         "method": config.get("method"),
         "host": host,
         "seed": config.get("seed"),
         "config_hash": config_hash(config, processes),
         "experiment_hash": config_hash(config, processes, with_seed=False),
-        "config": config,
+        "config": without_secrets(config),
         "versions": versions(host),
         "git_commit": git_commit(Path(__file__).parent),
     }

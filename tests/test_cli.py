@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,11 +29,7 @@ def test_no_command_or_an_unknown_one_is_a_usage_error(arguments: list[str]) -> 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        status = cli.main([command, "--help"])
-    except SystemExit as stop:  # argparse
-        status = stop.code
-    assert status == 0
+    assert cli.main([command, "--help"]) == 0
     assert "usage" in capsys.readouterr().out.lower()
 
 
@@ -60,3 +57,110 @@ def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture
 def test_solo_names_a_script_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["solo", "no_such.py"]) == cli.USAGE_ERROR
     assert "no script no_such.py" in capsys.readouterr().err
+
+
+WRONG = [
+    "probe",
+    "probe GONE",
+    "probe FOLDER",
+    "probe FILE",
+    "probe FOLDER --probe forest",
+    "probe FOLDER --seed one",
+    "probe FOLDER --on-bad-image ignore",
+    "export",
+    "export GONE",
+    "export FOLDER",
+    "export FILE",
+    "export FOLDER --format onnx",
+    "report",
+    "report GONE",
+    "report FILE",
+    "report FOLDER --out FILE",
+    "report FOLDER --out FILE/inside",
+    "report FOLDER --source both",
+    "sweep",
+    "sweep GONE",
+    "sweep FOLDER",
+    "sweep FILE",
+    "sweep cifar100_resnet18_d51",
+    "sweep cifar100_resnet18_d512 --index one",
+    "sweep cifar100_resnet18_d512 --index 999",
+    "sweep cifar100_resnet18_d512 --index -1",
+    "sweep cifar100_resnet18_d512 --list --run",
+    "sweep cifar100_resnet18_d512 --status nonsense=1",
+    "data",
+    "data mnist",
+    "data digits --size 3",
+    "data digits --size large",
+    "data digits --out FILE",
+    "data digits --out FILE/inside",
+    "data digits --out FULL",
+    "data imagenet10",
+    "data imagenet10 --imagenet GONE",
+    "data imagenet10 --imagenet FILE",
+    "data imagenet10 --imagenet FOLDER",
+    "data celeba --source GONE",
+    "data celeba --source FILE",
+    "data celeba --source FOLDER",
+    "synthetic nonsense=1",
+    "synthetic steps=-1",
+    "synthetic steps=many",
+    "synthetic steps=2 points=50 out=FILE",
+    "synthetic figure",
+    "synthetic figure 2",
+    "synthetic sweep --shard 3",
+    "synthetic sweep --preset huge",
+    "solo GONE",
+    "solo FOLDER",
+    "doctor now",
+    "pretrain --nonsense",
+    "pretrain --config-path FILE",
+    "pretrain --config-name GONE",
+    "pretrain shared/dataset=folder",
+    "pretrain shared/dataset=folder data.train_path=GONE",
+    "pretrain shared/dataset=folder data.train_path=FILE",
+    "pretrain shared/dataset=folder data.train_path=FOLDER",
+    "pretrain IMAGES runs_dir=FILE",
+    "pretrain IMAGES ckpt=GONE",
+    "pretrain IMAGES ckpt=FILE",
+    "pretrain IMAGES ckpt=FOLDER",
+]
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_command_line_is_one_line_and_exit_status_2(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], request: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("folder", "full"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "full" / "something else").touch()
+    words = []
+    for word in line.split():
+        for name in ("FILE", "FOLDER", "FULL", "GONE"):
+            word = word.replace(name, name.lower())
+        images = [*request.getfixturevalue("tiny_overrides"), "host=standalone"] if word == "IMAGES" else [word]
+        words += images
+    before = (tmp_path / "file").read_text()
+    assert cli.main(words) == cli.USAGE_ERROR
+    error = capsys.readouterr().err
+    assert error.startswith(f"radial-vicreg {words[0]}")
+    assert error.count("\n") == 1
+    assert (tmp_path / "file").read_text() == before
+    assert not list(tmp_path.glob("runs/**/results.json"))
+
+
+def test_a_download_that_is_out_of_reach_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("no network")
+
+    for name in ("CIFAR10", "CelebA"):
+        monkeypatch.setattr(f"torchvision.datasets.{name}.download", refuse)
+    for name in ("cifar10", "celeba"):
+        assert cli.main(["data", name, "--out", str(tmp_path / name)]) == cli.USAGE_ERROR
+        error = capsys.readouterr().err
+        assert "could not be downloaded (no network)" in error
+        assert error.count("\n") == 1

@@ -17,6 +17,12 @@ ON_A_CPU = ["accelerator=cpu", "strategy=auto", "precision=32"]
 
 
 @pytest.fixture
+def tiny_overrides(tiny_overrides: list[str]) -> list[str]:
+    """Without what only ``radial-vicreg pretrain`` reads."""
+    return [item for item in tiny_overrides if not item.startswith("runs_dir=")]
+
+
+@pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The checkout's scripts, to run in a folder of the test's own: nothing is edited or added there."""
     from radial_vicreg.hosts.detect import find_solo_learn

@@ -229,3 +229,19 @@ def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: P
     assert list(folder.rglob("events.out.tfevents.*"))
     assert list(folder.rglob("*.wandb"))
     assert "train_radius_mean_step" in next(folder.rglob("metrics.csv")).read_text()
+
+
+def test_terms_are_logged_now_and_then_and_as_means_of_the_epoch(tiny_overrides: list[str], tmp_path: Path) -> None:
+    import csv
+
+    settings = [*tiny_overrides, "host=standalone", "max_epochs=2", "+log_every_n_steps=1"]
+    assert cli.main(["pretrain", *settings]) == 0
+    folder = only_run(tmp_path)
+    with (folder / "csv" / "version_0" / "metrics.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    steps = [float(row["train_loss_step"]) for row in rows if row.get("train_loss_step")]
+    assert len(steps) == 6
+    history = json.loads((folder / "results.json").read_text())["history"]
+    for epoch, entry in enumerate(history):
+        own = steps[3 * epoch : 3 * epoch + 3]
+        assert entry["train_loss"] == pytest.approx(sum(own) / 3, rel=1e-5)

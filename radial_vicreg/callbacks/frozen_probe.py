@@ -31,9 +31,15 @@ class FrozenLinearProbe(pl.Callback):
         if self.untrained is None:
             self.untrained = self._score(pl_module)
 
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Scores the trained encoder after the last epoch, before its checkpoint."""
+        if trainer.current_epoch + 1 == trainer.max_epochs:
+            self.trained = self._score(pl_module)
+
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Scores the trained encoder."""
-        self.trained = self._score(pl_module)
+        """Scores an encoder whose training ended before ``max_epochs``."""
+        if self.trained is None:
+            self.trained = self._score(pl_module)
 
     def results(self) -> dict[str, Any]:
         """``probes.frozen_linear``: top-1 and top-5 of the trained encoder, and of the untrained one."""
@@ -69,7 +75,7 @@ def extract_features(model: pl.LightningModule, loader: DataLoader[Any]) -> tupl
     dtype = next(model.parameters()).dtype
     model.eval()
     try:
-        pairs = [(model(x.to(model.device, dtype))["feats"].float().cpu(), y) for x, y in loader]
+        pairs = [(model(x.to(model.device, dtype))["feats"].float().cpu(), y.cpu()) for x, y in loader]
     finally:
         model.train(was_training)
     return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])

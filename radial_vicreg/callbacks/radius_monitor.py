@@ -61,14 +61,20 @@ class RadiusMonitor(pl.Callback):
             self.initial_radii = self._measure(trainer, pl_module, epoch=0)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures every ``every_n_epochs`` epochs, except the last one, which :meth:`on_train_end` covers."""
+        """Measures every ``every_n_epochs`` epochs and after the last.
+
+        The last measurement belongs to its epoch, before the checkpoint: a run that is killed after that checkpoint has
+        nothing left to do.
+        """
         epoch = trainer.current_epoch + 1
-        if self.every_n_epochs and epoch % self.every_n_epochs == 0 and epoch != trainer.max_epochs:
+        if epoch == trainer.max_epochs:
+            self.final_radii = self._measure(trainer, pl_module, epoch)
+        elif self.every_n_epochs and epoch % self.every_n_epochs == 0:
             self._measure(trainer, pl_module, epoch)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures the trained network."""
-        if trainer.current_epoch > 0:
+        """Measures a network whose training ended before ``max_epochs``."""
+        if self.final_radii is None and trainer.current_epoch > 0:
             self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
 
     def results(self) -> dict[str, Any]:
@@ -144,7 +150,8 @@ class RadiusMonitor(pl.Callback):
     def _evenly_spaced(self, dataset: Dataset[Any], limit: int) -> Iterator[Tensor]:
         count = len(dataset)  # type: ignore[arg-type]
         chosen = range(0, count, math.ceil(count / limit))
-        for batch in DataLoader(Subset(dataset, list(chosen)), batch_size=_BATCH_SIZE):
+        collate = getattr(dataset, "collate", None)  # a data set on the device makes its own batches
+        for batch in DataLoader(Subset(dataset, list(chosen)), batch_size=_BATCH_SIZE, collate_fn=collate):
             images = batch[0] if len(batch) == 2 else batch[1]
             images = images[0] if isinstance(images, (list, tuple)) else images
             yield resize_to(images, self.crop_size)

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+from filelock import FileLock, Timeout
 
 from radial_vicreg.callbacks.radius_monitor import RadiusMonitor
+from radial_vicreg.callbacks.stop_on_signal import stop_requested
+from radial_vicreg.distributed import any_rank
 from radial_vicreg.files import write_json
 from radial_vicreg.results import describe_run
 
@@ -18,6 +21,8 @@ class ResultsWriter(pl.Callback):
 
     ``status`` is ``running``, ``finished``, ``stopped`` (before ``max_epochs``), ``interrupted`` or ``failed``. Other
     callbacks contribute what their ``results()`` returns. Only the first process writes.
+
+    The folder belongs to one run at a time: another process that would write there is refused.
 
     Args:
         config: the resolved configuration, plain containers only.
@@ -33,35 +38,45 @@ class ResultsWriter(pl.Callback):
         self.history: list[dict[str, float]] = []
         self._seconds_before = 0.0
         self._started = time.monotonic()
+        self._finished = False
+        self._lock: FileLock | None = None
         self._description: dict[str, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Finds the folder and writes the first, empty results."""
+        """Finds and claims the folder and writes the first, empty results.
+
+        Raises:
+            ValueError: another process writes into the folder.
+        """
         if self.folder is None:
             self.folder = _solo_folder(trainer, self.config)
+        self._claim(trainer)
         self._description = describe_run(self.config, self.host, trainer.world_size)
         self._write(trainer, "running")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Adds the epoch's metrics."""
+        """Adds the epoch's metrics; the last epoch's results are final, and written before its checkpoint."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self.history.append({"epoch": trainer.current_epoch + 1, **_without_step_values(metrics)})
-        self._write(trainer, "running")
+        self._finished = trainer.current_epoch + 1 == trainer.max_epochs
+        if self._finished:
+            self._draw(trainer)
+        self._write(trainer, "finished" if self._finished else "running")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Writes the final results and the figure of the radii."""
-        done = trainer.current_epoch >= (trainer.max_epochs or 0) and not trainer.interrupted
-        self._write(trainer, "finished" if done else "stopped")
-        if trainer.is_global_zero and self.folder is not None:
-            for callback in trainer.callbacks:  # type: ignore[attr-defined]
-                if isinstance(callback, RadiusMonitor):
-                    callback.draw(str(self.folder))
+        """Writes the results of a run that ended before ``max_epochs``, and lets go of the folder."""
+        if not self._finished:
+            self._draw(trainer)
+            self._write(trainer, "stopped")
+        self._release()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Keeps what there is, with the reason."""
         if self._description:
-            status = "interrupted" if isinstance(exception, KeyboardInterrupt) else "failed"
+            stopped = isinstance(exception, KeyboardInterrupt) or stop_requested(trainer)
+            status = "interrupted" if stopped else "failed"
             self._write(trainer, status, error=f"{type(exception).__name__}: {exception}")
+        self._release()
 
     def state_dict(self) -> dict[str, Any]:
         """History and time spent, for a resumed run."""
@@ -71,6 +86,30 @@ class ResultsWriter(pl.Callback):
         """Restores :meth:`state_dict`."""
         self.history = state_dict["history"]
         self._seconds_before = state_dict["seconds"]
+
+    def _claim(self, trainer: pl.Trainer) -> None:
+        taken = False
+        if trainer.is_global_zero and self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            # The system drops the lock with the process, however it ends; the file stays and means nothing by itself.
+            self._lock = FileLock(self.folder / ".lock")
+            try:
+                self._lock.acquire(timeout=0)
+            except Timeout:
+                taken, self._lock = True, None
+        if any_rank(taken):
+            raise ValueError(
+                f"another process is training in {self.folder}: wait for it, or start a new run (without ckpt)"
+            )
+
+    def _draw(self, trainer: pl.Trainer) -> None:
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, RadiusMonitor) and trainer.is_global_zero:
+                callback.draw(str(self.folder))
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._started

@@ -11,6 +11,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from radial_vicreg.commands.parser import Parser
+from radial_vicreg.secrets import HIDDEN, is_secret
+
+_LONGEST_SHOWN = 100
+
 
 def compose(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> DictConfig:
     """Composes a configuration of the package, or of a folder whose defaults may use the package's groups.
@@ -30,7 +35,6 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
     from hydra import compose as hydra_compose
     from hydra import initialize, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
 
     if config_path is not None and not Path(config_path).is_dir():
         raise ValueError(f"--config-path {config_path} is not a folder")
@@ -43,7 +47,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
     with context:
         try:
             cfg = hydra_compose(config_name, overrides=list(overrides))
-        except (HydraException, OmegaConfBaseException) as error:
+        except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
             raise ValueError(_explain(error, config_name)) from error
     try:
         missing = OmegaConf.missing_keys(cfg)
@@ -51,7 +55,8 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
             raise ValueError(f"{', '.join(sorted(missing))} must be given, for example {min(missing)}=VALUE")
         OmegaConf.resolve(cfg.copy())
     except OmegaConfBaseException as error:
-        raise ValueError(f"a value of {config_name} cannot be resolved: {error}") from error
+        key = f"{error.full_key} of {config_name}" if error.full_key else f"a value of {config_name}"
+        raise ValueError(f"{key} cannot be resolved: {_first_words(error)}") from error
     return cfg
 
 
@@ -69,9 +74,7 @@ def parse_hydra_flags(
     Returns:
         The configuration, and whether only its text is wanted (``--cfg``).
     """
-    import argparse
-
-    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser = Parser(prog=prog, description=description)
     parser.add_argument("--config-name", "-cn", default=default_name, help=f"default: {default_name}")
     parser.add_argument("--config-path", "-cp", help="folder with configurations of your own")
     parser.add_argument("--cfg", action="store_true", help="print the composed configuration and stop")
@@ -81,20 +84,38 @@ def parse_hydra_flags(
 
 
 def _explain(error: Exception, config_name: str) -> str:
-    from hydra.errors import OverrideParseException
+    from hydra.errors import ConfigCompositionException, HydraException, OverrideParseException
 
-    text = str(error)
+    text = _first_words(error)
     if isinstance(error, OverrideParseException):
-        return f"cannot read the override {error.override}: {text.splitlines()[0]}"
+        key, sign, value = error.override.partition("=")
+        shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
+        hidden = HIDDEN if is_secret(key) else shown
+        return f"cannot read the override {key}{sign}{hidden}: {text if hidden == shown else 'it does not parse'}"
+    if isinstance(error, RecursionError):
+        return f"{config_name} is nested too deeply, or its defaults lead back to it"
+    if not isinstance(error, (HydraException, OmegaConfBaseException)):
+        return f"{config_name} cannot be read: {text}"
+    if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
+        text = f"{text}: {_first_words(error.__cause__)}"
     found = re.search(r"[Cc]ould not override '([^']+)'", text) or re.search(r"Key '([^']+)' is not in struct", text)
     if found and found.group(1).startswith("shared/"):
-        return f"{found.group(1)}: {text.splitlines()[0]}"
+        return f"{found.group(1)}: {text}"
     if found:
         key = found.group(1)
+        inner = re.search(r"Key '([^']+)' is not in struct", text)
+        if inner and inner.group(1) not in key.split("."):
+            key = f"{key}.{inner.group(1)}"  # key={inner: ...}
         near = difflib.get_close_matches(key, list(_known_keys(config_name)), n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "see `--cfg` for the known keys"
         return f"unknown key {key!r}; {hint} (a new key is added with +{key}=...)"
-    return text
+    return text if config_name in text else f"{config_name}: {text}"
+
+
+def _first_words(error: BaseException) -> str:
+    """The message without the parts that repeat Hydra's search path and OmegaConf's object types."""
+    text = re.split(r"\n\s*(?:Config search path|full_key|object_type)\b", str(error))[0].strip()
+    return " ".join(text.split()) or type(error).__name__
 
 
 def _known_keys(config_name: str) -> Iterator[str]:

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from radial_vicreg.commands.parser import Parser
+
 
 def run(arguments: Sequence[str]) -> int:
     """Prepares one data set.
@@ -20,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
         ValueError: the target holds something else.
         OSError: no room, or the download is out of reach.
     """
-    parser = argparse.ArgumentParser(prog="radial-vicreg data", description="Prepare a data set.")
+    parser = Parser(prog="radial-vicreg data", description="Prepare a data set.")
     sets = parser.add_subparsers(dest="name", required=True)
     digits = sets.add_parser("digits", help="scikit-learn's 1,797 handwritten digits as an image folder; no download")
     digits.add_argument("--out", type=Path, default=Path("datasets/digits"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 from collections.abc import Sequence
 
+from radial_vicreg.commands.parser import Parser
 from radial_vicreg.hosts.detect import choose_host, find_solo_learn
 from radial_vicreg.results import git_commit, versions
 
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         0 when at least one host can train, which is always the case once the package is installed.
     """
-    argparse.ArgumentParser(prog="radial-vicreg doctor", description=__doc__).parse_args(list(arguments))
+    Parser(prog="radial-vicreg doctor", description=__doc__).parse_args(list(arguments))
     for name, version in versions().items():
         print(f"{name:<14} {version or 'missing: pip install ' + name}")
     print(f"{'device':<14} {_device()}")

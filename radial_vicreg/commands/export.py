@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
+
+from radial_vicreg.commands.parser import Parser
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -20,7 +21,7 @@ def run(arguments: Sequence[str]) -> int:
         ValueError: no such run, an architecture that the format does not have, or features that differ.
         ImportError: safetensors is not installed.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="radial-vicreg export",
         description="Write the backbone alone, with a card, and prove it by loading it back.",
     )

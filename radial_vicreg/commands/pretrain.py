@@ -10,6 +10,9 @@ from typing import Any
 
 from radial_vicreg.commands.compose import parse_hydra_flags
 
+#: Exit status of a process that SIGTERM ends, by the shells' convention.
+TERMINATED = 128 + 15
+
 
 def run(arguments: Sequence[str]) -> int:
     """Trains one configuration and says where its results are.
@@ -18,7 +21,7 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``pretrain``.
 
     Returns:
-        0, or 1 when the loss stopped being a number.
+        0; 1 when the loss stopped being a number or a data-loading process died; 143 after SIGTERM or SIGUSR1.
 
     Raises:
         ValueError: wrong configuration or data.
@@ -34,14 +37,16 @@ def run(arguments: Sequence[str]) -> int:
 
         print(OmegaConf.to_yaml(cfg, resolve=True))
         return 0
+    from radial_vicreg.callbacks.stop_on_signal import RunStoppedError
+    from radial_vicreg.hosts.fitting import WorkerDiedError
     from radial_vicreg.hosts.guard import NonFiniteLossError
     from radial_vicreg.hosts.train import pretrain
 
     try:
         folder = pretrain(cfg)
-    except NonFiniteLossError as error:
-        print(f"radial-vicreg pretrain: stopped: {error}", file=sys.stderr)
-        return 1
+    except (NonFiniteLossError, WorkerDiedError, RunStoppedError) as error:
+        print(f"radial-vicreg pretrain: {error}", file=sys.stderr)
+        return TERMINATED if isinstance(error, RunStoppedError) else 1
     if (folder / "results.json").is_file():  # only the first process writes
         print(summary(folder))
     return 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
+
+from radial_vicreg.commands.parser import Parser
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -19,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         ValueError: no such run, no images, no labels.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="radial-vicreg probe",
         description="Probe the frozen features of a finished run of either host or of solo-learn's main_pretrain.py.",
     )
@@ -31,6 +32,11 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--val", type=Path, help="validation images (default: the run's own data.val_path)")
     parser.add_argument("--workers", type=int, help="processes that load images (default: the run's own)")
     parser.add_argument("--seed", type=int, default=0, help="of the held-out split and the MLP (default: 0)")
+    parser.add_argument(
+        "--on-bad-image",
+        choices=("error", "skip"),
+        help="stop at an image that cannot be read, or leave it out (default: the run's own data.on_bad_image)",
+    )
     parser.add_argument(
         "--add-to-results", action="store_true", help="also add the figures to results.json, for `radial-vicreg report`"
     )
@@ -46,6 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         val=parsed.val,
         workers=parsed.workers,
         seed=parsed.seed,
+        on_bad_image=parsed.on_bad_image,
     )
     where = str(file)
     if parsed.add_to_results:

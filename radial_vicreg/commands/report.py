@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
+
+from radial_vicreg.commands.parser import Parser
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -19,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         ValueError: no such folder.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="radial-vicreg report",
         description="The paper's tables and figures from every results.json below a folder, and from nothing else.",
     )

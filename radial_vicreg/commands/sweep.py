@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 from collections import Counter
 from collections.abc import Sequence
 
+from radial_vicreg.commands.parser import Parser
 from radial_vicreg.sweeps.grid import Sweep, load_sweep
 
 
@@ -41,8 +41,8 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="radial-vicreg sweep", description="Sweeps in W&B's format, without W&B.")
+def _parser() -> Parser:
+    parser = Parser(prog="radial-vicreg sweep", description="Sweeps in W&B's format, without W&B.")
     parser.add_argument("sweep", metavar="FILE", help="a sweep file, or a name below yaml/sweeps: tables/table1")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides for every run")
     what = parser.add_mutually_exclusive_group()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import torch
 from torch import Tensor
 
@@ -23,9 +25,11 @@ class FiniteGuard:
     Args:
         loss_scaling: True under fp16 mixed precision, where the gradient scaler deals with single overflows by
             skipping the step; then only 16 such steps in a row stop the run.
+        last_checkpoint: path of the newest checkpoint, for the message.
     """
 
-    def __init__(self, loss_scaling: bool = False) -> None:
+    def __init__(self, loss_scaling: bool = False, last_checkpoint: Callable[[], str | None] = lambda: None) -> None:
+        self.last_checkpoint = last_checkpoint
         self.patience = _SCALER_PATIENCE if loss_scaling else 0
         self._bad_steps = 0
         self._pending: tuple[Tensor, list[str], int, torch.cuda.Event] | None = None
@@ -63,6 +67,32 @@ class FiniteGuard:
             copied.synchronize()
             self._check(names, kept, step)
 
+    def check_weights(self, weights: Iterable[Tensor], step: int) -> None:
+        """Looks at the weights after the last step of an epoch; one pass over them, and one wait for a GPU.
+
+        A finite loss can leave weights that are not: without this, the epoch's checkpoint would hold them.
+
+        Args:
+            weights: every parameter; equal on every process.
+            step: number of steps done, for the message.
+
+        Raises:
+            NonFiniteLossError: one of them is not finite.
+        """
+        sums = torch.stack([weight.detach().float().sum() for weight in weights])
+        # A sum of finite weights overflows only when they are as good as lost.
+        if not bool(sums.isfinite().all()):
+            raise self.error(f"weights are not finite after step {step}")
+
+    def error(self, what: str) -> NonFiniteLossError:
+        """What happened, what to change, and where to go on from."""
+        checkpoint = self.last_checkpoint()
+        return NonFiniteLossError(
+            f"{what}. The network has diverged: lower optimizer.lr, lengthen scheduler.warmup_epochs, or keep "
+            "method_kwargs.radial_ce_normalize true. "
+            + ("There is no checkpoint yet." if checkpoint is None else f"Last good checkpoint: {checkpoint}")
+        )
+
     def _check(self, names: list[str], values: Tensor, step: int) -> None:
         finite = torch.isfinite(values)
         if bool(finite.all()):
@@ -71,8 +101,4 @@ class FiniteGuard:
         self._bad_steps += 1
         if self._bad_steps > self.patience:
             bad = [name for name, ok in zip(names, finite.tolist(), strict=True) if not ok]
-            raise NonFiniteLossError(
-                f"not finite at step {step}: {', '.join(bad)}. The network has diverged: lower optimizer.lr, "
-                "lengthen scheduler.warmup_epochs, or keep method_kwargs.radial_ce_normalize true; "
-                "the last checkpoint is from before this step."
-            )
+            raise self.error(f"not finite at step {step}: {', '.join(bad)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +11,29 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import DataLoader
 
 from radial_vicreg.callbacks import EpochSeed, EpochSummary, FrozenLinearProbe
+from radial_vicreg.callbacks.run_checkpoint import AtomicCheckpointIO, RunCheckpoint
+from radial_vicreg.callbacks.skipped_images import SkippedImages, skipped_text
+from radial_vicreg.callbacks.stop_on_signal import StopOnSignal
+from radial_vicreg.hosts.check_config import check_config
 from radial_vicreg.hosts.detect import choose_host
+from radial_vicreg.hosts.fitting import fit
 from radial_vicreg.hosts.loaders import build_train_loader
 from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
+from radial_vicreg.hosts.run_folder import choose_run_folder
 from radial_vicreg.hosts.standalone import data as standalone_data
+from radial_vicreg.hosts.standalone import memory
 from radial_vicreg.hosts.standalone.optim import build_optimizer, build_scheduler, process_count
-from radial_vicreg.results import config_hash
+from radial_vicreg.probes.checkpoint import check_resumable
+from radial_vicreg.secrets import without_secrets
 
 METHODS = ("radialvicreg", "vicreg")
-LAST_CHECKPOINT = "last.ckpt"
 
 
 @dataclass
@@ -56,6 +63,8 @@ def pretrain(cfg: DictConfig) -> Path:
     Raises:
         ValueError: anything wrong with the configuration or the data, before a file is written.
         NonFiniteLossError: the loss became NaN or infinite.
+        RunStoppedError: a signal ended the run.
+        WorkerDiedError: a data-loading process is gone.
     """
     cfg = normalise(cfg)
     host, reason = choose_host(cfg.host)
@@ -63,11 +72,13 @@ def pretrain(cfg: DictConfig) -> Path:
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
     run = build_solo(cfg) if host == "solo" else build_standalone(cfg)
     probe = frozen_probe(cfg, run)
-    folder, checkpoint = run_folder(cfg)
-    rank_zero_only(print)(f"run folder: {folder}")
+    folder, checkpoint = choose_run_folder(cfg)
+    if checkpoint is not None:
+        check_resumable(checkpoint, run.model)
+    rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
     run.model.results_folder = str(folder)  # type: ignore[assignment]
     trainer = build_trainer(cfg, folder, probe, steps_per_epoch=len(run.train_loader))
-    trainer.fit(run.model, run.train_loader, run.val_loader, ckpt_path=checkpoint, weights_only=True)
+    fit(trainer, run.model, run.train_loader, run.val_loader, checkpoint)
     return folder
 
 
@@ -84,16 +95,17 @@ def normalise(cfg: DictConfig) -> DictConfig:
     Raises:
         ValueError: an unknown method, a bad ``method_kwargs``, a data format or accelerator that is not to be had.
     """
-    cfg = cfg.copy()
-    OmegaConf.set_struct(cfg, False)
+    cfg = check_config(cfg)
     if cfg.method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)} here, got {cfg.method!r}")
     kwargs: dict[str, Any] = OmegaConf.to_container(cfg.method_kwargs, resolve=True)  # type: ignore[assignment]
     cfg.method_kwargs = complete_method_kwargs(cfg.method, kwargs)
-    if cfg.data.get("format", "image_folder") != "image_folder":
-        raise ValueError(
-            f"data.format={cfg.data.format} is run by solo-learn's main_pretrain.py; here use data.format=image_folder"
-        )
+    if (option := memory.memory_option(cfg)) is not None:
+        if cfg.host == "solo":
+            raise ValueError(f"{option} needs host=standalone: solo-learn's data pipeline has no such option")
+        if cfg.host == "auto":
+            rank_zero_only(print)(f"{option}: host=standalone has it")
+            cfg.host = "standalone"
     on_gpu = cfg.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
     if cfg.accelerator in ("gpu", "cuda") and not on_gpu:
         raise ValueError(f"accelerator={cfg.accelerator}, but PyTorch sees no GPU; use accelerator=auto or cpu")
@@ -130,9 +142,8 @@ def build_standalone(cfg: DictConfig) -> Run:
     """The embedded host: Lightning, timm, torchvision."""
     from radial_vicreg.hosts.standalone.module import RadialVICRegModule
 
-    train_set = standalone_data.build_train_dataset(cfg)
-    train_loader = build_train_loader(cfg, train_set)
-    return Run(RadialVICRegModule(cfg), train_loader, standalone_data.build_val_loader(cfg))
+    train_loader = build_train_loader(cfg, memory.build_train_dataset(cfg))
+    return Run(RadialVICRegModule(cfg), train_loader, memory.build_val_loader(cfg))
 
 
 def build_solo(cfg: DictConfig) -> Run:
@@ -144,7 +155,7 @@ def build_solo(cfg: DictConfig) -> Run:
     standalone_data.build_train_dataset(cfg)
     completed = solo_data.solo_config(cfg)
     train_loader = build_train_loader(cfg, solo_data.build_train_dataset(completed))
-    model = RadialVICReg(completed)
+    model = RadialVICReg(completed, own_loop=True)
     if not completed.performance.disable_channel_last:
         model = model.to(memory_format=torch.channels_last)
     return Run(model, train_loader, standalone_data.build_val_loader(cfg))
@@ -164,46 +175,6 @@ def frozen_probe(cfg: DictConfig, run: Run) -> FrozenLinearProbe | None:
     return FrozenLinearProbe(DataLoader(plain, batch_size=256, num_workers=cfg.data.num_workers), run.val_loader)
 
 
-def run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
-    """A new folder for a new run, or the folder and checkpoint that ``ckpt`` asks to continue.
-
-    Args:
-        cfg: normalised configuration.
-
-    Returns:
-        Folder and checkpoint (None for a new run).
-
-    Raises:
-        ValueError: ``ckpt=last`` finds no run of this configuration, or ``ckpt`` is not a file.
-    """
-    identity = config_hash(_plain(cfg), process_count(cfg))
-    kind = f"{cfg.method}-{cfg.data.dataset}-{cfg.backbone.name}-d{cfg.method_kwargs.proj_output_dim}"
-    parent = Path(cfg.runs_dir) / f"{kind}-{identity}"
-    if cfg.ckpt is None and rank_zero_only.rank != 0:  # type: ignore[attr-defined]
-        return parent, None  # only the first process writes, into a folder of its making
-    if cfg.ckpt is None:
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        for suffix in ("", *(f"-{count}" for count in range(2, 1000))):
-            try:
-                (parent / f"{stamp}{suffix}").mkdir(parents=True)
-            except FileExistsError:  # another run of this second
-                continue
-            return parent / f"{stamp}{suffix}", None
-        raise ValueError(f"could not make a new folder in {parent}")
-    if cfg.ckpt == "last":
-        found = sorted(parent.glob(f"*/checkpoints/{LAST_CHECKPOINT}"), key=lambda path: path.stat().st_mtime)
-        if not found:
-            raise ValueError(
-                f"ckpt=last: no checkpoint of this configuration in {parent}; leave ckpt out to start anew"
-            )
-        checkpoint = found[-1]
-    else:
-        checkpoint = Path(str(cfg.ckpt))
-        if not checkpoint.is_file():
-            raise ValueError(f"ckpt={cfg.ckpt} is not a file; give a checkpoint's path, or ckpt=last")
-    return checkpoint.parent.parent, str(checkpoint)
-
-
 def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None, steps_per_epoch: int) -> pl.Trainer:
     """Lightning's trainer with this project's callbacks and loggers.
 
@@ -217,24 +188,27 @@ def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None
         The trainer; radius monitor and results writer are attached by the model.
     """
     loggers = build_loggers(cfg, folder)
-    callbacks: list[pl.Callback] = [EpochSeed(int(cfg.seed)), EpochSummary(cfg.method_kwargs.proj_output_dim)]
+    callbacks: list[pl.Callback] = [
+        StopOnSignal(),
+        EpochSeed(int(cfg.seed)),
+        EpochSummary(cfg.method_kwargs.proj_output_dim),
+    ]
     interactive = sys.stderr.isatty()  # a bar in a log file is a line for every step
     if interactive:
         callbacks.append(TQDMProgressBar(refresh_rate=5))
     if probe is not None:
         callbacks.append(probe)
+    if skipped := standalone_data.skipped_images(cfg):
+        rank_zero_only(print)(skipped_text(skipped))
+        callbacks.append(SkippedImages(skipped))
     if loggers:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if cfg.checkpoint.enabled:
         callbacks.append(
-            ModelCheckpoint(
-                dirpath=folder / "checkpoints",
-                filename="epoch-{epoch}",
-                auto_insert_metric_name=False,  # an equals sign in the name would need quoting in ckpt=...
+            RunCheckpoint(
+                folder / "checkpoints",
                 every_n_epochs=cfg.checkpoint.get("frequency", 1),
-                save_top_k=-1 if cfg.checkpoint.get("keep_prev", False) else 1,
-                save_last=True,
-                save_on_train_epoch_end=True,
+                keep_all=cfg.checkpoint.get("keep_prev", False),
             )
         )
     known = inspect.signature(pl.Trainer.__init__).parameters
@@ -242,6 +216,7 @@ def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None
     settings.update(
         devices=process_count(cfg) // int(cfg.get("num_nodes", 1)) if cfg.accelerator == "cpu" else settings["devices"],
         callbacks=callbacks,
+        plugins=[AtomicCheckpointIO()],
         logger=loggers,
         default_root_dir=str(folder),
         enable_checkpointing=bool(cfg.checkpoint.enabled),
@@ -251,7 +226,10 @@ def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None
         num_sanity_val_steps=0,
     )
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-    return pl.Trainer(**settings)
+    try:
+        return pl.Trainer(**settings)
+    except (MisconfigurationException, TypeError) as error:
+        raise ValueError(f"Lightning's Trainer refuses the configuration: {error}") from error
 
 
 def build_loggers(cfg: DictConfig, folder: Path) -> list[Any]:
@@ -272,7 +250,7 @@ def build_loggers(cfg: DictConfig, folder: Path) -> list[Any]:
             offline=cfg.wandb.offline,
             save_dir=str(folder),
         )
-        logger.log_hyperparams(_plain(cfg))
+        logger.log_hyperparams(without_secrets(_plain(cfg)))
         loggers.append(logger)
     return loggers
 

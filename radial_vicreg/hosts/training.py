@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.utilities import rank_zero_warn
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from radial_vicreg.callbacks import RadiusMonitor, ResultsWriter, build_online_probes
+from radial_vicreg.callbacks.run_checkpoint import last_checkpoint
 from radial_vicreg.distributed import mean_over_ranks
-from radial_vicreg.hosts.guard import FiniteGuard, NonFiniteLossError
+from radial_vicreg.hosts.guard import FiniteGuard
 from radial_vicreg.hosts.method_kwargs import build_objective
+from radial_vicreg.hosts.stability import stability_warnings
 
 if TYPE_CHECKING:
     _Base = pl.LightningModule
@@ -45,6 +48,9 @@ class RadialTraining(_Base):
         self.projector = build_projector(features_dim, kwargs.proj_hidden_dim, kwargs.proj_output_dim)
         self.objective = build_objective(kwargs, seed=int(cfg.get("seed") or 0))
         self._guard: FiniteGuard | None = None
+        self._names: list[str] = []
+        self._sums: Tensor | None = None
+        self._summed = 0
 
     def radial_step(self, z1: Tensor, z2: Tensor, class_loss: Tensor) -> Tensor:
         """Objective of one batch plus the online probe's loss; logs every term as ``train_<term>``.
@@ -67,22 +73,39 @@ class RadialTraining(_Base):
             if all(bool(z.isfinite().all()) for z in (z1, z2)):
                 raise
             # On a CPU the loss itself refuses them: a run that failed, and not wrong input.
-            raise NonFiniteLossError(f"at step {self.global_step}: {error}") from error
+            raise self._watch.error(f"not finite at step {self.global_step}: {error}") from error
         # One collective for all terms instead of one each.
         terms = {**self.objective.terms, "loss": loss.detach()}
         names = list(terms)
         values = mean_over_ranks(torch.stack([terms[name].float() for name in names]))
-        if self._guard is None:
-            self._guard = FiniteGuard(loss_scaling=str(self.trainer.precision).startswith("16-mixed"))
-        self._guard.watch(names, values, self.global_step)
-        for name, value in zip(names, values.unbind(), strict=True):
-            self.log(f"train_{name}", value, on_step=True, on_epoch=True, prog_bar=name in _PROGRESS_BAR)
+        self._watch.watch(names, values, self.global_step)
+        self._log_terms(names, values)
         return loss
 
+    def on_train_epoch_start(self) -> None:
+        """An epoch has means of its own."""
+        super().on_train_epoch_start()
+        self._sums, self._summed = None, 0
+
+    def on_train_start(self) -> None:
+        """Warns of settings that are known to diverge."""
+        super().on_train_start()
+        steps = self.trainer.num_training_batches
+        if steps != float("inf"):
+            as_written = OmegaConf.create(self.results_config())
+            for text in stability_warnings(as_written, int(steps) // self.trainer.accumulate_grad_batches):
+                rank_zero_warn(text)
+
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Judges the last step of an epoch before a checkpoint is written."""
-        if self._guard is not None and self.trainer.is_last_batch:
-            self._guard.flush()
+        """Judges the last step of an epoch, and the weights that it left, before a checkpoint is written."""
+        if self.trainer.is_last_batch:
+            self._watch.flush()
+            self._watch.check_weights(self.parameters(), self.global_step)
+        last_step = 0 < self.trainer.max_steps <= self.global_step
+        if self._sums is not None and (self.trainer.is_last_batch or last_step or self.trainer.should_stop):
+            means = (self._sums / self._summed).unbind()
+            logged = {f"train_{name}": mean for name, mean in zip(self._names, means, strict=True)}
+            self.log_dict(logged, on_step=False, on_epoch=True)
 
     def configure_callbacks(self) -> list[pl.Callback]:
         """Attaches probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
@@ -102,6 +125,26 @@ class RadialTraining(_Base):
             )
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         return callbacks
+
+    def _log_terms(self, names: list[str], values: Tensor) -> None:
+        """One sum for the epoch's means, and the values of a step now and then.
+
+        Lightning's ``log`` takes some tenths of a millisecond a call, whatever the network: one for each term and step
+        would be a good part of a small network's step.
+        """
+        self._names, self._summed = names, self._summed + 1
+        self._sums = values if self._sums is None else self._sums + values
+        if (self.global_step + 1) % self.trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            for name, value in zip(names, values.unbind(), strict=True):
+                bar = name in _PROGRESS_BAR
+                self.log(f"train_{name}_step", value, on_step=True, on_epoch=False, prog_bar=bar)
+
+    @property
+    def _watch(self) -> FiniteGuard:
+        if self._guard is None:  # the precision is known once there is a trainer
+            scaled = str(self.trainer.precision).startswith("16-mixed")
+            self._guard = FiniteGuard(scaled, lambda: last_checkpoint(self.trainer))
+        return self._guard
 
     def results_config(self) -> dict[str, Any]:
         """The configuration as it was written, resolved; for ``results.json``."""

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor, nn
 
+from radial_vicreg.hosts.config_rules import AUGMENTATION_RULES, RULES
 from radial_vicreg.hosts.standalone.backbone import build_backbone
 
 _HASH_BLOCK = 1 << 20
+_NEEDED = ("backbone.name", "data.dataset", "method_kwargs.proj_hidden_dim", "method_kwargs.proj_output_dim")
+_OPTIONAL = ("seed", "data.num_workers", "data.no_labels", "data.multi_label", "data.on_bad_image")
+_CHECKED = {key: RULES[key] for key in (*_NEEDED, *_OPTIONAL)} | {
+    "augmentations.0.crop_size": AUGMENTATION_RULES["crop_size"]
+}
+_RESUMED = ("epoch", "global_step", "loops", "optimizer_states", "lr_schedulers", "callbacks", "state_dict")
 
 
 class Encoder(nn.Module):
@@ -77,13 +84,13 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
     folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
     cfg, results = _configuration(folder)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(cfg.get("seed") or 0))
+        torch.manual_seed(cfg.get("seed") or 0)
         model = _build(cfg)
     epoch = None
     if not untrained:
-        content = _load(checkpoint)
+        content = read_checkpoint(checkpoint)
         epoch = content.get("epoch")
-        epoch = None if epoch is None else int(epoch) + 1
+        epoch = epoch + 1 if isinstance(epoch, int) else None
         _fill(model, content["state_dict"], checkpoint)
     return LoadedRun(folder, checkpoint, cfg, model.eval(), results, epoch)
 
@@ -107,6 +114,70 @@ def find_checkpoint(path: Path) -> Path:
     return found[-1]
 
 
+def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
+    """Loads a checkpoint of Lightning without running code that it may carry.
+
+    Only tensors and plain containers are read (``weights_only``); there is no way to ask for more.
+
+    Args:
+        checkpoint: the file.
+
+    Returns:
+        Its content, on the CPU; ``state_dict`` maps names to tensors.
+
+    Raises:
+        ValueError: it is damaged, would run code, or is no checkpoint.
+    """
+    content = read_tensors(checkpoint)
+    state = content.get("state_dict") if isinstance(content, dict) else None
+    if not isinstance(state, dict):
+        raise ValueError(f"{checkpoint} is not a Lightning checkpoint: it has no state_dict")
+    if not all(isinstance(name, str) for name in state):
+        raise ValueError(f"{checkpoint} is not a Lightning checkpoint: its state_dict does not map names to tensors")
+    return content
+
+
+def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
+    """Checks that a training can go on from a checkpoint, before it starts to.
+
+    Args:
+        checkpoint: the file.
+        model: what is to be trained.
+
+    Raises:
+        ValueError: it cannot be read, it holds no state of a training, or it is of another network.
+    """
+    content = read_checkpoint(checkpoint)
+    absent = [key for key in _RESUMED if key not in content]
+    if absent:
+        raise ValueError(f"{checkpoint} holds no state of a training to go on from: it has no {', '.join(absent)}")
+    wanted, found = model.state_dict(), content["state_dict"]
+    for name in sorted(wanted.keys() | found.keys()):
+        mine, other = (getattr(state.get(name), "shape", None) for state in (wanted, found))
+        if mine != other:
+            shapes = " and ".join("none" if shape is None else str(tuple(shape)) for shape in (other, mine))
+            raise ValueError(f"{checkpoint} is of another network: the shapes of {name} are {shapes} there and here")
+
+
+def read_tensors(path: str | Path) -> Any:
+    """``torch.load`` without running code, and with one line for whatever is wrong with the file.
+
+    Args:
+        path: a file that ``torch.save`` has written.
+
+    Returns:
+        Tensors and plain containers, on the CPU.
+
+    Raises:
+        ValueError: it cannot be read, or would run code.
+    """
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged or hostile file leads the unpickler to errors of any kind
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise ValueError(f"{path} cannot be read as a checkpoint: {reason}") from error
+
+
 def file_checksum(path: str | Path) -> str:
     """SHA-256 of a file, 64 hexadecimal digits."""
     digest = hashlib.sha256()
@@ -126,17 +197,24 @@ def _configuration(folder: Path) -> tuple[DictConfig, dict[str, Any]]:
         config = _read_json(folder / "args.json")
     else:
         raise ValueError(f"{folder} has neither results.json nor args.json, so the network's shape is unknown")
-    cfg = OmegaConf.create(config)
-    for key in ("backbone.name", "data.dataset", "method_kwargs.proj_hidden_dim", "method_kwargs.proj_output_dim"):
-        if OmegaConf.select(cfg, key) is None:
-            raise ValueError(f"the configuration in {folder} has no {key}: not a run of VICReg or Radial-VICReg")
+    try:
+        cfg = OmegaConf.create(config)
+        values = {key: OmegaConf.select(cfg, key) for key in _CHECKED}
+    except (OmegaConfBaseException, ValueError) as error:
+        raise ValueError(f"the configuration in {folder} cannot be read: {error}") from error
+    for key, value in values.items():
+        if value is None and key in _OPTIONAL:
+            continue
+        if value is None or not _CHECKED[key].accepts(value):
+            what = f"has no {key}" if value is None else f"has {key}={value!r}"
+            raise ValueError(f"the configuration in {folder} {what}: not a run of VICReg or Radial-VICReg")
     return cfg, results
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON ({error})") from error
     return content if isinstance(content, dict) else {}
 
@@ -149,21 +227,10 @@ def _build(cfg: DictConfig) -> Encoder:
     return Encoder(backbone, build_projector(width, kwargs.proj_hidden_dim, kwargs.proj_output_dim))
 
 
-def _load(checkpoint: Path) -> dict[str, Any]:
-    try:
-        # weights_only: a checkpoint from elsewhere must not run code.
-        content = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f"{checkpoint} cannot be read as a checkpoint: {str(error).splitlines()[0]}") from error
-    if not isinstance(content, dict) or "state_dict" not in content:
-        raise ValueError(f"{checkpoint} is not a Lightning checkpoint: it has no state_dict")
-    return content
-
-
 def _fill(model: Encoder, state: dict[str, Any], checkpoint: Path) -> None:
     wanted = ("backbone.", "projector.")
     weights = {name: value for name, value in state.items() if name.startswith(wanted)}
     try:
         model.load_state_dict(weights)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, AttributeError) as error:  # other names and shapes, or no tensors
         raise ValueError(f"the weights in {checkpoint} do not fit its configuration: {error}") from error

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from radial_vicreg.files import write_json
 from radial_vicreg.hosts.standalone import data as standalone_data
-from radial_vicreg.probes.checkpoint import Encoder, LoadedRun, file_checksum
+from radial_vicreg.probes.checkpoint import Encoder, LoadedRun, file_checksum, read_tensors
 
 KINDS = {"encoder": "feats", "projector": "z"}
 _BATCH_SIZE = 256
@@ -137,11 +137,19 @@ def _read(path: Path) -> tuple[Tensor, Tensor] | None:
     if not path.is_file() or not card.is_file():
         return None
     try:
-        expected = json.loads(card.read_text()).get("sha256")
-    except ValueError:
+        expected = json.loads(card.read_text())["sha256"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         expected = None
     if expected != file_checksum(path):
         print(f"{path} does not agree with its checksum: extracting the features again")
         return None
-    content = torch.load(path, weights_only=True)
-    return content["features"], content["labels"]
+    try:
+        content = read_tensors(path)
+        features, labels = content["features"], content["labels"]
+        agree = features.ndim == 2 and features.is_floating_point() and len(features) == len(labels)
+    except (ValueError, KeyError, TypeError, AttributeError):  # somebody else's file, with a checksum that fits
+        agree = False
+    if not agree:
+        print(f"{path} does not hold features: extracting them again")
+        return None
+    return features, labels

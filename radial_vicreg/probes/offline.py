@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from radial_vicreg.files import write_json
+from radial_vicreg.hosts.standalone.data import skipped_images
 from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
@@ -32,6 +33,7 @@ def probe_run(
     val: str | Path | None = None,
     workers: int | None = None,
     seed: int = 0,
+    on_bad_image: str | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Probes one run and writes ``<run>/probes/<probe>-<features>[-untrained].json``.
 
@@ -44,6 +46,7 @@ def probe_run(
         val: validation images; default: the run's own.
         workers: processes that load images; default: the configuration's.
         seed: of the held-out split and of the MLP.
+        on_bad_image: ``"error"`` or ``"skip"``, as ``data.on_bad_image``; default: the configuration's.
 
     Returns:
         The file and its content.
@@ -54,9 +57,9 @@ def probe_run(
     if probe not in PROBES or features not in KINDS:
         raise ValueError(f"probe must be one of {', '.join(PROBES)} and features one of {', '.join(KINDS)}")
     run = open_run(path, untrained=untrained)
-    for key, folder in (("train_path", train), ("val_path", val)):
-        if folder is not None:
-            run.cfg.data[key] = str(folder)
+    for key, given in (("train_path", train), ("val_path", val), ("on_bad_image", on_bad_image)):
+        if given is not None:
+            run.cfg.data[key] = str(given)
     found = run_features(run, features, untrained, workers)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     (x, y), (x_val, y_val) = ((a.to(device), b.to(device)) for a, b in (found.train, found.val))
@@ -76,6 +79,7 @@ def probe_run(
         "held_out": fitted.held_out_,
         "test": fitted.score(x_val, y_val),
         "features_cached": found.cached,
+        "skipped_images": {split: len(files) for split, files in skipped_images(run.cfg).items()},
     }
     name = f"{probe}-{features}{'-untrained' if untrained else ''}.json"
     return write_json(run.folder / "probes" / name, content), content
@@ -118,10 +122,12 @@ def summary(content: dict[str, Any]) -> str:
         else f"balanced accuracy {headline(test):.2f} %, accuracy {test['accuracy']:.2f} %, "
         f"AUROC {test['auroc']:.2f} %, average precision {test['average_precision']:.2f} %"
     )
+    skipped = sum(content["skipped_images"].values())
     state = "untrained" if content["untrained"] else f"epoch {content['epoch']}"
     return (
         f"{content['probe']} probe of {content['feature_dim']} {content['features']} features ({state}): {figures} on "
-        f"{content['val_images']} images ({chosen}, chosen on held-out training images)"
+        f"{content['val_images']} images ({chosen}, chosen on held-out training images"
+        f"{f'; {skipped} unreadable images left out' if skipped else ''})"
     )
 
 

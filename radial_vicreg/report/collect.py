@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -58,7 +59,10 @@ class Run:
         node: Any = self.content
         for key in keys:
             node = node.get(key) if isinstance(node, dict) else None
-        return float(node) if isinstance(node, (int, float)) and not isinstance(node, bool) else None
+        if isinstance(node, bool) or not isinstance(node, (int, float)):
+            return None
+        # Python's JSON reader knows NaN, Infinity and whole numbers beyond any float.
+        return float(node) if abs(node) <= sys.float_info.max else None
 
 
 @dataclass
@@ -104,7 +108,7 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
         name = str(file.relative_to(root))
         try:
             found = _read(file, name)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RecursionError) as error:
             problems.append(Problem(name, "unreadable", f"cut short or not JSON: {error}"))
             continue
         if isinstance(found, Run):
@@ -144,8 +148,8 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
 def _files(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
         folders.sort()
-        if RESULTS in names:
-            yield Path(folder) / RESULTS
+        if RESULTS in names and (file := Path(folder) / RESULTS).is_file():  # reading a pipe would never end
+            yield file
 
 
 def _read(file: Path, name: str) -> Run | Problem:
@@ -165,7 +169,8 @@ def _read(file: Path, name: str) -> Run | Problem:
         return Problem(name, "failed" if status == "failed" else "partial", f"{status} after {epochs}{error}")
     try:
         setting = Setting.from_config(content["config"], content.get("processes") or 1)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+        hash(content.get("seed"))  # a list is no seed
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         return Problem(name, "foreign", f"its configuration is not one of VICReg or Radial-VICReg ({error!r})")
     return Run(name, content, file.stat().st_mtime, setting)
 
@@ -177,7 +182,8 @@ def _disagreements(runs: list[Run]) -> list[str]:
         notes.append(f"seeds ran on different hosts ({', '.join(hosts)})")
     versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        for package, version in (run.content.get("versions") or {}).items():
+        found = run.content.get("versions")
+        for package, version in (found if isinstance(found, dict) else {}).items():
             versions[package].add(str(version))
     notes += [
         f"seeds ran with different versions of {package} ({', '.join(sorted(found))})"

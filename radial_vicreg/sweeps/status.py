@@ -151,6 +151,6 @@ def _results_by_hash(folder: Path) -> dict[str, list[dict[str, Any]]]:
                 "time": path.stat().st_mtime,
             }
             found.setdefault(content["config_hash"], []).append(entry)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue  # not a result of this program: `radial-vicreg report` lists such files
     return found

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from radial_vicreg import __version__
 from radial_vicreg.commands.compose import parse_hydra_flags
+from radial_vicreg.commands.parser import Parser
 from radial_vicreg.files import write_json
 from radial_vicreg.synthetic import figures, paper
 from radial_vicreg.synthetic.metrics import SUBSAMPLE
@@ -77,11 +78,6 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}; see {self.prog} --help")
-
-
 def _run(argv: list[str]) -> None:
     values, text_only = parse_hydra_flags(argv, "synthetic", PROGRAM, "One synthetic run.")
     if text_only:
@@ -126,7 +122,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
 
 
 def _figure(argv: list[str]) -> None:
-    parser = _Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
+    parser = Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
     parser.add_argument("number", choices=("1", "3"))
     parser.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN); it can be resumed")
     parser.add_argument("--preset", choices=sorted(paper.SIZES), default="quick")
@@ -151,7 +147,7 @@ def _figure(argv: list[str]) -> None:
 
 
 def _sweep(argv: list[str]) -> None:
-    parser = _Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
+    parser = Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
     parser.add_argument("--preset", choices=sorted(PRESETS), default="quick")
     parser.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
     parser.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")

@@ -44,3 +44,22 @@ def test_the_last_step_of_an_epoch_is_judged_before_its_checkpoint() -> None:
     with pytest.raises(NonFiniteLossError, match="step 7"):
         guard.flush()
     guard.flush()  # nothing is waiting any more
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "said"),
+    [("runs/x/epoch-3.ckpt", "Last good checkpoint: runs/x/epoch-3.ckpt"), (None, "There is no checkpoint yet")],
+)
+def test_the_message_names_step_term_and_last_good_checkpoint(checkpoint: str | None, said: str) -> None:
+    guard = FiniteGuard(last_checkpoint=lambda: checkpoint)
+    with pytest.raises(NonFiniteLossError, match="not finite at step 5: radial_ce") as caught:
+        guard.watch(NAMES, BAD, step=5)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_a_finite_loss_left_non_finite_are_found(value: float) -> None:
+    weights = [torch.zeros(3, 4), torch.tensor([1.0, value])]
+    FiniteGuard().check_weights(weights[:1], step=9)
+    with pytest.raises(NonFiniteLossError, match="weights are not finite after step 9"):
+        FiniteGuard().check_weights(weights, step=9)

@@ -28,7 +28,8 @@ def build(cfg: DictConfig, method: str = "radialvicreg", seed: int = 3) -> Any:
     torch.manual_seed(seed)
     completed = solo_config(cfg)
     completed.method = method
-    return METHODS[method](completed)
+    own_loop = {"own_loop": True} if method == "radialvicreg" else {}
+    return METHODS[method](completed, **own_loop)
 
 
 def silence(model: Any) -> Any:

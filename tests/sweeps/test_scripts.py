@@ -26,8 +26,8 @@ def recorder(tmp_path: Path) -> dict[str, str]:
     """An environment whose ``radial-vicreg``, ``srun`` and ``wandb`` note their arguments; the report has a table."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("srun", "wandb", "radial-vicreg"):
-        (programs / name).write_text(RECORD)
+    for name in ("srun", "scontrol", "wandb", "radial-vicreg"):
+        (programs / name).write_text(RECORD + ('exit "${STATUS:-0}"\n' if name == "srun" else ""))
         (programs / name).chmod(0o755)
     tables = 'for n in 1 2 3 4; do echo "| table $n |" > "$4/table$n.md"; done'
     report = f'if [ "$1" = report ]; then mkdir -p "$4"; {tables}; fi\n'
@@ -94,8 +94,8 @@ def test_slurm_starts_one_process_for_each_gpu_of_each_node(recorder: dict[str, 
     cell = "imagenet10/resnet18/radialvicreg_d512"
     assert run("slurm/pretrain.sbatch", "--config-name", cell, environment=environment).returncode == 0
     (call,) = calls(recorder)
-    assert call[:4] == ["radial-vicreg", "pretrain", "--config-name", cell]
-    assert process_count(compose(cell, call[4:])) == 8
+    assert call[:5] == ["radial-vicreg", "pretrain", "ckpt=auto", "--config-name", cell]
+    assert process_count(compose(cell, call[5:])) == 8
 
 
 def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str]) -> None:
@@ -103,6 +103,18 @@ def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str]) -> 
     assert run("slurm/sweep.sbatch", "tables/table1", "max_epochs=1", environment=environment).returncode == 0
     (call,) = calls(recorder)
     assert call == ["radial-vicreg", "sweep", "tables/table1", "--index", "17", "--resume", "max_epochs=1"]
+
+
+@pytest.mark.parametrize(("status", "again"), [("143", True), ("1", False), ("0", False)])
+@pytest.mark.parametrize(("script", "job"), [("pretrain", "7"), ("sweep", "5_17")])
+def test_a_job_that_was_stopped_by_a_signal_asks_for_another_turn(
+    script: str, job: str, status: str, again: bool, recorder: dict[str, str]
+) -> None:
+    slurm = {"SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": "1", "SLURM_JOB_ID": "7"}
+    array = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "17"}
+    done = run(f"slurm/{script}.sbatch", "tables/table1", environment={**recorder, **slurm, **array, "STATUS": status})
+    assert done.returncode == int(status)
+    assert (["requeue", job] in calls(recorder)) == again
 
 
 def test_slurm_agents_join_the_sweep(recorder: dict[str, str]) -> None:

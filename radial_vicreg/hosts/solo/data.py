@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import copy
+import difflib
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from solo.args.pretrain import parse_cfg
-from solo.data.pretrain_dataloader import (
-    FullTransformPipeline,
-    NCropAugmentation,
-    build_transform_pipeline,
-    prepare_datasets,
-)
+from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation, build_transform_pipeline
+from solo.methods.base import BaseMethod
 from torch.utils.data import Dataset
 
 from radial_vicreg.hosts.standalone.data import build_train_dataset as build_standalone_dataset
+from radial_vicreg.hosts.standalone.data import num_classes
 from radial_vicreg.hosts.standalone.optim import process_count
 
 
@@ -31,6 +29,12 @@ def solo_config(cfg: DictConfig) -> DictConfig:
     Raises:
         ValueError: solo-learn's checks refuse the configuration.
     """
+    if cfg.backbone.name not in BaseMethod._BACKBONES:
+        known = sorted(BaseMethod._BACKBONES)
+        near = difflib.get_close_matches(str(cfg.backbone.name), known, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"unknown backbone.name {cfg.backbone.name!r}: solo-learn has {', '.join(known)} (nearest: {near})"
+        )
     completed = copy.deepcopy(cfg)
     OmegaConf.set_struct(completed, False)
     devices = completed.devices
@@ -44,6 +48,7 @@ def solo_config(cfg: DictConfig) -> DictConfig:
         raise ValueError(f"solo-learn refuses this configuration: {error or 'an assertion without a text'}") from error
     completed.devices = devices
     completed.data.dataset = cfg.data.dataset
+    completed.data.num_classes = num_classes(completed)  # parse_cfg has counted hidden folders
     return completed
 
 
@@ -68,7 +73,10 @@ def configured_rates(cfg: DictConfig) -> dict[str, Any]:
 
 
 def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
-    """solo-learn's training set with its augmentations; CelebA, which it cannot read, with the same augmentations.
+    """solo-learn's augmentations on images that this package reads.
+
+    Order and subsets (``data.fraction``) are those of solo-learn's own data sets; a bad file is named, or left out
+    (``data.on_bad_image``), and CelebA, which solo-learn cannot read, comes with its attributes.
 
     Args:
         cfg: completed configuration (:func:`solo_config`).
@@ -82,16 +90,7 @@ def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
             for augmentation in cfg.augmentations
         ]
     )
-    if cfg.data.dataset == "celeba":
-        return build_standalone_dataset(cfg, transform)
-    return prepare_datasets(
-        cfg.data.dataset,
-        transform,
-        train_data_path=cfg.data.train_path,
-        data_format=cfg.data.format,
-        no_labels=cfg.data.no_labels,
-        data_fraction=cfg.data.fraction,
-    )
+    return build_standalone_dataset(cfg, transform)
 
 
 def _rounded(rate: float) -> float:

@@ -11,6 +11,7 @@ from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
+from radial_vicreg.hosts.check_config import refuse_pretrain_only
 from radial_vicreg.hosts.method_kwargs import check_method_kwargs
 from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, is_multi_label, replace_targets
 from radial_vicreg.hosts.solo.data import configured_rates
@@ -24,9 +25,11 @@ class RadialVICReg(RadialTraining, BaseMethod):
     Args:
         cfg: solo-learn's configuration. ``method_kwargs``: see
             :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs` and the table in the README.
+        own_loop: ``radial-vicreg pretrain`` trains, and not solo-learn's script.
 
     Raises:
-        ValueError: an unknown key or a value out of range in ``method_kwargs``.
+        ValueError: an unknown key or a value out of range in ``method_kwargs``, or a setting that solo-learn's script
+            would ignore (:func:`radial_vicreg.hosts.check_config.refuse_pretrain_only`).
     """
 
     host = "solo"
@@ -37,7 +40,9 @@ class RadialVICReg(RadialTraining, BaseMethod):
     base_model: Callable[..., nn.Module]
     features_dim: int
 
-    def __init__(self, cfg: omegaconf.DictConfig) -> None:
+    def __init__(self, cfg: omegaconf.DictConfig, own_loop: bool = False) -> None:
+        if not own_loop:
+            refuse_pretrain_only(cfg)
         super().__init__(cfg)
         self._apply_stem()
         self.add_radial_parts(self.cfg, self.features_dim)

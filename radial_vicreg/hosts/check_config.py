@@ -1,0 +1,231 @@
+"""Checks a configuration before anything is built or written: types, ranges, unknown keys, secrets."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.strategies import StrategyRegistry
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from radial_vicreg.hosts.config_rules import (
+    AUGMENTATION_RULES,
+    REQUIRED,
+    RULES,
+    SECTIONS,
+    Rule,
+    defaults,
+    known_keys,
+    top_level_keys,
+)
+from radial_vicreg.hosts.standalone.backbone import BACKBONES, build_backbone
+from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.secrets import refuse_secrets
+
+_OWN_NAMES_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not nearly one of ours
+_VIEWS = 2
+
+PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
+    "data.on_bad_image": ("error",),
+    "data.cache": (None, "none"),
+    "data.format": ("image_folder", "h5", "dali"),
+    "host": ("auto",),
+    "runs_dir": ("runs",),
+    "ckpt": (None,),
+    "loggers.csv": (True,),
+    "loggers.tensorboard": (False,),
+    "probes.frozen_linear": (False,),
+}
+"""Keys that only ``radial-vicreg pretrain`` reads, with the values under which solo-learn's script does the same."""
+
+
+def check_config(cfg: DictConfig) -> DictConfig:
+    """Check what ``radial-vicreg pretrain`` is about to run, on either host.
+
+    Args:
+        cfg: composed configuration; not changed.
+
+    Returns:
+        A copy, open for new keys, without sections that are null, and with the defaults of ``yaml/shared/base.yaml``
+        for device, logging and checkpoints where a configuration of one's own lacks them.
+
+    Raises:
+        ValueError: a missing or unknown key (the nearest known one is named), a value of the wrong type or out of
+            range, a key that holds a password, a network that does not take the images.
+    """
+    cfg = _completed(cfg)
+    for section in SECTIONS:  # before anything is resolved: the name of a run refers to most of them
+        if not OmegaConf.is_dict(OmegaConf.select(cfg, section)):
+            raise ValueError(f"{section} must be a section with keys of its own, got {cfg.get(section)!r}")
+    config = _plain(cfg)
+    refuse_secrets(config)
+    _check_keys(config)
+    for key in REQUIRED:
+        if OmegaConf.select(cfg, key) is None:
+            raise ValueError(f"{key} is not set: add it to the configuration or give {key}=VALUE")
+    _check_values(config, RULES)
+    _check_augmentations(config.get("augmentations"))
+    if config["data"].get("multi_label") and config["data"]["dataset"] != "celeba":
+        raise ValueError("data.multi_label=true needs data.dataset=celeba: other data sets have one class an image")
+    if config.get("strategy") not in (known_strategies := ("auto", *StrategyRegistry.available_strategies())):
+        raise ValueError(f"strategy must be one of {', '.join(known_strategies)}, got {config.get('strategy')!r}")
+    process_count(cfg)
+    _check_network(cfg)
+    return cfg
+
+
+def refuse_pretrain_only(cfg: DictConfig) -> None:
+    """Refuse, under solo-learn's own script, what it would ignore.
+
+    Args:
+        cfg: the configuration of solo-learn's script.
+
+    Raises:
+        ValueError: a setting that only ``radial-vicreg pretrain`` reads is not at its default, a name that would lead
+            out of the folder of the checkpoints, or a key that holds a password.
+    """
+    config = _plain(cfg)
+    refuse_secrets(config)
+    _check_values(config, {"name": RULES["name"]})
+    for key, allowed in PRETRAIN_ONLY.items():
+        value = OmegaConf.select(cfg, key, default=allowed[0])
+        if value not in allowed:
+            raise ValueError(
+                f"{key}={value} is read by `radial-vicreg pretrain` only, and solo-learn's script would ignore it: use"
+                f" that command, or {key}={'null' if allowed[0] is None else str(allowed[0]).lower()}"
+            )
+
+
+def unknown_key(key: str, known: Iterable[str], section: str = "") -> ValueError:
+    """The error for a key that nothing reads; the nearest known one is named.
+
+    Args:
+        key: what was given.
+        known: what is read.
+        section: where, with a dot at its end.
+    """
+    names = sorted(set(known))
+    near = difflib.get_close_matches(key, names, n=1)
+    hint = f"did you mean {section}{near[0]}?" if near else f"known keys: {', '.join(names)}"
+    return ValueError(f"{section}{key} is not a setting; {hint}")
+
+
+def _completed(cfg: DictConfig) -> DictConfig:
+    given = cfg.copy()
+    OmegaConf.set_struct(given, False)
+    for key in known_keys():
+        if key in given and not OmegaConf.is_missing(given, key) and given[key] is None:
+            del given[key]
+    for key, value in defaults().items():
+        if key not in given:
+            given[key] = value
+        elif isinstance(value, dict) and OmegaConf.is_dict(given[key]):
+            given[key] = OmegaConf.merge(value, given[key])
+    return given
+
+
+def _check_keys(config: Mapping[Any, Any]) -> None:
+    trainer = inspect.signature(pl.Trainer.__init__).parameters
+    known = {*top_level_keys(), *trainer}
+    for key in config:
+        if str(key) not in known and difflib.get_close_matches(str(key), known, n=1, cutoff=_OWN_NAMES_CUTOFF):
+            raise unknown_key(str(key), known)
+    for section, keys in known_keys().items():
+        content = config.get(section)
+        if content is not None and not isinstance(content, dict):
+            raise ValueError(f"{section} must be a section with keys of its own, got {content!r}")
+        for key in content or {}:
+            if str(key) not in keys:
+                raise unknown_key(str(key), keys, f"{section}.")
+
+
+def _check_values(config: Mapping[Any, Any], rules: Mapping[str, Rule], prefix: str = "") -> None:
+    for dotted, rule in rules.items():
+        *sections, key = dotted.split(".")
+        node: Any = config
+        for section in sections:
+            node = node.get(section) if node else None
+            if node is not None and not isinstance(node, dict):
+                raise ValueError(f"{prefix}{section} must be a section with keys of its own, got {_short(node)}")
+        if node and key in node and not rule.accepts(node[key]):
+            raise ValueError(f"{prefix}{dotted} must be {rule.expected}, got {_short(node[key])}")
+
+
+def _check_augmentations(entries: Any) -> None:
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError(
+            f"augmentations must be a list of pipelines, see yaml/shared/augmentation; got {_short(entries)}"
+        )
+    operations: dict[str, set[str]] = {}
+    for dotted in AUGMENTATION_RULES:
+        operation, _, key = dotted.partition(".")
+        operations.setdefault(operation, set()).update({key} if key else ())
+    for index, entry in enumerate(entries):
+        prefix = f"augmentations.{index}."
+        for key, content in entry.items():
+            if str(key) not in operations:
+                raise unknown_key(str(key), operations, prefix)
+            for inner in content if isinstance(content, dict) else ():
+                if str(inner) not in operations[key]:
+                    raise unknown_key(str(inner), operations[key], f"{prefix}{key}.")
+        _check_values(entry, AUGMENTATION_RULES, prefix)
+        _check_complete(entry, prefix)
+    crops = sum(entry["num_crops"] for entry in entries)
+    if crops != _VIEWS or len({entry["crop_size"] for entry in entries}) > 1:
+        raise ValueError(
+            f"augmentations must give {_VIEWS} crops of one size, the two views that are compared; got {crops} of"
+            f" {', '.join(str(entry['crop_size']) for entry in entries)} pixels: correct num_crops and crop_size"
+        )
+
+
+def _check_complete(entry: Mapping[str, Any], prefix: str) -> None:
+    needed = ["crop_size", "num_crops"]
+    if (entry.get("rrc") or {}).get("enabled"):
+        needed += ["rrc.crop_min_scale", "rrc.crop_max_scale"]
+    if (entry.get("color_jitter") or {}).get("prob"):
+        needed += [f"color_jitter.{name}" for name in ("brightness", "contrast", "saturation", "hue")]
+    for key in needed:
+        operation, _, inner = key.partition(".")
+        if (entry[operation].get(inner) if inner else entry.get(key)) is None:
+            raise ValueError(f"{prefix}{key} is not set: add it to the configuration or give {prefix}{key}=VALUE")
+    scale = entry.get("rrc") or {}
+    if scale.get("enabled") and scale["crop_min_scale"] > scale["crop_max_scale"]:
+        raise ValueError(
+            f"{prefix}rrc.crop_min_scale must not be above crop_max_scale, got {scale['crop_min_scale']} and"
+            f" {scale['crop_max_scale']}"
+        )
+
+
+def _check_network(cfg: DictConfig) -> None:
+    """Passes images without pixels through the backbone: a shape that does not fit shows before a file is written."""
+    kwargs: Any = cfg.backbone.get("kwargs") or {}
+    if cfg.backbone.name not in BACKBONES or (cfg.backbone.name.startswith("resnet") and not kwargs):
+        return  # the host names the backbones that it has; a plain ResNet takes any size
+    size = cfg.augmentations[0].crop_size
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        backbone, _ = build_backbone(cfg)
+        try:
+            backbone(torch.zeros(2, 3, size, size))
+        except Exception as error:  # torchvision and timm assert, divide and index in their own ways
+            raise ValueError(
+                f"backbone.name={cfg.backbone.name} with backbone.kwargs={kwargs} does not take images of {size} pixels"
+                f" (augmentations.0.crop_size): {' '.join(str(error).split())}"
+            ) from error
+
+
+def _plain(cfg: DictConfig) -> dict[Any, Any]:
+    try:
+        plain: dict[Any, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise ValueError(f"a value of the configuration cannot be resolved: {error}") from error
+    return plain
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."

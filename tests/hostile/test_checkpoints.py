@@ -1,0 +1,262 @@
+"""Checkpoints, cards and results from strangers: nothing in them runs, and nothing leads out of its folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from radial_vicreg import cli
+from radial_vicreg.export import export_run, load_exported
+from radial_vicreg.files import write_json
+from radial_vicreg.probes.checkpoint import check_resumable, file_checksum
+from radial_vicreg.probes.offline import probe_run
+
+HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
+COMMANDS = {"probe": ["probe"], "export": ["export", "--format", "timm"]}
+
+
+class Evil:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.marker,)
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    return tmp_path / "it ran"
+
+
+def hostile_contents(marker: Path) -> dict[str, Callable[[Path], Any]]:
+    evil = Evil(marker)
+    return {
+        "state_dict": lambda file: torch.save({"state_dict": evil}, file),
+        "beside good weights": lambda file: torch.save({**torch.load(file, weights_only=True), "x": evil}, file),
+        "plain pickle": lambda file: file.write_bytes(pickle.dumps({"state_dict": evil})),
+        "old format": lambda file: torch.save({"x": evil}, file, _use_new_zipfile_serialization=False),
+    }
+
+
+@pytest.mark.parametrize("how", ["state_dict", "beside good weights", "plain pickle", "old format"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_hostile_checkpoint_is_one_line_and_does_not_run(
+    command: str, how: str, run_folder: Path, marker: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder
+    checkpoint = folder / "checkpoints" / "last.ckpt"
+    hostile_contents(marker)[how](checkpoint)
+    assert cli.main([*COMMANDS[command], str(folder)]) == cli.USAGE_ERROR
+    error = capsys.readouterr().err
+    assert error.startswith(f"radial-vicreg {command}: error: {checkpoint} cannot be read as a checkpoint")
+    assert error.count("\n") == 1
+    assert not marker.exists()
+    with contextlib.suppress(RuntimeError):  # the file is hostile indeed
+        torch.load(checkpoint, weights_only=False)
+    assert marker.exists()
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_hostile_checkpoint_is_not_resumed_from(
+    host: str, tiny_overrides: list[str], marker: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = tmp_path / "evil.ckpt"
+    torch.save({"state_dict": {}, "callbacks": Evil(marker)}, evil)
+    status = cli.main(["pretrain", *tiny_overrides, f"host={host}", f"ckpt={evil}"])
+    assert status == cli.USAGE_ERROR
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert str(evil) in error
+    assert "cannot be read" in error
+    assert not marker.exists()
+    assert not (tmp_path / "runs").exists()
+
+
+def resumable(model: torch.nn.Module) -> dict[str, Any]:
+    keys = ("epoch", "global_step", "loops", "optimizer_states", "lr_schedulers", "callbacks")
+    return {**dict.fromkeys(keys, 0), "state_dict": model.state_dict()}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, None),
+        ({"state_dict": {"weight": torch.zeros(2, 9), "bias": torch.zeros(2)}}, r"weight are \(2, 9\) and \(2, 3\)"),
+        ({"state_dict": {"weight": torch.zeros(2, 3)}}, r"bias are none and \(2,\)"),
+        ({"state_dict": {"weight": "text", "bias": torch.zeros(2)}}, "another network"),
+        ({"state_dict": [1, 2]}, "it has no state_dict"),
+        ({"state_dict": {1: torch.zeros(2)}}, "does not map names"),
+        ({"loops": None}, "it has no loops"),
+    ],
+)
+def test_only_a_training_of_the_same_network_is_resumed(change: dict, message: str | None, tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 2)
+    content = {**resumable(model), **change}
+    if change.get("loops", 0) is None:
+        del content["loops"]
+    torch.save(content, tmp_path / "x.ckpt")
+    if message is None:
+        check_resumable(tmp_path / "x.ckpt", model)
+        return
+    with pytest.raises(ValueError, match=message):
+        check_resumable(tmp_path / "x.ckpt", model)
+
+
+def set_config(folder: Path, key: str, value: Any) -> None:
+    results = json.loads((folder / "results.json").read_text())
+    node = results["config"]
+    *sections, last = key.split(".")
+    for section in sections:
+        node = node[int(section)] if isinstance(node, list) else node.setdefault(section, {})
+    node[last] = value
+    write_json(folder / "results.json", results)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("backbone", 5),
+        ("backbone.name", ["resnet18"]),
+        ("backbone.name", "../../resnet18"),
+        ("backbone.kwargs", {"checkpoint_path": "evil.pth"}),
+        ("backbone.kwargs", {"weights": "DEFAULT"}),
+        ("backbone.kwargs", {"x=1); import os": 1}),
+        ("method_kwargs.proj_output_dim", "512"),
+        ("method_kwargs.proj_hidden_dim", 10**12),
+        ("augmentations", []),
+        ("augmentations.0.crop_size", -1),
+        ("data.dataset", {"a": 1}),
+        ("data.num_workers", 10**6),
+        ("seed", "five"),
+    ],
+)
+def test_a_configuration_with_wrong_types_is_one_line(
+    command: str, key: str, value: Any, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder
+    set_config(folder, key, value)
+    assert cli.main([*COMMANDS[command], str(folder)]) == cli.USAGE_ERROR
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "5", '{"config": 5}', '{"config": {"backbone": []}}', "[" * 100_000, "\ufeff{}", ""]
+)
+def test_a_strange_results_file_is_one_line(text: str, run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_folder
+    (folder / "results.json").write_text(text, encoding="utf-8")
+    assert cli.main(["probe", str(folder)]) == cli.USAGE_ERROR
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda marker: Evil(marker),
+        lambda marker: [1, 2],
+        lambda marker: {"features": 1, "labels": 2},
+        lambda marker: {"features": torch.zeros(3, 4), "labels": torch.zeros(2)},
+    ],
+)
+def test_hostile_features_are_extracted_again(content: Callable, run_folder: Path, marker: Path) -> None:
+    folder = run_folder
+    first = probe_run(folder, probe="knn")[1]
+    for file in (folder / "probes" / "features").glob("*encoder*.pt"):
+        torch.save(content(marker), file)
+        write_json(file.with_suffix(".json"), {"sha256": file_checksum(file)})  # whoever put it there can count as well
+    again = probe_run(folder, probe="knn")[1]
+    assert not again["features_cached"]
+    assert again["test"] == first["test"]
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("card", ["[]", "{}", "{", '{"sha256": 5}'])
+def test_a_strange_feature_card_is_no_card(card: str, run_folder: Path) -> None:
+    folder = run_folder
+    probe_run(folder, probe="knn")
+    for file in (folder / "probes" / "features").glob("*.json"):
+        file.write_text(card)
+    assert not probe_run(folder, probe="knn")[1]["features_cached"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": "../../x.pth"}, "weights must be one of backbone.pth, backbone.safetensors beside the card"),
+        ({"weights": "/etc/passwd"}, "weights must be one of"),
+        ({"weights": 5}, "has no weights"),
+        ({"weights": "backbone.safetensors"}, "is not there"),
+        ({"sha256": "0"}, "another SHA-256"),
+        ({"library": "os"}, "is not a network that is exported"),
+        ({"library": "torchvision", "architecture": "get_model_weights"}, "is not a network that is exported"),
+        ({"architecture": "hf-hub:somebody/model"}, "is not a network that is exported"),
+        ({"arguments": {"checkpoint_path": "x"}}, "would load weights from elsewhere"),
+        ({"arguments": {"weights": "DEFAULT"}}, "would load weights from elsewhere"),
+        ({"arguments": {"nonsense": 1}}, "does not take the card's arguments"),
+        ({"arguments": []}, "has no arguments"),
+        ({"architecture": "resnet18", "arguments": {}}, "does not fit the network"),
+    ],
+)
+def test_a_card_from_elsewhere_names_no_other_file_and_no_other_network(
+    change: dict[str, Any], message: str, run_folder: Path
+) -> None:
+    card_file, card = export_run(run_folder, "timm")
+    write_json(card_file, {**card, **change})
+    with pytest.raises(ValueError, match=message):
+        load_exported(card_file)
+
+
+def test_hostile_weights_beside_a_card_do_not_run(run_folder: Path, marker: Path) -> None:
+    card_file, card = export_run(run_folder, "timm")
+    weights = card_file.parent / card["weights"]
+    torch.save(Evil(marker), weights)
+    write_json(card_file, {**card, "sha256": file_checksum(weights)})
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_exported(card_file)
+    assert not marker.exists()
+
+
+def test_a_card_that_is_no_json_is_named(tmp_path: Path) -> None:
+    for text in ("{", "[]", "5", "[" * 100_000):
+        (tmp_path / "card.json").write_text(text)
+        with pytest.raises(ValueError, match=r"card\.json (is not JSON|has no library)"):
+            load_exported(tmp_path / "card.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": [5]},
+        {"versions": [1]},
+        {"host": {"a": 1}},
+        {"schema_version": 10**400},
+        {"processes": "two"},
+        {"history": 5, "radii": [1], "probes": {"online_linear": {"top1": "high"}}},
+        {"probes": {"online_linear": {"top1": 10**400}}},
+        {"radii": {"final": {"eval": {"w1_chi": "small"}, "histogram": 5}}},
+        {"config": {"method_kwargs": 5}},
+    ],
+    ids=str,
+)
+def test_results_with_wrong_types_do_not_stop_a_report(
+    change: dict, run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run_folder
+    other = tmp_path / "runs" / "good"
+    shutil.copytree(folder, other)
+    strange = tmp_path / "runs" / "strange"
+    strange.mkdir()
+    content = json.loads((folder / "results.json").read_text())
+    (strange / "results.json").write_text(json.dumps({**content, "seed": 77, **change}))
+    assert cli.main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]) == 0
+    assert (tmp_path / "report" / "report.html").is_file()

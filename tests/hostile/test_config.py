@@ -1,0 +1,274 @@
+"""Configurations: whatever is wrong ends in one line before a file is written."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from radial_vicreg import cli
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts.check_config import check_config, refuse_pretrain_only
+from radial_vicreg.hosts.config_rules import RULES
+
+# A short name: the usual one takes longer to resolve than all of the checks.
+BASE = compose("radialvicreg", ["shared/dataset=folder", "data.train_path=images", "name=run"])
+VIT = {"backbone.name": "vit_tiny"}
+YAML = {
+    "malformed": "a: [1, 2\nb: }",
+    "tabs": "a:\n\t- b",
+    "repeated key": "seed: 1\nseed: 2\n",
+    "list": "- a\n- b\n",
+    "number": "5",
+    "defaults": "defaults: 5\n",
+    "unknown group": "defaults:\n  - /nothing\n",
+    "circle": "defaults:\n  - study\n",
+    "interpolation": "defaults:\n  - /radialvicreg\n  - _self_\nseed: ${nothing}\n",
+    "interpolation in a circle": "defaults:\n  - /radialvicreg\n  - _self_\nx: ${y}\ny: ${x}\n",
+    "half an interpolation": "defaults:\n  - /radialvicreg\n  - _self_\nseed: ${\n",
+    "resolver": "defaults:\n  - /radialvicreg\n  - _self_\nseed: ${nope:3}\n",
+    "python": "defaults:\n  - /radialvicreg\n  - _self_\nx: !!python/object/apply:os.system ['touch ran']\n",
+    "binary": b"\xff\xfe\x00\x01",
+    "zero byte": b"a: \x00\n",
+    "deep": "x: " + "[" * 1200 + "]" * 1200,
+    "long number": "seed: " + "9" * 5000,
+    "unhashable key": "? [1, 2]\n: x\n",
+    "section": "defaults:\n  - /radialvicreg\n  - _self_\nmethod_kwargs: 5\n",
+}
+
+
+def changed(**values: Any) -> DictConfig:
+    cfg = BASE.copy()
+    OmegaConf.set_struct(cfg, False)
+    for key, value in values.items():
+        OmegaConf.update(cfg, key, value, merge=False, force_add=True)
+    return cfg
+
+
+@pytest.mark.parametrize("text", YAML.values(), ids=YAML.keys())
+def test_a_bad_yaml_file_is_one_line(
+    text: str | bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert cli.main(["pretrain", "--config-path", str(tmp_path), "--config-name", "study", "--cfg"]) == cli.USAGE_ERROR
+    error = capsys.readouterr().err
+    assert error.startswith("radial-vicreg pretrain: error: ")
+    assert error.count("\n") == 1
+    assert "study" in error or "override" in error
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("optimizer.batch_size", value) for value in ("abc", -1, 0, 1, 1e9, 2.0, None, True, [8], 10**30)),
+        *(("optimizer.lr", value) for value in ("abc", "", -1, float("nan"), float("inf"), None, False, [0.1])),
+        *(("max_epochs", value) for value in (-1, 0, 1.5, "many", 10**30)),
+        *(("data.num_workers", value) for value in (-2, "two", 10**6)),
+        *(("devices", value) for value in ([], -3, 0, 1.5, "all", {})),
+        *(("augmentations", value) for value in ([], {}, None, 5, "crops", [5], [None])),
+        *(("augmentations.0.crop_size", value) for value in (0, -32, 32.5, "32px", None, 10**6, [32, 32])),
+        *(("augmentations.0.num_crops", value) for value in (0, 1, 3, "two")),
+        *(("augmentations.0.rrc.crop_min_scale", value) for value in (0, 1.5, float("nan"), None)),
+        *(("augmentations.0.color_jitter.hue", value) for value in (0.6, "red", None)),
+        *(("augmentations.0.horizontal_flip.prob", value) for value in (-0.1, 2, "yes")),
+        *((section, 5) for section in ("optimizer", "data", "backbone", "scheduler", "method_kwargs", "wandb")),
+        *((section, None) for section in ("optimizer", "data", "backbone", "method_kwargs")),
+        ("seed", -1),
+        ("seed", 2**32),
+        ("precision", 7),
+        ("accelerator", "abacus"),
+        ("strategy", "abc"),
+        ("optimizer.kwargs.eta", "small"),
+        ("optimizer.kwargs.betas", [1, 2]),
+        ("scheduler.lr_decay_steps", "never"),
+        ("checkpoint.frequency", 0),
+        ("probes.knn_neighbours", []),
+        ("data.fraction", 2),
+        ("data.on_bad_image", "ignore"),
+        ("data.multi_label", True),
+        ("method_kwargs.proj_output_dim", 10**12),
+        ("backbone.kwargs.width", 3),
+        ("backbone.kwargs.checkpoint_path", "evil.pth"),
+        ("backbone.kwargs.weights", "DEFAULT"),
+        ("name", "../../x"),
+        ("name", ".."),
+        ("name", "a\nb"),
+        ("name", "${data.train_path}/../x"),
+        *((key, "0123456789") for key in ("wandb.key", "password", "data.access_key", "hub.credentials")),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(key: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=r"\n|.") as caught:
+        check_config(changed(**{key: value}))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert key.removeprefix("data.") in message or key.split(".")[0] in message
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (None, "does not take images of 32 pixels"),
+        ({"patch_size": 0, "img_size": 32}, "do not fit vit_tiny"),
+        ({"patch_size": 4, "img_size": 33}, "does not take images of 32 pixels"),
+        ({"patch_size": 4, "img_size": 32, "checkpoint_path": "x"}, "checkpoint_path would load weights"),
+    ],
+)
+def test_a_network_that_does_not_take_the_images_is_refused(kwargs: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_config(changed(**VIT, **{"backbone.kwargs": kwargs}))
+
+
+def test_checking_leaves_random_numbers_and_the_configuration_alone() -> None:
+    import torch
+
+    cfg = changed(**VIT, **{"backbone.kwargs": {"patch_size": 4, "img_size": 32}})
+    before, text = torch.get_rng_state(), OmegaConf.to_yaml(cfg)
+    check_config(cfg)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert OmegaConf.to_yaml(cfg) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("optimzer", "optimizer"),
+        ("seeed", "seed"),
+        ("max_epoch", "max_epochs"),
+        ("gradient_clip_va", "gradient_clip_val"),  # Lightning's
+        ("optimizer.lrr", "optimizer.lr"),
+        ("data.train_pth", "data.train_path"),
+        ("data.on_bad_imgae", "data.on_bad_image"),
+        ("checkpoint.frequncy", "checkpoint.frequency"),
+        ("loggers.tensorbord", "loggers.tensorboard"),
+        ("diagnostics.every_n_epoch", "diagnostics.every_n_epochs"),
+        ("probes.encoder_kn", "probes.encoder_knn"),
+        ("scheduler.warmup_epoch", "scheduler.warmup_epochs"),
+        ("wandb.projct", "wandb.project"),
+        ("backbone.nmae", "backbone.name"),
+        ("augmentations.0.solarisation", "augmentations.0.solarization"),
+        ("augmentations.0.rrc.enable", "augmentations.0.rrc.enabled"),
+    ],
+)
+def test_unknown_keys_suggest_the_nearest(key: str, near: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{key} is not a setting; did you mean {near}\?"):
+        check_config(changed(**{key: 1}))
+
+
+def test_helper_values_and_solo_learn_s_and_lightning_s_keys_are_accepted() -> None:
+    check_config(
+        changed(
+            my_rate=0.3, gradient_clip_val=1.0, **{"performance.disable_channel_last": True, "knn_eval.enabled": False}
+        )
+    )
+
+
+def test_a_configuration_of_one_s_own_may_leave_out_devices_logging_and_checkpoints() -> None:
+    cfg = BASE.copy()
+    OmegaConf.set_struct(cfg, False)
+    for key in ("devices", "accelerator", "wandb", "checkpoint", "loggers", "ckpt", "runs_dir", "probes", "seed"):
+        del cfg[key]
+    completed = check_config(OmegaConf.merge(cfg, {"name": "mine", "auto_resume": None}))  # type: ignore[arg-type]
+    assert (completed.seed, completed.ckpt, completed.wandb.enabled) == (5, None, False)
+    assert "auto_resume" not in completed
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.lists(st.integers(-2, 40), max_size=3),
+    st.dictionaries(st.sampled_from(["a", "prob", "enabled"]), st.integers(), max_size=2),
+)
+
+
+@given(changes=st.dictionaries(st.sampled_from(sorted(RULES)), VALUES, min_size=1, max_size=2))
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+def test_any_value_is_accepted_or_refused_in_words(changes: dict[str, Any]) -> None:
+    try:
+        cfg = changed(**changes)
+    except OmegaConfBaseException:  # it cannot hold that: `pretrain` never sees it
+        return
+    with contextlib.suppress(ValueError):
+        check_config(cfg)
+
+
+WORDS = st.sampled_from(["seed", "optimizer", "lr", "augmentations", "0", "shared/dataset", "cifar10", "name", "data"])
+MARKS = st.sampled_from(
+    ["=", ".", "+", "~", "[", "]", "{", "}", "${", "'", '"', ",", ":", "@", "/", " ", "\n", "é", "-"]
+)
+OVERRIDES = st.one_of(
+    st.text(max_size=12),
+    st.lists(st.one_of(WORDS, MARKS), min_size=1, max_size=8).map("".join),
+    st.tuples(WORDS, st.text(max_size=8)).map("=".join),
+)
+
+
+@given(overrides=st.lists(OVERRIDES, min_size=1, max_size=2))
+@settings(
+    deadline=None,
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_no_override_ends_in_a_traceback(overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["pretrain", *overrides, "--cfg"])
+    error = capsys.readouterr().err
+    assert status in (0, cli.USAGE_ERROR)
+    assert error.count("\n") == (status == cli.USAGE_ERROR)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("data.on_bad_image", "skip"),
+        ("data.cache", "ram"),
+        ("data.format", "device"),
+        ("host", "standalone"),
+        ("runs_dir", "elsewhere"),
+        ("ckpt", "last"),
+        ("loggers.csv", False),
+        ("loggers.tensorboard", True),
+        ("probes.frozen_linear", True),
+    ],
+)
+def test_solo_learn_s_script_refuses_what_it_would_ignore(key: str, value: Any) -> None:
+    with pytest.raises(
+        ValueError, match=rf"{key}=.* is read by `radial-vicreg pretrain` only.*use that command, or {key}="
+    ):
+        refuse_pretrain_only(changed(**{key: value}))
+
+
+@pytest.mark.parametrize(
+    "config", ["radialvicreg", "imagenet10/resnet18/radialvicreg_d512", "celeba/resnet18/radial_kl_d512"]
+)
+def test_the_shipped_configurations_pass_both_checks(config: str) -> None:
+    cfg = compose(config, [])
+    check_config(cfg)
+    refuse_pretrain_only(cfg)
+
+
+def test_solo_learn_s_script_refuses_a_name_that_leads_elsewhere() -> None:
+    with pytest.raises(ValueError, match=r"name must be a text that can be a file's name.*got '\.\./\.\./x'"):
+        refuse_pretrain_only(changed(name="../../x"))
+
+
+@pytest.mark.solo
+def test_the_method_itself_refuses_under_solo_learn_s_script(tiny_overrides: list[str]) -> None:
+    from solo.methods import METHODS
+
+    import radial_vicreg.hosts.solo  # noqa: F401
+    from radial_vicreg.hosts.solo.data import solo_config
+
+    completed = solo_config(compose("radialvicreg", [*tiny_overrides, "data.on_bad_image=skip", "runs_dir=runs"]))
+    with pytest.raises(ValueError, match=r"data\.on_bad_image=skip is read by `radial-vicreg pretrain` only"):
+        METHODS["radialvicreg"](completed)

@@ -1,0 +1,189 @@
+"""Image folders as they come: every file is read correctly, or named in one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+from torchvision import transforms
+
+from radial_vicreg.data import LabelledFolder, UnlabelledFolder, UnreadableImageError, open_image, unreadable_images
+from radial_vicreg.data.image import cut_long_image
+
+Corpus = dict[str, dict[Path, Any]]
+
+
+def test_every_readable_file_gives_the_pixels_that_it_stands_for(corpus: Corpus) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for path, pixels in corpus["good"].items():
+            image = open_image(path)
+            assert image.mode == "RGB", path
+            tolerance = 3 if path.suffix == ".jpg" else 0
+            assert np.abs(np.asarray(image).astype(int) - pixels).max() <= tolerance, path
+
+
+def test_every_other_file_is_named_in_one_line(corpus: Corpus) -> None:
+    for path in corpus["bad"]:
+        with pytest.raises(UnreadableImageError) as caught:
+            open_image(path)
+        message = str(caught.value)
+        assert path.name.replace("\n", "\\n") in message
+        assert "\n" not in message
+        assert "data.on_bad_image=skip" in message
+
+
+def class_folder(root: Path, corpus: Corpus) -> Path:
+    for name in ("a", "b"):
+        (root / name).mkdir(parents=True)
+    for path in (*corpus["good"], *corpus["bad"]):
+        shutil.copy(path, root / "a", follow_symlinks=False)
+    shutil.copy(next(iter(corpus["good"])), root / "b")
+    return root
+
+
+def test_skipping_leaves_out_exactly_what_cannot_be_read(tmp_path: Path, corpus: Corpus) -> None:
+    root = class_folder(tmp_path, corpus)
+    dataset = LabelledFolder(root, on_bad_image="skip")
+    assert {Path(path).name for path in dataset.skipped} == {path.name for path in corpus["bad"]}
+    assert len(dataset) == len(dataset.targets) == len(corpus["good"]) + 1
+    assert [target for _, target in dataset] == dataset.targets
+    flat = UnlabelledFolder(root / "a", on_bad_image="skip")
+    # A link that leads nowhere is no file, so that a flat folder does not list it.
+    assert {Path(path).name for path in flat.skipped} == {p.name for p in corpus["bad"] if not p.is_symlink()}
+    assert len(flat) == len(corpus["good"])
+    assert unreadable_images([path for path, _ in dataset.samples]) == ()
+
+
+def test_a_worker_s_error_is_the_same_line(tmp_path: Path, corpus: Corpus) -> None:
+    root = class_folder(tmp_path, corpus)
+    for path in corpus["good"]:
+        (root / "a" / path.name).unlink()
+    loader = DataLoader(LabelledFolder(root, transforms.ToTensor()), num_workers=1)
+    with pytest.raises(UnreadableImageError) as caught:
+        next(iter(loader))
+    assert str(caught.value).startswith("cannot read the image ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_class_without_a_readable_image_is_an_error_even_when_skipping(tmp_path: Path) -> None:
+    for name, content in (("a", b"?"), ("b", None)):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (2, 2)).save(tmp_path / name / "x.png")
+        if content is not None:
+            (tmp_path / name / "x.png").write_bytes(content)
+    with pytest.raises(ValueError, match="without an image that can be read: a"):
+        LabelledFolder(tmp_path, on_bad_image="skip")
+    with pytest.raises(ValueError, match="none of its 1 images can be read"):
+        UnlabelledFolder(tmp_path / "a", on_bad_image="skip")
+    with pytest.raises(ValueError, match=r"data\.on_bad_image must be one of error, skip, got 'ignore'"):
+        LabelledFolder(tmp_path, on_bad_image="ignore")
+
+
+def test_hidden_folders_are_no_classes_and_folders_may_be_called_like_images(make_folder: Callable) -> None:
+    root = make_folder(b=1, a=1)
+    (root / ".ipynb_checkpoints").mkdir()
+    (root / "a" / "x.jpg").mkdir()
+    shutil.copy(root / "a" / "0.png", root / "a" / "x.jpg" / "deep.png")
+    dataset = LabelledFolder(root)
+    assert dataset.classes == ["a", "b"]
+    assert [Path(path).relative_to(root).as_posix() for path, _ in dataset.samples] == [
+        "a/0.png",
+        "a/x.jpg/deep.png",
+        "b/0.png",
+    ]
+
+
+def test_images_are_listed_in_torchvision_s_order(make_folder: Callable) -> None:
+    from torchvision.datasets import ImageFolder
+
+    root = make_folder(**{"b": 3, "a": 2, "Z": 1, "ä ö": 2})
+    (root / "a" / "inner").mkdir()
+    shutil.copy(root / "a" / "0.png", root / "a" / "inner")
+    ours, theirs = LabelledFolder(root), ImageFolder(str(root))
+    assert ours.samples == theirs.samples
+    assert ours.class_to_idx == theirs.class_to_idx
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("fraction", [-1, 0.5])
+def test_images_and_subsets_are_those_of_solo_learn_s_own_data_set(make_folder: Callable, fraction: float) -> None:
+    from omegaconf import OmegaConf
+    from solo.data.pretrain_dataloader import prepare_datasets
+
+    from radial_vicreg.hosts.standalone.data import build_train_dataset
+
+    root, pixels = make_folder(b=6, a=4, c=2), transforms.ToTensor()
+    theirs = prepare_datasets("custom", pixels, train_data_path=root, data_fraction=fraction)
+    cfg = OmegaConf.create({"data": {"dataset": "custom", "train_path": str(root), "fraction": fraction}})
+    ours = build_train_dataset(cfg, pixels)
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert (mine[0], mine[2]) == (other[0], other[2])
+        assert torch.equal(mine[1], other[1])
+
+
+@pytest.mark.parametrize("where", ["a/again", "loop"])
+def test_a_link_that_leads_back_is_an_error(make_folder: Callable, where: str) -> None:
+    root = make_folder(a=1)
+    (root / where).symlink_to(root if where == "loop" else root / "a")
+    with pytest.raises(ValueError, match="is a link to a folder that it lies in: remove it"):
+        LabelledFolder(root)
+
+
+def test_links_to_folders_elsewhere_are_followed(make_folder: Callable) -> None:
+    root, other = make_folder(a=1), make_folder("other", x=2)
+    (root / "b").symlink_to(other / "x")
+    assert len(LabelledFolder(root)) == 3
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_an_error(make_folder: Callable) -> None:
+    root = make_folder(a=1, b=1)
+    (root / "a").chmod(0)
+    try:
+        with pytest.raises(PermissionError, match="a"):
+            LabelledFolder(root)
+    finally:
+        (root / "a").chmod(0o755)
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(make_folder: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, real = make_folder(a=1), os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path) == str(root / "a"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        LabelledFolder(root)
+
+
+@pytest.mark.parametrize("size", [(20_000, 1), (1, 20_000), (320, 9)])
+def test_long_images_keep_their_centre(size: tuple[int, int]) -> None:
+    width, height = size
+    ramp = np.linspace(0, 255, width * height).reshape(height, width).astype(np.uint8)
+    image = Image.fromarray(ramp).convert("RGB")
+    cut = cut_long_image(image)
+    assert max(cut.size) == 32 * min(cut.size)
+    shorter = transforms.Compose([transforms.Resize(16), transforms.CenterCrop(16), transforms.ToTensor()])
+    if max(size) < 1000:  # the whole image at that size would take gigabytes otherwise
+        assert torch.allclose(shorter(cut), shorter(image), atol=2 / 255)
+    middle = np.asarray(shorter(cut)).mean() * 255
+    assert middle == pytest.approx(127.5, abs=3)
+
+
+def test_usual_images_are_not_cut() -> None:
+    image = Image.new("RGB", (320, 10))
+    assert cut_long_image(image) is image

@@ -1,0 +1,227 @@
+"""Whole commands on bad images and with passwords around."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radial_vicreg import cli
+from radial_vicreg.results import config_hash, describe_run
+from radial_vicreg.secrets import HIDDEN, without_secrets
+
+HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
+TINY = [
+    "max_epochs=1",
+    "diagnostics.enabled=false",
+    "backbone.name=vit_tiny",
+    "+backbone.kwargs={patch_size:32,img_size:32}",  # one token: much faster than a ResNet
+]
+KEY = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def spoilt(tiny_overrides: list[str], tmp_path: Path) -> list[str]:
+    """Overrides of a run whose images are partly unreadable: two for training, one for validation."""
+    (tmp_path / "train" / "class_0" / "0.png").write_bytes(b"?")
+    (tmp_path / "train" / "class_2" / "text.jpg").write_text("no image")
+    (tmp_path / "val" / "class_1" / "2.png").write_bytes(b"")
+    (tmp_path / "train" / ".ipynb_checkpoints").mkdir()
+    return [*tiny_overrides, *TINY]
+
+
+def only_results(tmp_path: Path) -> dict[str, Any]:
+    (path,) = tmp_path.glob("runs/*/*/results.json")
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_run_stops_at_a_bad_image_with_one_line(
+    host: str, workers: int, spoilt: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [*spoilt, f"host={host}", f"data.num_workers={workers}", "data.val_path=null"]
+    assert cli.main(["pretrain", *settings]) == cli.USAGE_ERROR
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("radial-vicreg pretrain: error: cannot read the image ")
+    assert any(name in line for name in ("class_0/0.png (not an image)", "class_2/text.jpg (not an image)"))
+    assert "Traceback" not in line
+    assert "Traceback" not in only_results(tmp_path)["error"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_run_may_leave_out_bad_images_and_counts_them(
+    host: str, spoilt: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["pretrain", *spoilt, f"host={host}", "data.on_bad_image=skip", "probes.frozen_linear=true"]) == 0
+    results = only_results(tmp_path)
+    assert results["data"]["skipped_images"] == {"train": 2, "val": 1}
+    assert results["steps"] == 2  # 23 images, batches of 8
+    printed = capsys.readouterr().out
+    assert "unreadable images left out: 2 of train (" in printed
+    assert "class_1/2.png" in printed
+
+
+def test_leaving_out_images_is_another_experiment_and_the_default_keeps_its_hash(tiny_overrides: list[str]) -> None:
+    config: dict[str, Any] = {"data": {"dataset": "custom"}, "optimizer": {"name": "lars"}, "seed": 5}
+    error, skip = ({**config, "data": {"dataset": "custom", "on_bad_image": value}} for value in ("error", "skip"))
+    assert config_hash(config) == config_hash(error) != config_hash(skip)
+
+
+def test_a_probe_stops_at_a_bad_image_or_leaves_it_out(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "val"):
+        source = Path(json.loads((run_folder / "results.json").read_text())["config"]["data"][f"{split}_path"])
+        shutil.copytree(source, tmp_path / split)
+    (tmp_path / "val" / "a" / "0.png").write_bytes(b"?")
+    command = ["probe", str(run_folder), "--probe", "knn", "--val", str(tmp_path / "val")]
+    assert cli.main(command) == cli.USAGE_ERROR
+    error = capsys.readouterr().err
+    assert "val/a/0.png (not an image)" in error
+    assert error.count("\n") == 1
+    assert cli.main([*command, "--on-bad-image", "skip"]) == 0
+    assert "on 11 images" in (printed := capsys.readouterr().out)
+    assert "1 unreadable images left out" in printed
+    content = json.loads((run_folder / "probes" / "knn-encoder.json").read_text())
+    assert content["skipped_images"] == {"train": 0, "val": 1}
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda root: shutil.rmtree(root / "val" / "class_1"), "only in training class_1"),
+        (lambda root: (root / "train" / "class_9").mkdir(), "without an image: class_9"),
+        (lambda root: (root / "train" / "class_0" / "loop").symlink_to(root / "train" / "class_0"), "is a link to"),
+        (lambda root: [path.unlink() for path in root.glob("train/*/[3-9].png")], "9 images, too few for a batch of"),
+    ],
+    ids=["other classes", "empty class", "loop", "few images"],
+)
+def test_a_folder_that_cannot_be_trained_on_is_one_line(
+    host: str,
+    change: Callable[[Path], Any],
+    message: str,
+    tiny_overrides: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change(tmp_path)
+    assert cli.main(["pretrain", *tiny_overrides, f"host={host}", "optimizer.batch_size=10"]) == cli.USAGE_ERROR
+    assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", HOSTS)
+def test_one_class_trains(host: str, tiny_overrides: list[str], tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        for label in (1, 2):
+            shutil.rmtree(tmp_path / split / f"class_{label}")
+    assert cli.main(["pretrain", *tiny_overrides, *TINY, f"host={host}"]) == 0
+    assert only_results(tmp_path)["probes"]["online_linear"]["top1"] == 100.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("host", HOSTS)
+def test_every_readable_file_of_the_corpus_trains(
+    host: str, corpus: dict[str, Any], tiny_overrides: list[str], tmp_path: Path
+) -> None:
+    for split in ("train", "val"):
+        for path in corpus["good"]:
+            shutil.copy(path, tmp_path / split / "class_0")
+    assert cli.main(["pretrain", *tiny_overrides, *TINY, f"host={host}"]) == 0
+    assert only_results(tmp_path)["status"] == "finished"
+
+
+def files_that_hold(folder: Path, text: str) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_keys_of_the_environment_reach_no_file_and_no_line(
+    host: str,
+    tiny_overrides: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setenv("HF_TOKEN", "hf_" + KEY)
+    # A configuration of somebody else's that copies them.
+    stolen = ["+note='${oc.env:WANDB_API_KEY} and ${oc.env:HF_TOKEN}'", "wandb.entity=${oc.env:WANDB_API_KEY}"]
+    assert cli.main(["pretrain", *tiny_overrides, *TINY, f"host={host}", *stolen]) == 0
+    assert files_that_hold(tmp_path, KEY) == []
+    assert KEY not in "".join(capfd.readouterr())
+    assert only_results(tmp_path)["config"]["wandb"]["entity"] == HIDDEN
+
+
+@pytest.mark.slow
+def test_w_and_b_s_own_files_hold_no_key(
+    tiny_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any]
+) -> None:
+    pytest.importorskip("wandb")
+    settings = [*tiny_overrides, *TINY, "host=standalone", "wandb.enabled=true", "wandb.offline=true"]
+    done = run_python(
+        "-m", "radial_vicreg.cli", "pretrain", *settings, "+note='${oc.env:WANDB_API_KEY}'", WANDB_API_KEY=KEY
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert list(tmp_path.rglob("*.wandb"))
+    assert files_that_hold(tmp_path, KEY) == []
+    assert KEY not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("key", ["+wandb.api_key", "+hub.token"])
+def test_keys_in_the_configuration_are_refused_and_not_repeated(
+    key: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["pretrain", *tiny_overrides, f"{key}={KEY}"]) == cli.USAGE_ERROR
+    printed = "".join(capsys.readouterr())
+    assert f"{key[1:]} looks like a password" in printed
+    assert KEY not in printed
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_override_that_cannot_be_read_does_not_repeat_its_key(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pretrain", f"+wandb.api_key={KEY}[", "--cfg"]) == cli.USAGE_ERROR
+    assert KEY not in capsys.readouterr().err
+
+
+def test_short_values_and_other_names_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "short")
+    monkeypatch.setenv("KEYBOARD", "a long text of no importance")
+    monkeypatch.setenv("MY_PASSWORD", KEY)
+    value = {"a": ["short", f"x{KEY}y"], "b": "a long text of no importance", "c": 5}
+    assert without_secrets(value) == {"a": ["short", f"x{HIDDEN}y"], "b": "a long text of no importance", "c": 5}
+    assert describe_run({"name": KEY, "method": "vicreg"}, "solo")["name"] == HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["name=../../x"], "name must be"),
+        (["data.dataset=.."], "data.dataset='..'"),
+        (["method=../x"], "name must be"),
+        (["method=../x", "name=x"], "method must be one of"),
+        (["backbone.name=../../x", "name=x"], "backbone.name '../../x'"),
+    ],
+)
+@pytest.mark.parametrize("host", HOSTS)
+def test_no_name_leads_out_of_the_folder_of_the_runs(
+    host: str,
+    overrides: list[str],
+    message: str,
+    tiny_overrides: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = set(tmp_path.parent.iterdir())
+    assert cli.main(["pretrain", *tiny_overrides, f"host={host}", *overrides]) == cli.USAGE_ERROR
+    assert message in capsys.readouterr().err
+    assert set(tmp_path.parent.iterdir()) == before
+    assert not (tmp_path / "runs").exists()
