@@ -1,0 +1,212 @@
+"""Forward and backward of the objective against other implementations and against the machine's arithmetic limit.
+
+    python -m benchmarks.objective [--sizes 256x512 256x2048 128x8192] [--device cpu|cuda] [--seconds S]
+
+Columns: the loss of this package as VICReg and as Radial-VICReg, both with every term that is logged; its VICReg terms
+alone, checks included (no radial term, no diagnostics); solo-learn's `vicreg_loss_func` (where solo-learn is not
+installed, the same arithmetic in plain PyTorch: the JSON says which); lightly's `VICRegLoss` where installed.
+
+The limit is what a perfect implementation would need at the rates that this machine reaches in the same run: the
+matrix products (8 N d min(N, d) operations, two views, forward and backward) at the rate of a large square product, and
+reading both views twice and writing both gradients once (6 N d numbers) at the bandwidth of a large copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, milliseconds, peak_extra_bytes, save
+from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.losses._checks import checked_batch
+from radial_vicreg.losses._statistics import view_statistics
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+SIZES = [(n, d) for n in (128, 256, 1024, 4096) for d in (512, 2048, 8192)]
+RADIAL, VICREG, BARE, SOLO, LIGHTLY = "Radial-VICReg", "VICReg", "VICReg terms alone", "solo-learn", "lightly"
+OURS = (RADIAL, VICREG, BARE)
+RIVALS = (SOLO, LIGHTLY)
+#: What a rival holds at its peak: solo-learn's masks and indexes of a d x d matrix, measured at d 2048, per entry.
+RIVAL_BYTES_PER_ENTRY = {SOLO: 64, LIGHTLY: 32}
+MOST_RIVAL_SECONDS = 20.0
+MOST_RIVAL_BYTES = {"cpu": 8e9, "cuda": 40e9}
+MATMUL_SIZE = {"cpu": 2048, "cuda": 8192}
+COPY_NUMBERS = {"cpu": 2**24, "cuda": 2**28}
+
+
+def losses(names: tuple[str, ...]) -> dict[str, Loss]:
+    """Each implementation by name; those that are not installed are left out."""
+    found: dict[str, Loss] = {
+        RADIAL: RadialVICRegLoss(),
+        VICREG: RadialVICRegLoss(radial_objective="none"),
+        BARE: _vicreg_alone,
+    }
+    if SOLO in names and importlib.util.find_spec("solo") is None:
+        found[SOLO] = _masked_covariance
+    elif SOLO in names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from solo.losses.vicreg import vicreg_loss_func
+
+        found[SOLO] = vicreg_loss_func
+    if LIGHTLY in names and importlib.util.find_spec("lightly") is not None:
+        from lightly.loss import VICRegLoss
+
+        found[LIGHTLY] = VICRegLoss()
+    return {name: loss for name, loss in found.items() if name in names}
+
+
+def _vicreg_alone(z1: Tensor, z2: Tensor) -> Tensor:
+    z1, z2 = checked_batch(z1, z2, agree=False)
+    found = view_statistics(z1, z2, gather=False, center=False)
+    return 25 * found.invariance + 25 * found.variance + found.covariance
+
+
+def _masked_covariance(z1: Tensor, z2: Tensor) -> Tensor:
+    """Stands in for solo-learn's loss where it is not installed: the same arithmetic, d x d matrices and a mask."""
+    total = 25 * (z1 - z2).square().mean()
+    dim = z1.shape[1]
+    others = ~torch.eye(dim, device=z1.device).bool()
+    for z in (z1, z2):
+        centred = z - z.mean(dim=0)
+        covariance = centred.T @ centred / (len(z) - 1)
+        total = total + 25 * torch.relu(1 - (z.var(dim=0) + 1e-4).sqrt()).mean()
+        total = total + covariance[others].square().sum() / dim
+    return total
+
+
+def step(loss: Loss, count: int, dim: int, dtype: torch.dtype, device: str) -> Callable[[], None]:
+    """One forward and backward pass on views of its own."""
+    generator = torch.Generator().manual_seed(0)
+    first = torch.randn(count, dim, generator=generator)
+    second = first + 0.5 * torch.randn(count, dim, generator=generator)
+    z1, z2 = (z.to(device, dtype).requires_grad_() for z in (first, second))
+
+    def run() -> None:
+        z1.grad = z2.grad = None
+        loss(z1, z2).backward()
+
+    return run
+
+
+def machine_rates(device: str) -> dict[str, float]:
+    """Operations a second of a square matrix product and bytes a second of a copy, float32."""
+    side, numbers = MATMUL_SIZE[device], COPY_NUMBERS[device]
+    a, b = torch.randn(side, side, device=device), torch.empty(side, side, device=device)
+    x, y = torch.randn(numbers, device=device), torch.empty(numbers, device=device)
+    found = compare({"matmul": lambda: torch.mm(a, a, out=b), "copy": lambda: y.copy_(x)}, device, repeats=7)
+    return {
+        "flops_per_second": 2 * side**3 / found["matmul"].median,
+        "bytes_per_second": 2 * 4 * numbers / found["copy"].median,
+    }
+
+
+def limit_seconds(count: int, dim: int, rates: dict[str, float]) -> float:
+    operations = 8 * count * dim * min(count, dim)
+    return operations / rates["flops_per_second"] + 6 * 4 * count * dim / rates["bytes_per_second"]
+
+
+def affordable(name: str, count: int, dim: int, device: str, rates: dict[str, float]) -> bool:
+    """Whether one call of a rival stays within the bounds of time and memory."""
+    if name in OURS:
+        return True
+    needed = RIVAL_BYTES_PER_ENTRY[name] * dim * dim
+    # Three d x d products a view, and passes over d x d masks that cost about as much as a product with 1,000 rows.
+    seconds = 12 * dim * dim * (count + 1000) / rates["flops_per_second"]
+    return needed < MOST_RIVAL_BYTES[device] and seconds < MOST_RIVAL_SECONDS
+
+
+def measure(
+    count: int, dim: int, dtype: torch.dtype, device: str, rates: dict[str, float], seconds: float, repeats: int
+) -> dict[str, Any]:
+    """Times and peak memory of every implementation at one size."""
+    names = tuple(name for name in (*OURS, *RIVALS) if affordable(name, count, dim, device, rates))
+    calls = {name: step(loss, count, dim, dtype, device) for name, loss in losses(names).items()}
+    times = compare(calls, device, repeats=repeats, seconds=seconds, warmup=1 if device == "cpu" else 3)
+    row: dict[str, Any] = {
+        "count": count,
+        "dim": dim,
+        "dtype": str(dtype).removeprefix("torch."),
+        "seconds": as_plain(times),
+        "peak_extra_bytes": {name: peak_extra_bytes(call, device) for name, call in calls.items()},
+        "solo_learn_installed": importlib.util.find_spec("solo") is not None,
+        "radial_share": times[RADIAL].median / times[BARE].median - 1,
+    }
+    if dtype == torch.float32:
+        row["limit_seconds"] = limit_seconds(count, dim, rates)
+        row["times_the_limit"] = times[VICREG].median / row["limit_seconds"]
+    for rival in RIVALS:
+        if rival in times:
+            row[f"speedup_over_{rival}"] = times[rival].median / times[VICREG].median
+    return row
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    header = ["N", "d", "dtype", *(f"{name}, ms" for name in (*OURS, *RIVALS))]
+    header += ["x solo-learn", "x lightly", "x limit", "radial adds", "peak, MB", "of solo-learn's"]
+    return markdown_table(header, [_cells(row) for row in rows])
+
+
+def title() -> str:
+    return "Objective: forward and backward, median ± interquartile range"
+
+
+def tables(rows: list[dict[str, Any]], rates: dict[str, float]) -> dict[str, str]:
+    rate = f"{rates['flops_per_second'] / 1e9:,.0f} GFLOP/s, {rates['bytes_per_second'] / 1e9:,.1f} GB/s"
+    return {f"Limit at {rate}": table(rows)}
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    times = {name: Timing(**value) for name, value in row["seconds"].items()}
+    peak = row["peak_extra_bytes"]
+    return [
+        str(row["count"]),
+        str(row["dim"]),
+        row["dtype"],
+        *(milliseconds(times[name]) if name in times else "-" for name in (*OURS, *RIVALS)),
+        *(f"{row[key]:.1f}" if (key := f"speedup_over_{rival}") in row else "-" for rival in RIVALS),
+        f"{row['times_the_limit']:.2f}" if "times_the_limit" in row else "-",
+        f"{row['radial_share']:+.1%}",
+        f"{peak[RADIAL] / 1e6:.1f}",
+        f"{peak[RADIAL] / peak[SOLO]:.1%}" if SOLO in peak else "-",
+    ]
+
+
+def size(text: str) -> tuple[int, int]:
+    count, _, dim = text.partition("x")
+    return int(count), int(dim)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", nargs="+", type=size, default=SIZES, metavar="NxD")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--seconds", type=float, default=12.0, help="at most, for the repeats of one size")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--threads", type=int, help="CPU threads; default: PyTorch's")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    dtypes = [torch.float32] if options.device == "cpu" else [torch.float32, torch.bfloat16, torch.float16]
+    rates = machine_rates(options.device)
+    rows = []
+    for count, dim in options.sizes:
+        for dtype in dtypes:
+            rows.append(measure(count, dim, dtype, options.device, rates, options.seconds, options.repeats))
+            print(table(rows[-1:]), flush=True)
+    content = {"rates": rates, "rows": rows}
+    path = save("objective", title(), tables(rows, rates), content, options.device, options.out)
+    print(f"{path.with_suffix('.md')} and .json")
+
+
+if __name__ == "__main__":
+    main()

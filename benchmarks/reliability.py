@@ -1,0 +1,116 @@
+"""Does a long run leak? Memory and open files over 2,000 training steps, on each host.
+
+    python -m benchmarks.reliability [--steps 2000] [--hosts standalone solo]
+
+A small vision transformer on 16-pixel noise, 50 steps an epoch, with two data-loading processes, validation, every
+probe, the radius monitor and checkpoints after each epoch. Prints a table and writes it to benchmarks/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+from PIL import Image
+
+from benchmarks.runner import markdown_table, save
+from radial_vicreg import cli
+from radial_vicreg.hosts import train
+from radial_vicreg.hosts.detect import choose_host
+
+STEPS_PER_EPOCH, BATCH, CLASSES = 50, 16, 4
+_WARM_EPOCHS = 8  # caches fill: quantiles, matplotlib's fonts, the allocator's pools
+
+
+class Usage(pl.Callback):
+    """Resident memory in MiB, open files and living children of this process after each epoch."""
+
+    def __init__(self) -> None:
+        self.epochs: list[dict[str, float]] = []
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        self.epochs.append(
+            {
+                "step": trainer.global_step,
+                "memory": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
+                "files": len(os.listdir("/proc/self/fd")),
+                "children": len(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()),
+            }
+        )
+
+
+def images(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    for part, count in (("train", STEPS_PER_EPOCH * BATCH), ("val", 64)):
+        for index in range(count):
+            where = folder / part / f"class_{index % CLASSES}"
+            where.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(where / f"{index}.png")
+    return folder
+
+
+def long_run(host: str, steps: int, folder: Path) -> list[dict[str, float]]:
+    usage, real = Usage(), train.build_trainer
+
+    def build(*arguments: Any, **keywords: Any) -> pl.Trainer:
+        trainer = real(*arguments, **keywords)
+        trainer.callbacks.append(usage)  # type: ignore[attr-defined]
+        return trainer
+
+    train.build_trainer = build
+    try:
+        status = cli.main(
+            [
+                *("pretrain", "shared/dataset=folder", "shared/backbone=vit_tiny", "shared/optimizer=adamw"),
+                *(f"host={host}", f"runs_dir={folder / host}", f"max_epochs={steps // STEPS_PER_EPOCH}"),
+                *(f"data.train_path={folder / 'train'}", f"data.val_path={folder / 'val'}", "data.num_workers=2"),
+                *("augment.crop_size=16", f"optimizer.batch_size={BATCH}", "scheduler.warmup_epochs=2"),
+                *("method_kwargs.proj_hidden_dim=32", "method_kwargs.proj_output_dim=32"),
+                *("probes.encoder_knn=true", "probes.knn_bank=512", "diagnostics.every_n_epochs=1"),
+                *("accelerator=cpu", "precision=32", "loggers.tensorboard=true"),
+            ]
+        )
+    finally:
+        train.build_trainer = real
+    if status != 0:
+        raise SystemExit(f"the run on host {host} ended with exit status {status}")
+    return usage.epochs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--hosts", nargs="+", default=None, help="default: those that are installed")
+    options = parser.parse_args()
+    installed = ["standalone"] + (["solo"] if choose_host("auto")[0] == "solo" else [])
+    found: dict[str, Any] = {}
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = images(Path(temporary))
+        for host in options.hosts or installed:
+            epochs = long_run(host, options.steps, folder)
+            settled = epochs[min(_WARM_EPOCHS, len(epochs) // 2) :]
+            slope = float(np.polyfit([e["step"] for e in settled], [e["memory"] for e in settled], 1)[0])
+            found[host] = {"epochs": epochs, "mib_per_1000_steps": 1000 * slope}
+            first, last = settled[0], settled[-1]
+            memory, files, children = ([first[key], last[key]] for key in ("memory", "files", "children"))
+            row = [*map("{:.0f}".format, memory), f"{1000 * slope:+.2f}", _both(files), _both(children)]
+            rows.append([host, int(last["step"]), *row])
+    header = ["Host", "Steps", "MiB after warm-up", "MiB at the end", "MiB per 1,000 steps", "Open files", "Children"]
+    table = markdown_table(header, rows)
+    print(table)
+    print(save("reliability", "Long runs", {"python -m benchmarks.reliability": table}, found))
+
+
+def _both(values: list[float]) -> str:
+    return " / ".join(f"{value:.0f}" for value in values)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""Whole training steps of both hosts against solo-learn's own VICReg: the same configuration, images and workers.
+
+    python -m benchmarks.step [--dims 512 8192] [--backbones tiny resnet18] [--seconds 45] [--block 6]
+
+Lightning's loop trains every variant for a few steps in turn; the time from the end of one step to the end of the next
+counts, data, logging and optimizer included, the first steps of a block do not. The last table says where a step of
+this package's goes, by the clock around each part (on a CPU; a GPU runs behind the clock). The projector's hidden width
+is 512 throughout, so that the loss is not buried under two 8192 x 8192 layers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import statistics
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from PIL import Image
+from torch import nn
+from torch.utils.data import DataLoader
+
+from benchmarks.runner import RESULTS, Timing, as_plain, markdown_table, milliseconds, quartile_range, save
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts.train import build_solo, build_standalone, normalise
+
+SOLO, HOSTED, STANDALONE, FULL = (
+    "solo-learn's VICReg",
+    "Radial-VICReg, host solo",
+    "Radial-VICReg, host standalone",
+    "the same, default probes and diagnostics",
+)
+LEFT_OUT = 1  # first steps of a block: workers start, the optimizer makes its buffers
+IMAGE_SIZE, FEATURES = 32, 512
+
+
+class Stopwatch(pl.Callback):
+    """Seconds between the ends of two steps, without a block's first ones."""
+
+    def __init__(self, device: str) -> None:
+        self.device, self.last = device, 0.0
+        self.seconds: list[float] = []
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        now = time.perf_counter()
+        if trainer.global_step > LEFT_OUT:
+            self.seconds.append(now - self.last)
+        self.last = now
+
+
+class Variant:
+    """A model with its loader, trained a block of steps at a time."""
+
+    def __init__(self, model: pl.LightningModule, loader: DataLoader[Any], steps: int, device: str) -> None:
+        self.model, self.loader, self.steps, self.device = model, loader, steps, device
+        self.stopwatch = Stopwatch(device)
+
+    def block(self, *callbacks: pl.Callback) -> None:
+        trainer = pl.Trainer(
+            accelerator="gpu" if self.device == "cuda" else "cpu",
+            devices=1,
+            max_steps=LEFT_OUT + self.steps,
+            callbacks=[*callbacks, self.stopwatch],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            limit_val_batches=0,
+        )
+        trainer.fit(self.model, self.loader)
+
+    def timing(self) -> Timing:
+        seconds = self.stopwatch.seconds
+        return Timing(statistics.median(seconds), quartile_range(seconds), len(seconds), 1)
+
+
+def make_images(folder: Path, count: int) -> Path:
+    """Random images in two classes."""
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        path = folder / f"class_{number % 2}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (IMAGE_SIZE, IMAGE_SIZE, 3), dtype=np.uint8)).save(path)
+    return folder
+
+
+def configuration(images: Path, dim: int, options: argparse.Namespace, extra: list[str]) -> DictConfig:
+    cfg = compose(
+        "radialvicreg",
+        [
+            "shared/dataset=folder",
+            f"data.train_path={images}",
+            f"data.num_workers={options.workers}",
+            f"optimizer.batch_size={options.batch_size}",
+            f"method_kwargs.proj_hidden_dim={FEATURES}",
+            f"method_kwargs.proj_output_dim={dim}",
+            "method_kwargs.small_image_stem=true",
+            f"accelerator={'gpu' if options.device == 'cuda' else 'cpu'}",
+            "host=standalone",
+            *extra,
+        ],
+    )
+    return normalise(cfg)
+
+
+def build(name: str, images: Path, dim: int, backbone: str, options: argparse.Namespace) -> Variant:
+    """A variant by its name."""
+    plain = ["diagnostics.enabled=false", "probes.projector_linear=false", "probes.encoder_mlp=false"]
+    cfg = configuration(images, dim, options, [] if name == FULL else plain)
+    run = build_standalone(cfg) if name in (STANDALONE, FULL) else build_solo(cfg)
+    model = run.model
+    if name == SOLO:
+        from solo.methods.vicreg import VICReg
+
+        model = VICReg(run.model.cfg).to(memory_format=torch.channels_last)
+        model.backbone = run.model.backbone  # the stem that was asked for; solo-learn chooses by the dataset's name
+    if backbone == "tiny":
+        model.backbone = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(3 * (IMAGE_SIZE // 4) ** 2, FEATURES))
+    if name != SOLO:
+        model.results_folder = tempfile.mkdtemp(dir=images.parent)  # type: ignore[assignment]
+    return Variant(model, run.train_loader, options.block, options.device)
+
+
+def compare_steps(images: Path, dim: int, backbone: str, options: argparse.Namespace) -> dict[str, Timing]:
+    """Blocks of steps of every variant in turn, for about ``options.seconds``."""
+    names = [STANDALONE, FULL]
+    if importlib.util.find_spec("solo") is not None:
+        names = [SOLO, HOSTED, *names]
+    variants = {name: build(name, images, dim, backbone, options) for name in names}
+    began, rounds = time.monotonic(), 0
+    while rounds < 2 or time.monotonic() - began < options.seconds:
+        for variant in variants.values():
+            variant.block()
+        rounds += 1
+    return {name: variant.timing() for name, variant in variants.items()}
+
+
+class Parts:
+    """Seconds spent in each part of a step: nested parts count once, for the outer one."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._busy = False
+
+    def around(self, owner: Any, method: str, part: str) -> None:
+        """Puts a clock around a method of one object."""
+        original: Callable[..., Any] = getattr(owner, method)
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self._busy:
+                return original(*args, **kwargs)
+            self._busy = True
+            began = time.perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.seconds[part] += time.perf_counter() - began
+                self._busy = False
+
+        # Lightning modules and loaders keep methods as plain attributes of the instance.
+        object.__setattr__(owner, method, timed)
+
+
+class UpdateClock(pl.Callback):
+    """The optimizer's own work, from the end of the backward pass to the end of the step.
+
+    Forgets left-out steps, and keeps what there was after the last one: measurements at the end of training count not.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.began = parts, 0.0
+        self.kept: dict[str, float] = {}
+
+    def on_before_optimizer_step(self, *_: Any) -> None:
+        self.began = time.perf_counter()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        self.parts.seconds["optimizer"] += time.perf_counter() - self.began
+        if trainer.global_step == LEFT_OUT:
+            self.parts.seconds.clear()
+        self.kept = dict(self.parts.seconds)
+
+
+class ClockedLoader(DataLoader[Any]):
+    """Counts the time that the loop waits for a batch."""
+
+    def __init__(self, loader: DataLoader[Any], parts: Parts) -> None:
+        super().__init__(loader.dataset, batch_size=None)
+        self.inner, self.parts = loader, parts
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __iter__(self) -> Any:
+        batches = iter(self.inner)
+        while True:
+            began = time.perf_counter()
+            batch = next(batches, None)
+            self.parts.seconds["data"] += time.perf_counter() - began
+            if batch is None:
+                return
+            yield batch
+
+
+def where_it_goes(images: Path, dim: int, backbone: str, options: argparse.Namespace) -> dict[str, float]:
+    """Share of each part in a step of the standalone host, with the default probes and diagnostics."""
+    variant = build(FULL, images, dim, backbone, options)
+    parts, model = Parts(), variant.model
+    parts.around(model, "forward", "forward")
+    parts.around(model.objective, "forward", "loss")
+    parts.around(model, "backward", "backward")
+    parts.around(model, "log", "logging")
+    parts.around(model, "log_dict", "logging")
+    variant.loader = ClockedLoader(variant.loader, parts)
+    clock = UpdateClock(parts)
+    variant.block(clock)
+    total = sum(variant.stopwatch.seconds)
+    shares = {part: seconds / total for part, seconds in clock.kept.items()}
+    return {**shares, "rest": 1 - sum(shares.values()), "seconds": statistics.median(variant.stopwatch.seconds)}
+
+
+def comparison_table(rows: list[dict[str, Any]]) -> str:
+    cells = []
+    for row in rows:
+        times = {name: Timing(**value) for name, value in row["seconds"].items()}
+        for name, timing in times.items():
+            rate = f"{1 / timing.median:.3g}"
+            speed = f"{times[SOLO].median / timing.median:.2f}" if SOLO in times else "-"
+            cells.append([row["backbone"], row["dim"], name, milliseconds(timing), timing.samples, rate, speed])
+    return markdown_table(["backbone", "d", "variant", "ms a step", "steps", "steps/s", "x solo-learn"], cells)
+
+
+def share_table(rows: list[dict[str, Any]]) -> str:
+    names = ["data", "forward", "loss", "backward", "optimizer", "logging", "rest"]
+    cells = [[row["backbone"], row["dim"], *(f"{row['parts'].get(name, 0.0):.1%}" for name in names)] for row in rows]
+    return markdown_table(["backbone", "d", *names], cells)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dims", nargs="+", type=int, default=[512, 8192])
+    parser.add_argument("--backbones", nargs="+", choices=("tiny", "resnet18"), default=["tiny", "resnet18"])
+    parser.add_argument("--seconds", type=float, default=45.0, help="for each combination")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--block", type=int, default=6, help="steps of a variant before the next one's turn")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        images = make_images(Path(scratch) / "images", (LEFT_OUT + options.block) * options.batch_size)
+        for backbone in options.backbones:
+            for dim in options.dims:
+                times = compare_steps(images, dim, backbone, options)
+                parts = where_it_goes(images, dim, backbone, options)
+                rows.append({"backbone": backbone, "dim": dim, "seconds": as_plain(times), "parts": parts})
+                print(comparison_table(rows[-1:]), share_table(rows[-1:]), sep="\n\n", flush=True)
+    tables = {"Steps": comparison_table(rows), "Where a step goes (default probes and diagnostics)": share_table(rows)}
+    title = f"Training steps, batch {options.batch_size}, {options.workers} workers, median ± interquartile range"
+    path = save("step", title, tables, {"rows": rows}, options.device, options.out)
+    print(f"{path.with_suffix('.md')} and .json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The benchmark runner and the cost model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import runner, scaling
+
+
+def test_contestants_take_turns_after_a_warm_up() -> None:
+    seen: list[str] = []
+    contestants = {name: lambda name=name: seen.append(name) for name in "ab"}
+    times = runner.compare(contestants, repeats=3, warmup=1, calls_per_sample=1)
+    assert "".join(seen) == "ab" + "ab" * 3
+    assert {name: timing.samples for name, timing in times.items()} == {"a": 3, "b": 3}
+
+
+def test_a_budget_of_seconds_leaves_two_rounds() -> None:
+    times = runner.compare({"a": lambda: None}, repeats=100, seconds=0.0)
+    assert times["a"].samples == 2
+
+
+def test_results_are_json_and_markdown_of_this_machine(tmp_path: Path) -> None:
+    table = runner.markdown_table(["x", "long name"], [[1, "a"]])
+    path = runner.save("trial", "A trial", {"Table": table}, {"rows": [1]}, folder=tmp_path)
+    assert path.name == f"trial-{runner.slug()}.json"
+    assert json.loads(path.read_text())["rows"] == [1]
+    assert "| 1 | a         |" in path.with_suffix(".md").read_text()
+
+
+@pytest.mark.slow  # the profiler takes seconds to start
+def test_peak_memory_counts_what_is_held_at_a_time() -> None:
+    x = torch.ones(1000, 1000)
+
+    def one_after_the_other() -> torch.Tensor:
+        first = x + 1
+        second = first * 2
+        del first
+        return second - 1
+
+    assert runner.peak_extra_bytes(one_after_the_other) == pytest.approx(2 * x.nbytes, rel=0.01)
+
+
+@pytest.mark.parametrize("dim", [512, 2048, 8192])
+def test_the_chosen_way_has_the_fewest_operations_and_at_most_twice_the_bytes(dim: int) -> None:
+    for gpus in scaling.GPUS[1:]:
+        ways = {"exchange": scaling.exchange(gpus, 256, dim), "reduce": scaling.reduce(gpus, 256, dim)}
+        taken = ways[scaling.chosen(gpus, 256, dim)]
+        assert taken.flops == min(cost.flops for cost in ways.values())
+        assert taken.bytes <= 2.01 * min(cost.bytes for cost in ways.values())

@@ -1,0 +1,136 @@
+"""Trains once to the end, then again and again with ``kill -9`` at some moment, each time followed by ``ckpt=auto``.
+
+    python killed_runs.py FOLDER SEED ARGUMENT ...
+
+ARGUMENT is what follows `radial-vicreg`; the runs go to FOLDER/whole and FOLDER/<n>. Every attempt is a fork of this
+process, which has imported everything and computed nothing. Prints a line of JSON for each moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
+
+from radial_vicreg import cli
+from radial_vicreg.callbacks import run_checkpoint
+from radial_vicreg.hosts import train
+
+CALLS = 14  # moments anywhere, by the count of function calls; the others are in the writing of a checkpoint
+real_fit, real_file, real_link = train.fit, run_checkpoint.atomic_file, run_checkpoint.link
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def count_calls(at: Callable[[int], None]) -> None:
+    """Counts Python's function calls from the start of training, and tells ``at`` each number."""
+    number = 0
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        nonlocal number
+        if event == "call":
+            number += 1
+            at(number)
+
+    def fit(*arguments: Any) -> None:
+        sys.setprofile(profile)
+        real_fit(*arguments)
+        sys.setprofile(None)
+
+    train.fit = fit
+
+
+def die_at_call(moment: int) -> None:
+    count_calls(lambda number: die() if number == moment else None)
+
+
+def die_in_file(nth: int, fraction: float) -> None:
+    """When so much of the nth checkpoint is in its file."""
+    opened = 0
+
+    class Stream:
+        def __init__(self, stream: Any) -> None:
+            self.stream = stream
+
+        def write(self, content: memoryview) -> None:
+            self.stream.write(content[: int(len(content) * fraction)])
+            self.stream.flush()
+            die()
+
+    @contextmanager
+    def atomic_file(path: Path) -> Iterator[Any]:
+        nonlocal opened
+        opened += 1
+        with real_file(path) as stream:
+            yield Stream(stream) if opened == nth else stream
+
+    run_checkpoint.atomic_file = atomic_file
+
+
+def die_at_link(before: bool) -> None:
+    """When the second checkpoint has its name, before or after ``last.ckpt`` points to it."""
+    linked = 0
+
+    def link(target: Path, name: Path) -> None:
+        nonlocal linked
+        linked += 1
+        if linked == 2 and before:
+            die()
+        real_link(target, name)
+        if linked == 2:
+            die()
+
+    run_checkpoint.link = link
+
+
+def attempt(arguments: list[str], folder: Path, arm: Callable[[], None] | None = None) -> int:
+    """Exit status of one run in a fork; minus the signal's number when it was killed."""
+    child = os.fork()
+    if child == 0:
+        if arm is not None:
+            arm()
+        with open(folder.with_suffix(".log"), "a") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        status = cli.main([*arguments, f"runs_dir={folder}", "ckpt=auto"])
+        sys.stdout.flush()
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main(folder: Path, seed: int, arguments: list[str]) -> int:
+    calls = folder / "calls"
+
+    def count() -> None:
+        count_calls(lambda number: calls.write_text(str(number)) if number % 1000 == 0 else None)
+
+    if attempt(arguments, folder / "whole", count) != 0:
+        return 1
+    total, rng = int(calls.read_text()), random.Random(seed)
+    moments: list[tuple[str, Callable[[], None]]] = []
+    for moment in sorted(rng.randrange(1, total) for _ in range(CALLS)):
+        moments.append((f"call {moment} of {total}", lambda moment=moment: die_at_call(moment)))
+    for nth in (1, 2):
+        for fraction in (0.0, rng.random()):
+            moments.append((f"{fraction:.0%} of checkpoint {nth}", lambda n=nth, f=fraction: die_in_file(n, f)))
+    moments += [("before the link", lambda: die_at_link(True)), ("after the link", lambda: die_at_link(False))]
+    for index, (name, arm) in enumerate(moments):
+        killed = attempt(arguments, folder / str(index), arm)
+        statuses = [json.loads(path.read_text())["status"] for path in (folder / str(index)).glob("*/*/results.json")]
+        resumed = attempt(arguments, folder / str(index))
+        print(json.dumps({"moment": name, "killed": killed, "left": statuses, "resumed": resumed}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))

@@ -1,0 +1,171 @@
+"""A run that is stopped, finds its disk full or its checkpoint damaged loses nothing that was on the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from filelock import FileLock
+from finished_runs import HOSTS, AtStep, assert_same_run, checkpoint_of, only_run, results_of
+
+from radial_vicreg import cli
+
+STEPS_PER_EPOCH = 3
+Add = Callable[[pl.Callback], None]
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    """A fault of the code under test must not leave pytest without Ctrl-C."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def uninterrupted(run_settings: list[str], tmp_path: Path) -> Callable[[str], Path]:
+    """Runs the whole thing in a folder of its own."""
+
+    def run(host: str) -> Path:
+        assert cli.main([*run_settings, f"host={host}", f"runs_dir={tmp_path / 'whole'}"]) == 0
+        return only_run(tmp_path / "whole")
+
+    return run
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_sigterm_stops_cleanly_and_the_run_goes_on_to_the_same_end(
+    host: str, run_settings: list[str], tmp_path: Path, add_callback: Add, uninterrupted: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    expected = uninterrupted(host)
+    settings = [*run_settings, f"host={host}", "ckpt=auto"]
+    add_callback(AtStep(STEPS_PER_EPOCH + 2, lambda: os.kill(os.getpid(), signal.SIGTERM)))
+    assert cli.main(settings) == 143
+    folder = only_run(tmp_path / "runs")
+    assert results_of(folder)["status"] == "interrupted"
+    assert "stopped by a signal in epoch 2 at step 5" in (said := capsys.readouterr().err)
+    assert str(folder / "checkpoints" / "epoch-1.ckpt") in said
+    assert cli.main(settings) == 0
+    assert_same_run(only_run(tmp_path / "runs"), expected)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [pytest.param(signal.SIGUSR1, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)],
+    ids=["SIGUSR1", "Ctrl-C"],
+)
+def test_other_signals_stop_a_run_as_well(
+    number: signal.Signals, status: int, run_settings: list[str], tmp_path: Path, add_callback: Add
+) -> None:
+    add_callback(AtStep(STEPS_PER_EPOCH + 1, lambda: os.kill(os.getpid(), number)))
+    before = signal.getsignal(number)
+    assert cli.main([*run_settings, "host=standalone"]) == status
+    assert signal.getsignal(number) == before
+    folder = only_run(tmp_path / "runs")
+    assert results_of(folder)["status"] == "interrupted"
+    assert checkpoint_of(folder)["epoch"] == 0  # the first
+
+
+def test_a_run_that_is_stopped_before_its_first_checkpoint_says_so(
+    run_settings: list[str], add_callback: Add, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_callback(AtStep(1, lambda: os.kill(os.getpid(), signal.SIGTERM)))
+    assert cli.main([*run_settings, "host=standalone"]) == 143
+    assert "before the first checkpoint" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_truncated_newest_checkpoint_falls_back_to_the_one_before(
+    run_settings: list[str], tmp_path: Path, uninterrupted: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = uninterrupted("standalone")
+    assert cli.main([*run_settings, "host=standalone"]) == 0
+    checkpoints = only_run(tmp_path / "runs") / "checkpoints"
+    assert sorted(file.name for file in checkpoints.iterdir()) == ["epoch-2.ckpt", "epoch-3.ckpt", "last.ckpt"]
+    newest = checkpoints / "epoch-3.ckpt"
+    newest.write_bytes(newest.read_bytes()[:-1000])
+    capsys.readouterr()
+    assert cli.main([*run_settings, "host=standalone", "ckpt=last"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "cannot be read" in line)
+    assert str(newest) in line
+    assert line.endswith(f"continuing from {checkpoints / 'epoch-2.ckpt'}")
+    assert_same_run(checkpoints.parent, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [b"", b"not a checkpoint"])
+def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(
+    damage: bytes, run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*run_settings, "host=standalone", "max_epochs=1"]) == 0
+    folder = only_run(tmp_path / "runs")
+    (folder / "checkpoints" / "epoch-1.ckpt").write_bytes(damage)
+    before = (folder / "results.json").read_bytes()
+    capsys.readouterr()
+    for ckpt in ("last", "auto", str(folder / "checkpoints" / "last.ckpt")):
+        assert cli.main([*run_settings, "host=standalone", "max_epochs=1", f"ckpt='{ckpt}'"]) == cli.USAGE_ERROR
+        assert "epoch-1.ckpt" in (said := capsys.readouterr().err) or "last.ckpt" in said
+        assert "can be read" in said or "cannot be read" in said
+    assert (folder / "results.json").read_bytes() == before
+
+
+def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(
+    run_settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        if "epoch-2.ckpt" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("radial_vicreg.files.os.fsync", full)
+        assert cli.main([*run_settings, "host=standalone"]) == cli.FAILURE
+    folder = only_run(tmp_path / "runs")
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("radial-vicreg pretrain: error: ")
+    assert f"no space left to write {folder / 'checkpoints' / 'epoch-2.ckpt'}" in said
+    assert sorted(file.name for file in (folder / "checkpoints").iterdir()) == ["epoch-1.ckpt", "last.ckpt"]
+    assert checkpoint_of(folder)["epoch"] == 0
+    assert cli.main([*run_settings, "host=standalone", "ckpt=last"]) == 0
+
+
+@pytest.mark.slow
+def test_a_run_folder_takes_one_process_at_a_time(
+    run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*run_settings, "host=standalone", "max_epochs=1"]) == 0
+    folder = only_run(tmp_path / "runs")
+    (folder / "results.json").write_text("{}")
+    torch.save({**checkpoint_of(folder)}, folder / "checkpoints" / "epoch-1.ckpt")
+    resumed = [*run_settings, "host=standalone", f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]  # of 3 epochs
+    with FileLock(folder / ".lock"):  # as another process holds it
+        assert cli.main(resumed) == cli.USAGE_ERROR
+    assert f"another process is training in {folder}" in capsys.readouterr().err
+    assert (folder / "results.json").read_text() == "{}"
+    assert cli.main(resumed) == 0
+
+
+@pytest.mark.slow
+def test_the_last_epoch_is_kept_whatever_the_frequency(run_settings: list[str], tmp_path: Path) -> None:
+    assert cli.main([*run_settings, "host=standalone", "checkpoint.frequency=2"]) == 0
+    folder = only_run(tmp_path / "runs")
+    assert checkpoint_of(folder)["epoch"] == 2
+    assert sorted(file.name for file in (folder / "checkpoints").glob("e*")) == ["epoch-2.ckpt", "epoch-3.ckpt"]
+
+
+@pytest.mark.slow
+def test_every_checkpoint_is_kept_when_asked(run_settings: list[str], tmp_path: Path) -> None:
+    settings: list[Any] = [*run_settings, "host=standalone", "+checkpoint.keep_prev=true", "max_epochs=4"]
+    assert cli.main(settings) == 0
+    assert len(list((only_run(tmp_path / "runs") / "checkpoints").glob("epoch-*.ckpt"))) == 4

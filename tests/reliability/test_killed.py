@@ -1,0 +1,38 @@
+"""``kill -9`` at twenty moments, the writing of checkpoints included: what is left goes on to the very same end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from finished_runs import assert_same_run
+
+SCRIPT = Path(__file__).with_name("killed_runs.py")
+KILLED = -9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("host", "seed"), [("standalone", 1), pytest.param("solo", 2, marks=pytest.mark.solo)])
+def test_a_killed_run_goes_on_to_the_same_end(
+    host: str, seed: int, run_settings: list[str], tmp_path: Path, run_python: Callable[..., Any]
+) -> None:
+    arguments = [*run_settings, f"host={host}", "max_epochs=2", "diagnostics.max_images=4"]
+    done = run_python(str(SCRIPT), str(tmp_path), str(seed), *arguments, timeout=1500)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    attempts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(attempts) == 20
+    (whole,) = (tmp_path / "whole").glob("*/*")
+    for index, attempt in enumerate(attempts):
+        assert (attempt["killed"], attempt["resumed"]) == (KILLED, 0), attempt
+        finished = [
+            path.parent
+            for path in (tmp_path / str(index)).glob("*/*/results.json")
+            if json.loads(path.read_text())["status"] == "finished"
+        ]
+        assert len(finished) == 1, attempt
+        assert_same_run(finished[0], whole)
+        assert not list(finished[0].glob("checkpoints/.*.tmp")), attempt
