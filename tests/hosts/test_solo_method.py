@@ -37,6 +37,7 @@ def silence(model: Any) -> Any:
     model.log = lambda *args, **kwargs: None
     model.log_dict = lambda *args, **kwargs: None
     model._guard = type("NoGuard", (), {"watch": staticmethod(lambda *args: None)})()
+    model._log_terms = lambda *args: None
     return model
 
 

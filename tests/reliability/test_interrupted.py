@@ -25,6 +25,7 @@ Add = Callable[[pl.Callback], None]
 def _handlers() -> Iterator[None]:
     """A fault of the code under test must not leave pytest without Ctrl-C."""
     kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
     yield
     for number, handler in kept.items():
         signal.signal(number, handler)
