@@ -44,7 +44,9 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    "setting", ["lars", "vit", *(pytest.param(name, marks=pytest.mark.slow) for name in ("adamw", "wasserstein"))]
+)
 def test_twenty_steps_on_both_hosts_give_the_same_losses_and_weights(
     setting: str,
     tiny_cfg: Callable[..., DictConfig],
