@@ -56,8 +56,10 @@ def fit(
         if stop_requested(trainer):  # whatever broke on the way out: workers that got the signal as well, say
             raise RunStoppedError(_how_to_continue(trainer, "stopped by a signal")) from error
         if "DataLoader worker (pid" in str(error):
+            # Seen from the queue it has "exited unexpectedly"; which signal killed it, if any, is in the cause.
+            cause = next((e for e in (error, error.__cause__) if "by signal" in str(e)), error)
             raise WorkerDiedError(
-                f"{str(error).splitlines()[0]} Killed means, as a rule, that memory ran out, and Bus error that shared "
+                f"{str(cause).splitlines()[0]} Killed means, as a rule, that memory ran out, and Bus error that shared "
                 f"memory did: lower data.num_workers. {_how_to_continue(trainer, 'Stopped')}"
             ) from error
         if str(error).startswith("Caught "):  # a worker's error comes with its traceback
