@@ -49,7 +49,12 @@ UNKNOWN_OVERHEAD = 20.0
 LEAST_EPOCHS = 2
 PAPER_EPOCHS = 400
 OBJECTIVE_SIZES = [(256, 512), (256, 2048), (256, 8192), (128, 8192), (1024, 2048), (4096, 8192)]
-GPU_TESTS = ("tests/losses/test_losses_objective.py", "tests/hosts/test_guard.py", "tests/data/test_device.py")
+GPU_TESTS = (
+    "tests/losses/test_losses_objective.py",
+    "tests/hosts/test_guard.py",
+    "tests/data/test_device.py",
+    "tests/reliability/test_precision.py",
+)
 
 #: What short runs need instead of LARS and ten epochs of warm-up; no online heads, whose cost is not the method's.
 SETTING = [

@@ -52,8 +52,7 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Not tempfile's: its files are for their owner alone, and results are for the group.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path)
     try:
         with open(temporary, "wb") as stream:
             yield stream
@@ -66,6 +65,33 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
             kept = "the previous file is unharmed" if path.exists() else "nothing was left there"
             raise OSError(error.errno, f"no space left to write {path} ({kept}): free some, then continue") from error
         raise
+
+
+def atomic_link(target: Path, name: Path) -> None:
+    """Makes ``name`` a relative symbolic link to its neighbour ``target``; a link of that name is replaced in one step.
+
+    Args:
+        target: an existing file.
+        name: the link, in the same folder.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    temporary = _temporary(name)
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target.name)
+    os.replace(temporary, name)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes what killed processes had begun to write into a folder; nobody else may be writing there."""
+    for file in folder.glob(".*.tmp"):
+        file.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    # Not tempfile's: its files are for their owner alone, and results are for the group.
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def _finite(value: Any) -> Any:

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from radial_vicreg.callbacks.radius_monitor import RadiusMonitor
 from radial_vicreg.callbacks.stop_on_signal import stop_requested
 from radial_vicreg.distributed import any_rank
-from radial_vicreg.files import write_json
+from radial_vicreg.files import remove_leftovers, write_json
 from radial_vicreg.results import describe_run
 
 
@@ -97,6 +97,9 @@ class ResultsWriter(pl.Callback):
                 self._lock.acquire(timeout=0)
             except Timeout:
                 taken, self._lock = True, None
+            else:
+                remove_leftovers(self.folder)
+                remove_leftovers(self.folder / "checkpoints")
         if any_rank(taken):
             raise ValueError(
                 f"another process is training in {self.folder}: wait for it, or start a new run (without ckpt)"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,10 @@ import torch
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from radial_vicreg.files import atomic_file
+from radial_vicreg.files import atomic_file, atomic_link
 
 LAST_CHECKPOINT = "last.ckpt"
 _KEPT = 2  # the newest, and the one before for the case that the newest cannot be read
-_EPOCH = re.compile(r"epoch-(\d+)\.ckpt")
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -58,12 +55,6 @@ class RunCheckpoint(Checkpoint):
         self.every_n_epochs = every_n_epochs
         self.keep_all = keep_all
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Removes what a killed process had not finished; the results writer has claimed the folder by now."""
-        if trainer.is_global_zero:
-            for file in self.folder.glob(".*.tmp"):
-                file.unlink(missing_ok=True)
-
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Writes, once every other callback is done with the epoch."""
         done = trainer.current_epoch + 1
@@ -72,28 +63,18 @@ class RunCheckpoint(Checkpoint):
         path = self.folder / f"epoch-{done}.ckpt"
         trainer.save_checkpoint(path, weights_only=False)
         if trainer.is_global_zero:
-            link(path, self.folder / LAST_CHECKPOINT)
+            atomic_link(path, self.folder / LAST_CHECKPOINT)
             if not self.keep_all:
                 for old in epoch_checkpoints(self.folder)[_KEPT:]:
                     old.unlink(missing_ok=True)
 
 
 def epoch_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a folder, that of the latest epoch first."""
-    found = {int(match[1]): path for path in folder.glob("epoch-*.ckpt") if (match := _EPOCH.fullmatch(path.name))}
-    return [found[epoch] for epoch in sorted(found, reverse=True)]
+    """The checkpoints of a folder, the one written last first.
 
-
-def link(target: Path, name: Path) -> None:
-    """Makes ``name`` a relative symbolic link to its neighbour ``target``, in one step.
-
-    Raises:
-        OSError: the folder cannot be written.
+    By time and not by epoch: a run that goes on from an earlier epoch on purpose has later ones of its former course.
     """
-    temporary = name.with_name(f".{name.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(target.name)
-    os.replace(temporary, name)
+    return sorted(folder.glob("epoch-*.ckpt"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
 
 
 def last_checkpoint(trainer: pl.Trainer) -> str | None:

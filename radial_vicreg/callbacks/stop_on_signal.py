@@ -66,4 +66,5 @@ class StopOnSignal(pl.Callback):
 
 def stop_requested(trainer: pl.Trainer) -> bool:
     """Whether a signal has told this trainer to stop."""
-    return any(getattr(callback, "requested", False) for callback in trainer.callbacks)  # type: ignore[attr-defined]
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    return any(callback.requested for callback in callbacks if isinstance(callback, StopOnSignal))

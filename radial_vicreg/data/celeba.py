@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from radial_vicreg.data.folder import require_directory
-from radial_vicreg.data.image import check_on_bad_image, open_image, shown, unreadable_images
+from radial_vicreg.data.image import open_image, shown, unreadable_images
 from radial_vicreg.data.staging import MARKER, staged_folder
 
 NUM_ATTRIBUTES = 40
@@ -124,9 +124,8 @@ class CelebAFolder(Dataset[tuple[Any, Tensor]]):
         self.table = load_attributes(root, key)
         self.folder = Path(root) / IMAGES
         self.transform = transform
-        self.skipped: tuple[str, ...] = ()
-        if check_on_bad_image(on_bad_image) == "skip":
-            self.skipped = unreadable_images([self.folder / name for name in self.table.files])
+        self.skipped = unreadable_images((self.folder / name for name in self.table.files), on_bad_image)
+        if self.skipped:
             self.table = _without(self.table, {Path(path).name for path in self.skipped})
             if not self.table.files:
                 raise ValueError(f"{key}={root}: none of its {len(self.skipped)} images can be read")

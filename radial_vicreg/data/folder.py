@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from radial_vicreg.data.image import check_on_bad_image, open_image, unreadable_images
+from radial_vicreg.data.image import open_image, unreadable_images
 from radial_vicreg.data.listing import class_folders, image_files
 
 UNLABELLED = -1
@@ -64,10 +64,8 @@ class LabelledFolder(ImageFolder):
         self.key = key
         self.samples: list[tuple[str, int]] = []
         super().__init__(str(require_directory(root, key)), transform=transform, loader=open_image)
-        self.skipped: tuple[str, ...] = ()
-        if check_on_bad_image(on_bad_image) == "skip":
-            self.skipped = unreadable_images([path for path, _ in self.samples])
-            bad = set(self.skipped)
+        self.skipped = unreadable_images((path for path, _ in self.samples), on_bad_image)
+        if bad := set(self.skipped):
             self.samples = self.imgs = [sample for sample in self.samples if sample[0] not in bad]
             self.targets = [target for _, target in self.samples]
             self._require_images(self.samples, "an image that can be read")
@@ -245,10 +243,8 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
                 f"{key}={folder} holds no image files ({', '.join(IMG_EXTENSIONS)}): without labels, images"
                 " lie directly in the folder; with class sub-folders, set data.no_labels=false"
             )
-        self.skipped: tuple[str, ...] = ()
-        if check_on_bad_image(on_bad_image) == "skip":
-            self.skipped = unreadable_images(self.paths)
-            bad = set(self.skipped)
+        self.skipped = unreadable_images(self.paths, on_bad_image)
+        if bad := set(self.skipped):
             self.paths = [path for path in self.paths if str(path) not in bad]
             if not self.paths:
                 raise ValueError(f"{key}={folder}: none of its {len(bad)} images can be read")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -82,29 +82,25 @@ def cut_long_image(image: Image.Image) -> Image.Image:
     return image.crop((left, top, right, bottom))
 
 
-def unreadable_images(paths: Sequence[str | Path]) -> tuple[str, ...]:
-    """Open every image once, in threads, and name those that cannot be read.
+def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[str, ...]:
+    """Name the images that a data set leaves out; ``"skip"`` opens every file once, in threads.
 
     The answer is remembered for the life of the process: several data sets may be made of the same files.
 
     Args:
         paths: image files.
+        on_bad_image: ``"error"``: none is left out, and reading a bad one will raise; ``"skip"``: those that
+            :func:`open_image` refuses.
 
     Returns:
-        The paths that :func:`open_image` refuses, in the order given.
-    """
-    return _unreadable(tuple(str(path) for path in paths))
-
-
-def check_on_bad_image(value: object) -> str:
-    """Return a value of ``data.on_bad_image`` that is one.
+        Their paths, in the order given.
 
     Raises:
-        ValueError: it is none.
+        ValueError: ``on_bad_image`` is neither.
     """
-    if value not in ON_BAD_IMAGE:
-        raise ValueError(f"data.on_bad_image must be one of {', '.join(ON_BAD_IMAGE)}, got {value!r}")
-    return str(value)
+    if on_bad_image not in ON_BAD_IMAGE:
+        raise ValueError(f"data.on_bad_image must be one of {', '.join(ON_BAD_IMAGE)}, got {on_bad_image!r}")
+    return () if on_bad_image == "error" else _unreadable(tuple(str(path) for path in paths))
 
 
 def shown(path: str | Path) -> str:

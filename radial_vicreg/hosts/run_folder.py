@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.callbacks.run_checkpoint import LAST_CHECKPOINT, epoch_checkpoints, link
+from radial_vicreg.callbacks.run_checkpoint import LAST_CHECKPOINT, epoch_checkpoints
+from radial_vicreg.files import atomic_link
 from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.probes.checkpoint import read_checkpoint
 from radial_vicreg.results import config_hash
 
 
@@ -67,15 +68,15 @@ def _given(checkpoint: Path) -> Path:
     """The file that the user named, or, for a ``last.ckpt`` that cannot be read, the epoch before."""
     if not checkpoint.is_file():
         raise ValueError(f"ckpt={checkpoint} is not a file; give a checkpoint's path, ckpt=last or ckpt=auto")
-    problem = unreadable(checkpoint)
+    problem = _problem(checkpoint)
     if problem is None:
         return checkpoint
     others = [path for path in epoch_checkpoints(checkpoint.parent) if path.resolve() != checkpoint.resolve()]
-    readable = next((path for path in others if unreadable(path) is None), None)
+    readable = next((path for path in others if _problem(path) is None), None)
     if readable is None or checkpoint.name != LAST_CHECKPOINT:
         hint = "" if readable is None else f"; {readable} can be read"
-        raise ValueError(f"ckpt={checkpoint} cannot be read as a checkpoint: {problem}{hint}")
-    _say(checkpoint, problem, readable)
+        raise ValueError(f"ckpt: {problem}{hint}")
+    _say(problem, readable)
     return readable
 
 
@@ -83,32 +84,30 @@ def _newest_readable(parent: Path) -> Path | None:
     """The newest checkpoint of all runs in ``parent``; one that cannot be read is named and passed over."""
     # Links would name a file twice.
     files = [path for path in parent.glob("*/checkpoints/*.ckpt") if not path.is_symlink()]
-    damaged: list[tuple[Path, str]] = []
+    damaged: list[str] = []
     for path in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True):
-        problem = unreadable(path)
+        problem = _problem(path)
         if problem is None:
-            for newer, why in damaged:
-                _say(newer, why, path)
+            for newer in damaged:
+                _say(newer, path)
             last = path.with_name(LAST_CHECKPOINT)
             if last.resolve() != path.resolve() and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-                link(path, last)  # its writer was killed in between, or what it named is damaged
+                atomic_link(path, last)  # its writer was killed in between, or what it named is damaged
             return path
-        damaged.append((path, problem))
+        damaged.append(problem)
     if damaged:
-        raise ValueError(f"no checkpoint in {parent} can be read; {damaged[0][0]}: {damaged[0][1]}")
+        raise ValueError(f"no checkpoint in {parent} can be read: {damaged[0]}")
     return None
 
 
-def unreadable(checkpoint: Path) -> str | None:
-    """Why a file is no checkpoint that loads without running code; None when it is one."""
+def _problem(checkpoint: Path) -> str | None:
+    """Why a file is no checkpoint to go on from, with its name; None when it is one."""
     try:
-        content = torch.load(checkpoint, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # a damaged or hostile file leads the unpickler to errors of any kind
-        return str(error).splitlines()[0] if str(error) else type(error).__name__
-    if not isinstance(content, dict) or "state_dict" not in content:
-        return "it has no state_dict"
+        read_checkpoint(checkpoint)
+    except ValueError as error:
+        return str(error)
     return None
 
 
-def _say(damaged: Path, problem: str, chosen: Path) -> None:
-    rank_zero_only(print)(f"{damaged} cannot be read ({problem}); continuing from {chosen}")
+def _say(problem: str, chosen: Path) -> None:
+    rank_zero_only(print)(f"{problem}; continuing from {chosen}")

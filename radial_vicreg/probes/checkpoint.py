@@ -172,7 +172,8 @@ def read_tensors(path: str | Path) -> Any:
         ValueError: it cannot be read, or would run code.
     """
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        # Mapped: whether a file can be read, and what is in it, is asked more often than its tensors are used.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # a damaged or hostile file leads the unpickler to errors of any kind
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise ValueError(f"{path} cannot be read as a checkpoint: {reason}") from error

@@ -61,7 +61,7 @@ def test_skipping_leaves_out_exactly_what_cannot_be_read(tmp_path: Path, corpus:
     # A link that leads nowhere is no file, so that a flat folder does not list it.
     assert {Path(path).name for path in flat.skipped} == {p.name for p in corpus["bad"] if not p.is_symlink()}
     assert len(flat) == len(corpus["good"])
-    assert unreadable_images([path for path, _ in dataset.samples]) == ()
+    assert unreadable_images([path for path, _ in dataset.samples], "skip") == ()
 
 
 def test_a_worker_s_error_is_the_same_line(tmp_path: Path, corpus: Corpus) -> None:

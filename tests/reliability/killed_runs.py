@@ -25,7 +25,7 @@ from radial_vicreg.callbacks import run_checkpoint
 from radial_vicreg.hosts import train
 
 CALLS = 14  # moments anywhere, by the count of function calls; the others are in the writing of a checkpoint
-real_fit, real_file, real_link = train.fit, run_checkpoint.atomic_file, run_checkpoint.link
+real_fit, real_file, real_link = train.fit, run_checkpoint.atomic_file, run_checkpoint.atomic_link
 
 
 def die() -> None:
@@ -90,7 +90,7 @@ def die_at_link(before: bool) -> None:
         if linked == 2:
             die()
 
-    run_checkpoint.link = link
+    run_checkpoint.atomic_link = link
 
 
 def attempt(arguments: list[str], folder: Path, arm: Callable[[], None] | None = None) -> int:

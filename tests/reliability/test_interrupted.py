@@ -170,3 +170,26 @@ def test_every_checkpoint_is_kept_when_asked(run_settings: list[str], tmp_path: 
     settings: list[Any] = [*run_settings, "host=standalone", "+checkpoint.keep_prev=true", "max_epochs=4"]
     assert cli.main(settings) == 0
     assert len(list((only_run(tmp_path / "runs") / "checkpoints").glob("epoch-*.ckpt"))) == 4
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_from_an_earlier_epoch_keeps_what_it_writes(run_settings: list[str], tmp_path: Path) -> None:
+    settings = [*run_settings, "host=standalone"]
+    assert cli.main([*settings, "max_epochs=4", "+checkpoint.keep_prev=true"]) == 0
+    checkpoints = only_run(tmp_path / "runs") / "checkpoints"
+    first = checkpoints / "epoch-1.ckpt"
+    assert cli.main([*settings, "max_epochs=2", f"ckpt='{first}'"]) == 0
+    assert (checkpoints / "last.ckpt").resolve().name == "epoch-2.ckpt"  # and not deleted as older than epoch 4
+    assert checkpoint_of(checkpoints.parent)["epoch"] == 1
+
+
+@pytest.mark.slow
+def test_what_a_killed_process_had_begun_to_write_is_removed(run_settings: list[str], tmp_path: Path) -> None:
+    settings = [*run_settings, "host=standalone"]
+    assert cli.main([*settings, "max_epochs=1"]) == 0
+    folder = only_run(tmp_path / "runs")
+    leftovers = [folder / ".results.json.1.tmp", folder / "checkpoints" / ".epoch-2.ckpt.1.tmp"]
+    for file in leftovers:
+        file.write_bytes(b"half")
+    assert cli.main([*settings, "max_epochs=2", f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]) == 0
+    assert not any(file.exists() for file in leftovers)

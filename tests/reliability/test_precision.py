@@ -112,6 +112,7 @@ def test_500_steps_at_the_strongest_setting_stay_finite_and_reach_the_sphere(pre
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1e-3, total_iters=250)
     scaler = torch.amp.GradScaler(device, enabled=precision == "float16")
     objective = RadialVICRegLoss(radial_ce_loss_weight=100.0)
+    radii = []
     for _ in range(500):
         x = torch.randn(64, 16, device=device)
         with torch.autocast(device, dtype=dtype, enabled=precision != "float32"):
@@ -123,5 +124,6 @@ def test_500_steps_at_the_strongest_setting_stay_finite_and_reach_the_sphere(pre
         scaler.step(optimizer)
         scaler.update()
         schedule.step()
+        radii.append(objective.terms["radius_mean"])
     assert all(bool(parameter.isfinite().all()) for parameter in network.parameters())
-    assert float(objective.terms["radius_mean"]) == pytest.approx((dim - 1) ** 0.5, rel=0.15)  # of one batch
+    assert float(torch.stack(radii[-50:]).mean()) == pytest.approx((dim - 1) ** 0.5, rel=0.05)
