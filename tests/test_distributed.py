@@ -106,8 +106,12 @@ def _collectives(rank: int) -> dict[str, Any]:
     torch.manual_seed(100 + rank)  # global generators that differ between ranks
     z = torch.arange(40.0, dtype=torch.float64).reshape(10, 4).sin()
     local = RadialVICRegLoss(gather_distributed=False, radial_objective="none")
+    gathering = RadialVICRegLoss()
+    gathering(z, z + 0.1)
+    kl = float(gathering.terms["radial_kl"]) if rank == 0 else None  # if it took a collective, the next would not match
     local_value = local(z[: 5 + rank], z[: 5 + rank] + 0.1)  # unequal sizes are fine without a gather
     return {
+        "kl_of_rank_0": kl,
         "wasserstein": radial_wasserstein_loss(z),
         "reverse_kl": radial_reverse_kl_loss(z),
         "local": local_value,
@@ -185,6 +189,13 @@ def test_statistics_stay_local_without_gathering(ranks: list[dict[str, Any]]) ->
     for number, rank in enumerate(ranks):
         alone = RadialVICRegLoss(radial_objective="none")(z[: 5 + number], z[: 5 + number] + 0.1)
         torch.testing.assert_close(rank["collectives"]["local"], alone, rtol=1e-12, atol=0)
+
+
+def test_one_rank_alone_may_read_the_terms(ranks: list[dict[str, Any]]) -> None:
+    z = torch.arange(40.0, dtype=torch.float64).reshape(10, 4).sin()
+    whole = RadialVICRegLoss()
+    whole(z.repeat(len(ranks), 1), z.repeat(len(ranks), 1) + 0.1)
+    assert ranks[0]["collectives"]["kl_of_rank_0"] == pytest.approx(float(whole.terms["radial_kl"]), rel=1e-9)
 
 
 def test_one_rank_is_enough_for_any_rank(ranks: list[dict[str, Any]]) -> None:

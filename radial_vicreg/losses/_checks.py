@@ -86,7 +86,7 @@ def checked_batch(z1: Tensor, z2: Tensor, agree: bool) -> tuple[Tensor, Tensor]:
 def require_finite(values: Tensor, name: str) -> None:
     """Raise a ValueError that counts the non-finite entries of ``values`` (waits for a GPU)."""
     # One pass; a sum can overflow where no value does, but it is never finite when a value is not.
-    if bool(values.detach().sum().isfinite()):
+    if math.isfinite(values.detach().sum().item()):
         return
     finite = torch.isfinite(values)
     if not bool(finite.all()):

@@ -27,14 +27,14 @@ class ViewStatistics(NamedTuple):
         variance: 0-d, summed over both views, of the global batch.
         covariance: 0-d, summed over both views, of the global batch.
         squared_norms: of this rank's embeddings, at least ``MIN_SQUARED_NORM``, shape ``(2, n)``.
-        mean_norm: 0-d, norm of the global batch mean, averaged over the views; without gradient.
+        mean: of the global batch, shape ``(2, d)``, without gradient.
     """
 
     invariance: Tensor
     variance: Tensor
     covariance: Tensor
     squared_norms: Tensor
-    mean_norm: Tensor
+    mean: Tensor
 
 
 def view_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> ViewStatistics:
@@ -73,19 +73,19 @@ class _Statistics(torch.autograd.Function):
         own = deviations[:, first : first + rows]
         moments = _gram_moments(own, deviations, gather) if wide else _covariance_moments(deviations, count, gather)
         matrix, variances, covariances = moments
-        hinges = (VARIANCE_GAMMA - (variances + VARIANCE_EPS).sqrt()).relu()
+        deviation = (variances + VARIANCE_EPS).sqrt()
         difference = z1 - z2
         squared = _row_squares(own) if center else torch.stack((_row_squares(z1), _row_squares(z2)))
         ctx.gather, ctx.center, ctx.count, ctx.first = gather, center, count, first
         kept = own.clone() if exchange else own  # the clone lets go of the other ranks' rows
         normed = deviations if center else batch
-        ctx.save_for_backward(z1, z2, *normed, kept, difference, matrix, variances, covariances, squared)
+        ctx.save_for_backward(z1, z2, *normed, kept, difference, matrix, variances, deviation, covariances, squared)
         outputs = (
             _row_squares(difference).mean() / dim,
-            hinges.mean(dim=1).sum(),
+            (VARIANCE_GAMMA - deviation).relu().sum() / dim,
             covariances.clamp(min=0).sum() / dim,
             squared.clamp(min=MIN_SQUARED_NORM),
-            mean.norm(dim=1).mean(),
+            mean,
         )
         ctx.mark_non_differentiable(outputs[-1])
         return outputs
@@ -98,11 +98,10 @@ class _Statistics(torch.autograd.Function):
             wanted = [z for z in (z1, z2) if z.requires_grad]
             found = iter(torch.autograd.grad(outputs, wanted, grads[:-1], create_graph=True))
             return *(next(found) if z.requires_grad else None for z in (z1, z2)), None, None
-        *normed, own, difference, matrix, variances, covariances, squared = saved
+        *normed, own, difference, matrix, variances, deviation, covariances, squared = saved
         rows, dim = z1.shape
         # Each rank's loss holds the statistics of the whole batch, and DDP will divide by the number of ranks.
         share = (world_size() if ctx.gather else 1) / (dim * (ctx.count - 1))
-        deviation = (variances + VARIANCE_EPS).sqrt()
         columns = -share * grads[1] * (deviation < VARIANCE_GAMMA) / deviation
         pull = 4 * share * grads[2] * (covariances >= 0)[:, None]
         stretch = 2 * grads[3] * (squared >= MIN_SQUARED_NORM)
@@ -170,7 +169,7 @@ def _column_sums(x: Tensor) -> Tensor:
     if x.device.type != "cpu":
         return x.sum(dim=0)
     # BLAS reads the rows in order; ATen's reduction walks down the columns, 5 to 10 times slower for wide batches.
-    return x.new_ones(len(x)) @ x
+    return torch.mv(x.T, x.new_ones(len(x)))
 
 
 def _row_squares(x: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,7 @@ from radial_vicreg.losses._checks import (
     full_precision,
 )
 from radial_vicreg.losses._chi import chi_draws, chi_log_normalizer, chi_quantiles
-from radial_vicreg.losses._statistics import view_statistics
+from radial_vicreg.losses._statistics import ViewStatistics, view_statistics
 from radial_vicreg.losses.e2mc import e2mc_of
 from radial_vicreg.losses.radial import (
     WASSERSTEIN_TARGETS,
@@ -44,6 +46,15 @@ _WEIGHTS = (
 )
 
 
+class _Unread(NamedTuple):
+    """What the terms for the log are computed from, all without gradient."""
+
+    squared_norms: Tensor  # of this rank, shape (2, n)
+    ordered_radii: Tensor  # of all ranks, shape (N, 2)
+    mean: Tensor  # shape (2, d)
+    spacing: int
+
+
 class RadialVICRegLoss(nn.Module):
     r"""VICReg plus a radial term on each view.
 
@@ -58,7 +69,8 @@ class RadialVICRegLoss(nn.Module):
     are means of this rank's samples, so the loss averaged over ranks, and every gradient that DDP averages,
     equal those of one process with the whole batch. Batches must be of equal size on every rank.
 
-    After each call ``terms`` maps these names to detached 0-d tensors (read without waiting for a GPU):
+    After each call ``terms`` maps these names to detached 0-d tensors (read without waiting for a GPU; what the
+    loss itself does not need is computed when they are read):
 
     - ``loss``: the total; ``vicreg_loss + radial_loss + e2mc_loss_weight * e2mc``.
     - ``vicreg_loss``: weighted sum of the next three.
@@ -135,7 +147,8 @@ class RadialVICRegLoss(nn.Module):
         self.radial_center = checked_flag("radial_center", radial_center)
         self.seed = checked_integer("seed", seed, minimum=0)
         self.gather_distributed = checked_flag("gather_distributed", gather_distributed)
-        self.terms: dict[str, Tensor] = {}
+        self._terms: dict[str, Tensor] = {}
+        self._unread: _Unread | None = None
         self._calls = 0
 
     def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
@@ -156,11 +169,28 @@ class RadialVICRegLoss(nn.Module):
         gather = self.gather_distributed and is_distributed()
         z1, z2 = checked_batch(z1, z2, agree=gather)
         with full_precision(z1):
-            terms = self._terms(z1, z2, gather)
-        self.terms = {name: term.detach() for name, term in terms.items()}
+            statistics = view_statistics(z1, z2, gather, self.radial_center)
+            ordered = self._ordered_radii(statistics.squared_norms, gather)
+            m = checked_spacing(self.radial_spacing, len(ordered))
+            terms = self._loss_terms(statistics, ordered, m)
+            if self.e2mc_loss_weight > 0:
+                first, second = (gather_with_grad(z) if gather else z for z in (z1, z2))
+                terms["e2mc"] = e2mc_of(first) + e2mc_of(second)
+                terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
+        self._terms = {name: term.detach() for name, term in terms.items()}
+        self._unread = _Unread(statistics.squared_norms.detach(), ordered.detach(), statistics.mean, m)
         if self.training:
             self._calls += 1
         return terms["loss"]
+
+    @property
+    def terms(self) -> dict[str, Tensor]:
+        """Every named term of the last call (see the class); empty before the first."""
+        if self._unread is not None:
+            with torch.no_grad(), full_precision(self._unread[0]):
+                self._terms = {**self._unread_terms(*self._unread), **self._terms}
+            self._unread = None
+        return self._terms
 
     def get_extra_state(self) -> int:
         """Number of training-mode calls so far, for the ``state_dict``."""
@@ -175,8 +205,14 @@ class RadialVICRegLoss(nn.Module):
         weights = (f"{name}={getattr(self, name):g}" for name in _WEIGHTS if getattr(self, name) > 0)
         return ", ".join((f"radial_objective={self.radial_objective!r}", *weights))
 
-    def _terms(self, z1: Tensor, z2: Tensor, gather: bool) -> dict[str, Tensor]:
-        statistics = view_statistics(z1, z2, gather, self.radial_center)
+    def _ordered_radii(self, squared: Tensor, gather: bool) -> Tensor:
+        """Radii of all ranks, sorted along the first dimension, one column a view; with gradient if a term needs it."""
+        # Here and not where a log reads `terms`, which one rank may do alone: ranks exchange radii.
+        radii = (squared if self._uses_order else squared.detach()).sqrt().T
+        return (gather_with_grad(radii) if gather else radii).sort(dim=0).values
+
+    def _loss_terms(self, statistics: ViewStatistics, ordered: Tensor, m: int) -> dict[str, Tensor]:
+        """The total and what it is the sum of."""
         terms = {
             "vicreg_invariance": statistics.invariance,
             "vicreg_variance": statistics.variance,
@@ -187,51 +223,48 @@ class RadialVICRegLoss(nn.Module):
             + self.var_loss_weight * terms["vicreg_variance"]
             + self.cov_loss_weight * terms["vicreg_covariance"]
         )
-        terms.update(self._radial(statistics.squared_norms, z1.shape[1], gather))
+        terms.update(self._radial_terms(statistics.squared_norms, ordered, statistics.mean.shape[1], m))
         terms["loss"] = terms["vicreg_loss"] + terms["radial_loss"]
-        if self.e2mc_loss_weight > 0:
-            first, second = (gather_with_grad(z) if gather else z for z in (z1, z2))
-            terms["e2mc"] = e2mc_of(first) + e2mc_of(second)
-            terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
-        terms["embedding_mean_norm"] = statistics.mean_norm
         return terms
 
-    def _radial(self, squared: Tensor, dim: int, gather: bool) -> dict[str, Tensor]:
-        """Radial terms and diagnostics from this rank's squared norms, shape ``(2, n)``."""
-        if not self._uses_radii:
-            squared = squared.detach()
-        radii = squared.sqrt() if self._uses_order else squared.detach().sqrt()
-        # Sorted along the first dimension, one column a view.
-        ordered = (gather_with_grad(radii.T) if gather else radii.T).sort(dim=0).values
-        m = checked_spacing(self.radial_spacing, len(ordered))
-        cross_entropy = chi_cross_entropy_of(squared, dim, normalize=False)
-        terms = {
-            "radial_ce": cross_entropy * (2 / dim if self.radial_ce_normalize else 2),
-            "radial_entropy": 2 * spacing_entropy_of(ordered, m),
-        }
+    def _radial_terms(self, squared: Tensor, ordered: Tensor, dim: int, m: int) -> dict[str, Tensor]:
         if self.radial_objective == "kl":
+            terms = {"radial_ce": self._cross_entropy(squared, dim)}
             terms["radial_loss"] = self.radial_ce_loss_weight * terms["radial_ce"]
             if self._uses_order:
-                entropy = self.radial_ent_loss_weight * terms["radial_entropy"]
-                terms["radial_loss"] = terms["radial_loss"] - entropy
+                terms["radial_entropy"] = 2 * spacing_entropy_of(ordered, m)
+                terms["radial_loss"] = terms["radial_loss"] - self.radial_ent_loss_weight * terms["radial_entropy"]
         elif self.radial_objective == "wasserstein":
-            terms["radial_w1"] = 2 * wasserstein_of(ordered, self._wasserstein_targets(ordered, dim))
+            terms = {"radial_w1": 2 * wasserstein_of(ordered, self._wasserstein_targets(ordered, dim))}
             terms["radial_loss"] = self.radial_w1_loss_weight * terms["radial_w1"]
         elif self.radial_objective == "reverse_kl":
             draws = self._draws(REVERSE_KL_TARGETS, ordered, dim)
             first, second = (reverse_kl_of(*pair) for pair in zip(ordered.unbind(1), draws, strict=True))
-            terms["radial_reverse_kl"] = first + second
+            terms = {"radial_reverse_kl": first + second}
             terms["radial_loss"] = self.radial_reverse_kl_loss_weight * terms["radial_reverse_kl"]
         else:
-            terms["radial_loss"] = squared.new_zeros(())
-        if gather:  # the terms hold this rank's share, the log wants the whole
-            cross_entropy = chi_cross_entropy_of(ordered.detach().square(), dim, normalize=False)
-        kl = cross_entropy.detach() + chi_log_normalizer(dim) - terms["radial_entropy"].detach() / 2
-        return {**terms, "radial_kl": kl, **_diagnostics(ordered.detach(), dim)}
+            terms = {"radial_loss": squared.new_zeros(())}
+        return terms
 
-    @property
-    def _uses_radii(self) -> bool:
-        return self.radial_objective != "none"
+    def _unread_terms(self, squared: Tensor, ordered: Tensor, mean: Tensor, m: int) -> dict[str, Tensor]:
+        """What every log shows, whether the loss needs it or not."""
+        dim = mean.shape[1]
+        entropy = spacing_entropy_of(ordered, m)
+        quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
+        # From the sorted radii, which are those of all ranks.
+        cross_entropy = chi_cross_entropy_of(ordered.square(), dim, normalize=False)
+        return {
+            "radial_ce": self._cross_entropy(squared, dim),
+            "radial_entropy": 2 * entropy,
+            "radial_kl": cross_entropy + chi_log_normalizer(dim) - entropy,
+            "w1_chi": wasserstein_of(ordered, quantiles[:, None]),
+            "radius_mean": ordered.mean(),
+            "radius_std": ordered.std(dim=0).mean(),
+            "embedding_mean_norm": mean.norm(dim=1).mean(),
+        }
+
+    def _cross_entropy(self, squared: Tensor, dim: int) -> Tensor:
+        return 2 * chi_cross_entropy_of(squared, dim, normalize=self.radial_ce_normalize)
 
     @property
     def _uses_order(self) -> bool:
@@ -252,13 +285,3 @@ class RadialVICRegLoss(nn.Module):
         entropy = np.random.SeedSequence((self.seed, self._calls)).generate_state(1, np.uint64)
         generator = torch.Generator().manual_seed(int(entropy[0]))
         return chi_draws(count, dim, like, generator), chi_draws(count, dim, like, generator)
-
-
-def _diagnostics(ordered: Tensor, dim: int) -> dict[str, Tensor]:
-    """What sorted radii ``(N, 2)`` look like, as means over the two views."""
-    quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
-    return {
-        "w1_chi": wasserstein_of(ordered, quantiles[:, None]),
-        "radius_mean": ordered.mean(),
-        "radius_std": ordered.std(dim=0).mean(),
-    }

@@ -197,6 +197,27 @@ def test_validation_does_not_move_the_training_draws(views: tuple[Tensor, Tensor
     assert with_validation(*views) == without(*views)
 
 
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_terms_read_late_are_those_of_the_last_call(name: str, views: tuple[Tensor, Tensor]) -> None:
+    late, at_once = _objective(name), _objective(name)
+    for scale in (1.0, 3.0):
+        scaled = [scale * view for view in views]
+        late(*scaled), at_once(*scaled)
+        expected = dict(at_once.terms)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        first = dict(late.terms)
+    assert first == expected == late.terms
+
+
+def test_a_refused_batch_leaves_the_terms_of_the_last_call(views: tuple[Tensor, Tensor]) -> None:
+    objective = _objective("kl")
+    objective(*views)
+    expected = dict(copy.deepcopy(objective).terms)
+    with pytest.raises(ValueError, match="not finite"):
+        objective(views[0], views[1] * torch.inf)
+    assert objective.terms == expected
+
+
 def test_objective_can_be_copied_after_a_call(views: tuple[Tensor, Tensor]) -> None:
     objective = _objective("kl")
     objective(views[0].clone().requires_grad_(), views[1])
