@@ -42,6 +42,7 @@ def fit(
     Raises:
         RunStoppedError: a signal ended the run.
         WorkerDiedError: a data-loading process was killed.
+        ValueError: the images of a batch have several shapes.
         KeyboardInterrupt: Ctrl-C.
     """
     try:
@@ -61,6 +62,12 @@ def fit(
             raise WorkerDiedError(
                 f"{str(cause).splitlines()[0]} Killed means, as a rule, that memory ran out, and Bus error that shared "
                 f"memory did: lower data.num_workers. {_how_to_continue(trainer, 'Stopped')}"
+            ) from error
+        if "stack expects each tensor to be equal size" in str(error):  # from the batch's collation, worker or not
+            shapes = str(error).splitlines()[-1].rpartition("but got ")[2]
+            raise ValueError(
+                f"images of different shapes in one batch ({shapes}): with rrc.enabled=false only the shorter side of "
+                "an image is brought to crop_size. Take square images, or augmentations.0.rrc.enabled=true"
             ) from error
         if str(error).startswith("Caught "):  # a worker's error comes with its traceback
             raise type(error)(str(error).strip().splitlines()[-1].partition(": ")[2]) from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from radial_vicreg import cli
 from radial_vicreg.results import config_hash, describe_run
@@ -65,6 +66,19 @@ def test_a_run_may_leave_out_bad_images_and_counts_them(
     printed = capsys.readouterr().out
     assert "unreadable images left out: 2 of train (" in printed
     assert "class_1/2.png" in printed
+
+
+@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_without_random_crops_images_that_are_not_square_stop_a_run_with_one_line(
+    host: str, workers: int, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (12, 8)).save(tmp_path / "train" / "class_0" / "0.png")
+    settings = [*tiny_overrides, *TINY, f"host={host}", f"data.num_workers={workers}", "data.val_path=null"]
+    assert cli.main(["pretrain", *settings, "augmentations.0.rrc.enabled=false"]) == cli.USAGE_ERROR
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("radial-vicreg pretrain: error: images of different shapes in one batch ([3, 32, ")
+    assert line.endswith("Take square images, or augmentations.0.rrc.enabled=true")
 
 
 def test_leaving_out_images_is_another_experiment_and_the_default_keeps_its_hash(tiny_overrides: list[str]) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -139,6 +142,36 @@ def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(
     assert sorted(file.name for file in (folder / "checkpoints").iterdir()) == ["epoch-1.ckpt", "last.ckpt"]
     assert checkpoint_of(folder)["epoch"] == 0
     assert cli.main([*run_settings, "host=standalone", "ckpt=last"]) == 0
+
+
+#: A file system in memory in a namespace of its own, a run on it, and a copy of what the run left.
+_ON_A_SMALL_DISK = """
+mount -t tmpfs -o size=140m tmpfs "$1" || exit 77
+small=$1 copy=$2; shift 2
+"$@"; status=$?
+cp -r "$small" "$copy"
+exit $status
+"""
+
+
+@pytest.mark.slow
+def test_a_file_system_that_fills_up_in_the_second_checkpoint(run_settings: list[str], tmp_path: Path) -> None:
+    small, copy = tmp_path / "small", tmp_path / "copy"
+    small.mkdir()
+    run = [sys.executable, "-m", "radial_vicreg.cli", *run_settings, "host=standalone", f"runs_dir={small}"]
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _ON_A_SMALL_DISK, "sh", small, copy, *run]
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is not installed")
+    done = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True)
+    if done.returncode in (1, 77) and "radial-vicreg" not in done.stderr:
+        pytest.skip(f"no file system may be mounted here: {done.stderr.strip()}")
+    assert done.returncode == cli.FAILURE, done.stderr
+    assert "no space left to write" in (said := done.stderr.splitlines()[-1])
+    assert "checkpoints/epoch-2.ckpt" in said
+    folder = only_run(copy)
+    assert sorted(file.name for file in (folder / "checkpoints").iterdir()) == ["epoch-1.ckpt", "last.ckpt"]
+    assert results_of(folder)["status"] == "failed"
+    assert cli.main([*run_settings, "host=standalone", f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]) == 0
 
 
 @pytest.mark.slow
