@@ -24,6 +24,7 @@ RESULTS = Path(__file__).parent / "results"
 #: A sample repeats a short call until it takes this long, so that the clock's own cost does not count.
 SHORTEST_SAMPLE = 2e-3
 MOST_CALLS = 50
+MOST_SAMPLES = 10
 _PACKAGES = ("torch", "torchvision", "lightning", "timm", "numpy", "lightly", "solo-learn")
 
 Call = Callable[[], object]
@@ -49,21 +50,27 @@ def compare(
 ) -> dict[str, Timing]:
     """Times every contestant in turn, ``repeats`` rounds long or until ``seconds`` are over (at least two rounds).
 
-    A sample is one call, or as many as make it long enough for the clock; ``calls_per_sample`` fixes the number.
+    A sample is one call, or as many as make it long enough for the clock; ``calls_per_sample`` fixes the number. A turn
+    is one sample, or of a quick contestant as many as the slowest takes for one, ``MOST_SAMPLES`` at most: two rounds
+    are then enough, and few of its samples meet the caches as somebody else left them.
     """
     device = torch.device(device)
     calls: dict[str, int] = {}
+    lasts: dict[str, float] = {}
     for name, call in contestants.items():
         for _ in range(max(1, warmup)):
             took = _timed(call, 1, device)
+        lasts[name] = took
         calls[name] = calls_per_sample or min(MOST_CALLS, max(1, round(SHORTEST_SAMPLE / max(took, 1e-7))))
+    slowest = max(lasts[name] * calls[name] for name in contestants)
+    turns = {name: min(MOST_SAMPLES, max(1, round(slowest / (lasts[name] * calls[name])))) for name in contestants}
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     began = time.perf_counter()
     for number in range(max(2, repeats)):
         if number >= 2 and time.perf_counter() - began > seconds:
             break
         for name, call in contestants.items():
-            samples[name].append(_timed(call, calls[name], device))
+            samples[name] += [_timed(call, calls[name], device) for _ in range(turns[name])]
     return {
         name: Timing(statistics.median(values), quartile_range(values), len(values), calls[name])
         for name, values in samples.items()

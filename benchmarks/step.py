@@ -221,6 +221,7 @@ def where_it_goes(images: Path, dim: int, backbone: str, options: argparse.Names
     parts.around(model, "forward", "forward")
     parts.around(model.objective, "forward", "loss")
     parts.around(model, "backward", "backward")
+    parts.around(model.objective, "_unread_terms", "logging")
     parts.around(model, "log", "logging")
     parts.around(model, "log_dict", "logging")
     variant.loader = ClockedLoader(variant.loader, parts)

@@ -11,12 +11,24 @@ import torch
 from benchmarks import runner, scaling
 
 
-def test_contestants_take_turns_after_a_warm_up() -> None:
+def test_contestants_take_turns_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     contestants = {name: lambda name=name: seen.append(name) for name in "ab"}
+    monkeypatch.setattr(runner, "_timed", lambda call, *_: (call(), 1.0)[1])
     times = runner.compare(contestants, repeats=3, warmup=1, calls_per_sample=1)
     assert "".join(seen) == "ab" + "ab" * 3
     assert {name: timing.samples for name, timing in times.items()} == {"a": 3, "b": 3}
+
+
+def test_a_quick_contestant_has_more_samples_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"a": 1.0, "b": 3.1, "c": 1e4}
+    monkeypatch.setattr(runner, "_timed", lambda call, *_: seconds[call()])
+    contestants = {name: lambda name=name: name for name in seconds}
+    times = runner.compare(contestants, repeats=2, warmup=1)
+    assert [timing.samples for timing in times.values()] == [2 * runner.MOST_SAMPLES] * 2 + [2]
+    del contestants["c"]
+    assert [timing.samples for timing in runner.compare(contestants, repeats=4, warmup=1).values()] == [12, 4]
+    assert times["b"].median == 3.1
 
 
 def test_a_budget_of_seconds_leaves_two_rounds() -> None:
