@@ -50,9 +50,10 @@ def compare(
 ) -> dict[str, Timing]:
     """Times every contestant in turn, ``repeats`` rounds long or until ``seconds`` are over (at least two rounds).
 
-    A sample is one call, or as many as make it long enough for the clock; ``calls_per_sample`` fixes the number. A turn
-    is one sample, or of a quick contestant as many as the slowest takes for one, ``MOST_SAMPLES`` at most: two rounds
-    are then enough, and few of its samples meet the caches as somebody else left them.
+    A sample is one call, or as many as make it long enough for the clock. A turn is one sample, or of a quick contestant
+    as many as the slowest takes for one, ``MOST_SAMPLES`` at most: two rounds are then enough, and few of its samples
+    meet the caches as somebody else left them. With ``calls_per_sample`` a turn is one sample of that many calls: where
+    processes wait for each other, their number must not depend on the clock.
     """
     device = torch.device(device)
     calls: dict[str, int] = {}
@@ -64,6 +65,8 @@ def compare(
         calls[name] = calls_per_sample or min(MOST_CALLS, max(1, round(SHORTEST_SAMPLE / max(took, 1e-7))))
     slowest = max(lasts[name] * calls[name] for name in contestants)
     turns = {name: min(MOST_SAMPLES, max(1, round(slowest / (lasts[name] * calls[name])))) for name in contestants}
+    if calls_per_sample:
+        turns = dict.fromkeys(contestants, 1)
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     began = time.perf_counter()
     for number in range(max(2, repeats)):
