@@ -50,10 +50,10 @@ def compare(
 ) -> dict[str, Timing]:
     """Times every contestant in turn, ``repeats`` rounds long or until ``seconds`` are over (at least two rounds).
 
-    A sample is one call, or as many as make it long enough for the clock. A turn is one sample, or of a quick contestant
-    as many as the slowest takes for one, ``MOST_SAMPLES`` at most: two rounds are then enough, and few of its samples
-    meet the caches as somebody else left them. With ``calls_per_sample`` a turn is one sample of that many calls: where
-    processes wait for each other, their number must not depend on the clock.
+    A sample is one call, or as many as make it long enough for the clock. A turn is one sample, or of a quick
+    contestant as many as the slowest takes for one, ``MOST_SAMPLES`` at most: two rounds are then enough, and few of
+    its samples meet the caches as somebody else left them. With ``calls_per_sample`` a turn is one sample of that many
+    calls: where processes wait for each other, their number must not depend on the clock.
     """
     device = torch.device(device)
     calls: dict[str, int] = {}

@@ -187,7 +187,7 @@ class RadialVICRegLoss(nn.Module):
     def terms(self) -> dict[str, Tensor]:
         """Every named term of the last call (see the class); empty before the first."""
         if self._unread is not None:
-            with torch.no_grad(), full_precision(self._unread[0]):
+            with torch.no_grad(), full_precision(self._unread.squared_norms):
                 self._terms = {**self._unread_terms(*self._unread), **self._terms}
             self._unread = None
         return self._terms
