@@ -65,7 +65,7 @@ def losses(names: tuple[str, ...]) -> dict[str, Loss]:
 def _with_terms(objective: RadialVICRegLoss) -> Loss:
     def loss(z1: Tensor, z2: Tensor) -> Tensor:
         total = objective(z1, z2)
-        assert objective.terms
+        _ = objective.terms
         return total
 
     return loss

@@ -1,4 +1,4 @@
-"""Online and offline linear probe of one run, on CIFAR-10 itself. Not part of CI: it takes a quarter of an hour.
+"""Online and offline linear probe of one run, on CIFAR-10 itself. Not part of CI: it takes about 20 minutes.
 
     RADIAL_VICREG_CIFAR10=DIR python -m pytest --slow tests/probes/test_agreement.py
 
