@@ -3,7 +3,8 @@
     python killed_runs.py FOLDER SEED ARGUMENT ...
 
 ARGUMENT is what follows `radial-vicreg`; the runs go to FOLDER/whole and FOLDER/<n>. Every attempt is a fork of this
-process, which has imported everything and computed nothing. Prints a line of JSON for each moment.
+process, which has imported everything and computed nothing. Prints a line of JSON for each moment; what a run left is
+removed when it is the same as FOLDER/whole, for twenty runs with their checkpoints are gigabytes.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
+from finished_runs import assert_same_run, only_run
 
 from radial_vicreg import cli
 from radial_vicreg.callbacks import run_checkpoint
@@ -93,19 +97,50 @@ def die_at_link(before: bool) -> None:
     run_checkpoint.atomic_link = link
 
 
-def attempt(arguments: list[str], folder: Path, arm: Callable[[], None] | None = None) -> int:
-    """Exit status of one run in a fork; minus the signal's number when it was killed."""
+def in_fork(log: Path, work: Callable[[], int]) -> int:
+    """What ``work`` returns in a fork that prints to ``log``; minus the signal's number when it was killed."""
     child = os.fork()
     if child == 0:
-        if arm is not None:
-            arm()
-        with open(folder.with_suffix(".log"), "a") as log:
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
-        status = cli.main([*arguments, f"runs_dir={folder}", "ckpt=auto"])
+        with open(log, "a") as stream:
+            os.dup2(stream.fileno(), 1)
+            os.dup2(stream.fileno(), 2)
+        status = 1
+        try:
+            status = work()
+        except BaseException:
+            traceback.print_exc()
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def attempt(arguments: list[str], folder: Path, arm: Callable[[], None] = lambda: None) -> int:
+    """Exit status of one run."""
+
+    def run() -> int:
+        arm()
+        return cli.main([*arguments, f"runs_dir={folder}", "ckpt=auto"])
+
+    return in_fork(folder.with_suffix(".log"), run)
+
+
+def compare(folder: Path, whole: Path) -> int:
+    """0 when one run under ``folder`` has finished, with the very results of ``whole``, and left no part of a file."""
+
+    def check() -> int:
+        finished = [path for path, status in statuses(folder).items() if status == "finished"]
+        assert len(finished) == 1, finished
+        assert_same_run(finished[0], only_run(whole))
+        left = list(finished[0].glob("checkpoints/.*.tmp"))
+        assert not left, left
+        return 0
+
+    return in_fork(folder.with_suffix(".log"), check)
+
+
+def statuses(folder: Path) -> dict[Path, str]:
+    return {path.parent: json.loads(path.read_text())["status"] for path in folder.glob("*/*/results.json")}
 
 
 def main(folder: Path, seed: int, arguments: list[str]) -> int:
@@ -125,10 +160,12 @@ def main(folder: Path, seed: int, arguments: list[str]) -> int:
             moments.append((f"{fraction:.0%} of checkpoint {nth}", lambda n=nth, f=fraction: die_in_file(n, f)))
     moments += [("before the link", lambda: die_at_link(True)), ("after the link", lambda: die_at_link(False))]
     for index, (name, arm) in enumerate(moments):
-        killed = attempt(arguments, folder / str(index), arm)
-        statuses = [json.loads(path.read_text())["status"] for path in (folder / str(index)).glob("*/*/results.json")]
-        resumed = attempt(arguments, folder / str(index))
-        print(json.dumps({"moment": name, "killed": killed, "left": statuses, "resumed": resumed}), flush=True)
+        runs = folder / str(index)
+        line = {"moment": name, "killed": attempt(arguments, runs, arm), "left": list(statuses(runs).values())}
+        line |= {"resumed": attempt(arguments, runs), "compared": compare(runs, folder / "whole")}
+        print(json.dumps(line), flush=True)
+        if line["compared"] == 0:
+            shutil.rmtree(runs)
     return 0
 
 

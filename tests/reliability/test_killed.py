@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from finished_runs import assert_same_run
 
 SCRIPT = Path(__file__).with_name("killed_runs.py")
 KILLED = -9
@@ -25,14 +24,6 @@ def test_a_killed_run_goes_on_to_the_same_end(
     print(done.stdout)
     attempts = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(attempts) == 20
-    (whole,) = (tmp_path / "whole").glob("*/*")
     for index, attempt in enumerate(attempts):
-        assert (attempt["killed"], attempt["resumed"]) == (KILLED, 0), attempt
-        finished = [
-            path.parent
-            for path in (tmp_path / str(index)).glob("*/*/results.json")
-            if json.loads(path.read_text())["status"] == "finished"
-        ]
-        assert len(finished) == 1, attempt
-        assert_same_run(finished[0], whole)
-        assert not list(finished[0].glob("checkpoints/.*.tmp")), attempt
+        outcome = (attempt["killed"], attempt["resumed"], attempt["compared"])
+        assert outcome == (KILLED, 0, 0), f"{attempt}\n{(tmp_path / f'{index}.log').read_text()}"
