@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from radial_vicreg.distributed import gather_with_grad, is_distributed
+from radial_vicreg.distributed import gather_with_grad, is_distributed, world_size
 from radial_vicreg.losses._checks import (
     checked_batch,
     checked_choice,
@@ -99,8 +99,8 @@ class RadialVICRegLoss(nn.Module):
         radial_reverse_kl_loss_weight: of the reverse KL.
         e2mc_loss_weight: of E2MC, whichever the radial objective.
         radial_center: take the radii of z minus the (global) batch mean. The paper does not.
-        seed: of the chi draws, which depend on it and on the number of training-mode calls so far. The number
-            is in the ``state_dict``, so that a resumed run goes on with the draws it would have had.
+        seed: of the chi draws, which depend on it and on the number of training-mode calls that drew so far. The
+            number is in the ``state_dict``, so that a resumed run goes on with the draws it would have had.
         gather_distributed: take statistics over all ranks; ``False`` keeps them local, without communication.
 
     Raises:
@@ -149,7 +149,7 @@ class RadialVICRegLoss(nn.Module):
         self.gather_distributed = checked_flag("gather_distributed", gather_distributed)
         self._terms: dict[str, Tensor] = {}
         self._unread: _Unread | None = None
-        self._calls = 0
+        self._drawn = 0
 
     def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
         """Total loss of two views of one batch; ``terms`` then holds its parts.
@@ -168,19 +168,20 @@ class RadialVICRegLoss(nn.Module):
         """
         gather = self.gather_distributed and is_distributed()
         z1, z2 = checked_batch(z1, z2, agree=gather)
+        count = len(z1) * (world_size() if gather else 1)
+        m = checked_spacing(self.radial_spacing, count)
+        # By themselves: SciPy and generators are no operations that torch.compile could put into its graph.
+        targets = self._chi_targets(count, z1)
         with full_precision(z1):
             statistics = view_statistics(z1, z2, gather, self.radial_center)
             ordered = self._ordered_radii(statistics.squared_norms, gather)
-            m = checked_spacing(self.radial_spacing, len(ordered))
-            terms = self._loss_terms(statistics, ordered, m)
+            terms = self._loss_terms(statistics, ordered, targets, m)
             if self.e2mc_loss_weight > 0:
                 first, second = (gather_with_grad(z) if gather else z for z in (z1, z2))
                 terms["e2mc"] = e2mc_of(first) + e2mc_of(second)
                 terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
         self._terms = {name: term.detach() for name, term in terms.items()}
         self._unread = _Unread(statistics.squared_norms.detach(), ordered.detach(), statistics.mean, m)
-        if self.training:
-            self._calls += 1
         return terms["loss"]
 
     @property
@@ -193,12 +194,12 @@ class RadialVICRegLoss(nn.Module):
         return self._terms
 
     def get_extra_state(self) -> int:
-        """Number of training-mode calls so far, for the ``state_dict``."""
-        return self._calls
+        """Number of training-mode calls that drew so far, for the ``state_dict``."""
+        return self._drawn
 
     def set_extra_state(self, state: int) -> None:
-        """Take up the draws after ``state`` training-mode calls."""
-        self._calls = int(state)
+        """Take up the draws after ``state`` training-mode calls that drew."""
+        self._drawn = int(state)
 
     def extra_repr(self) -> str:
         """The objective and every weight that is not zero."""
@@ -211,7 +212,9 @@ class RadialVICRegLoss(nn.Module):
         radii = (squared if self._uses_order else squared.detach()).sqrt().T
         return (gather_with_grad(radii) if gather else radii).sort(dim=0).values
 
-    def _loss_terms(self, statistics: ViewStatistics, ordered: Tensor, m: int) -> dict[str, Tensor]:
+    def _loss_terms(
+        self, statistics: ViewStatistics, ordered: Tensor, targets: Tensor | None, m: int
+    ) -> dict[str, Tensor]:
         """The total and what it is the sum of."""
         terms = {
             "vicreg_invariance": statistics.invariance,
@@ -223,27 +226,31 @@ class RadialVICRegLoss(nn.Module):
             + self.var_loss_weight * terms["vicreg_variance"]
             + self.cov_loss_weight * terms["vicreg_covariance"]
         )
-        terms.update(self._radial_terms(statistics.squared_norms, ordered, statistics.mean.shape[1], m))
-        terms["loss"] = terms["vicreg_loss"] + terms["radial_loss"]
+        terms.update(self._radial_terms(statistics.squared_norms, ordered, targets, statistics.mean.shape[1], m))
+        terms["loss"] = terms["vicreg_loss"]
+        # Zero is not added: torch.compile would take the sum for the detached `vicreg_loss` and drop its gradient.
+        if self.radial_objective != "none":
+            terms["loss"] = terms["loss"] + terms["radial_loss"]
         return terms
 
-    def _radial_terms(self, squared: Tensor, ordered: Tensor, dim: int, m: int) -> dict[str, Tensor]:
+    def _radial_terms(
+        self, squared: Tensor, ordered: Tensor, targets: Tensor | None, dim: int, m: int
+    ) -> dict[str, Tensor]:
         if self.radial_objective == "kl":
             terms = {"radial_ce": self._cross_entropy(squared, dim)}
             terms["radial_loss"] = self.radial_ce_loss_weight * terms["radial_ce"]
             if self._uses_order:
                 terms["radial_entropy"] = 2 * spacing_entropy_of(ordered, m)
                 terms["radial_loss"] = terms["radial_loss"] - self.radial_ent_loss_weight * terms["radial_entropy"]
+        elif targets is None:
+            terms = {"radial_loss": squared.new_zeros(())}
         elif self.radial_objective == "wasserstein":
-            terms = {"radial_w1": 2 * wasserstein_of(ordered, self._wasserstein_targets(ordered, dim))}
+            terms = {"radial_w1": 2 * wasserstein_of(ordered, targets)}
             terms["radial_loss"] = self.radial_w1_loss_weight * terms["radial_w1"]
-        elif self.radial_objective == "reverse_kl":
-            draws = self._draws(REVERSE_KL_TARGETS, ordered, dim)
-            first, second = (reverse_kl_of(*pair) for pair in zip(ordered.unbind(1), draws, strict=True))
+        else:
+            first, second = (reverse_kl_of(*pair) for pair in zip(ordered.unbind(1), targets.unbind(1), strict=True))
             terms = {"radial_reverse_kl": first + second}
             terms["radial_loss"] = self.radial_reverse_kl_loss_weight * terms["radial_reverse_kl"]
-        else:
-            terms = {"radial_loss": squared.new_zeros(())}
         return terms
 
     def _unread_terms(self, squared: Tensor, ordered: Tensor, mean: Tensor, m: int) -> dict[str, Tensor]:
@@ -274,14 +281,20 @@ class RadialVICRegLoss(nn.Module):
             "reverse_kl",
         )
 
-    def _wasserstein_targets(self, ordered: Tensor, dim: int) -> Tensor:
+    def _chi_targets(self, count: int, z: Tensor) -> Tensor | None:
+        """What the radii of ``count`` embeddings like ``z`` are compared with, one column a view (or for both)."""
+        if self.radial_objective == "reverse_kl":
+            return self._draws(REVERSE_KL_TARGETS, z)
+        if self.radial_objective != "wasserstein":
+            return None
         if self.radial_w1_target == "quantiles":
-            return chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)[:, None]
-        return torch.stack(self._draws(len(ordered), ordered, dim), dim=1).sort(dim=0).values
+            return chi_quantiles(count, z.shape[1], z.dtype, z.device)[:, None]
+        return self._draws(count, z).sort(dim=0).values
 
-    def _draws(self, count: int, like: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    def _draws(self, count: int, z: Tensor) -> Tensor:
         # One generator per call, not one that runs on: the draws are then the same on every rank and after a
         # resume.
-        entropy = np.random.SeedSequence((self.seed, self._calls)).generate_state(1, np.uint64)
+        entropy = np.random.SeedSequence((self.seed, self._drawn)).generate_state(1, np.uint64)
         generator = torch.Generator().manual_seed(int(entropy[0]))
-        return chi_draws(count, dim, like, generator), chi_draws(count, dim, like, generator)
+        self._drawn += self.training
+        return torch.stack([chi_draws(count, z.shape[1], z, generator) for _ in range(2)], dim=1)

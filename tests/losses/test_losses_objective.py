@@ -147,7 +147,7 @@ def test_the_two_views_get_draws_of_their_own(views: tuple[Tensor, Tensor]) -> N
     z = views[0]
     objective = _objective("wasserstein").eval()
     objective(z, z)
-    first, second = (losses.radial_wasserstein_loss(z, draws) for draws in objective._draws(len(z), z, z.shape[1]))
+    first, second = (losses.radial_wasserstein_loss(z, draws) for draws in objective._draws(len(z), z).unbind(1))
     assert first != second
     torch.testing.assert_close(objective.terms["radial_w1"], first + second, rtol=1e-14, atol=0)
 
@@ -172,6 +172,28 @@ def test_a_step_does_not_wait_for_the_gpu(name: str, shape: tuple[int, int]) -> 
 def test_gpu_and_cpu_agree(name: str, views: tuple[Tensor, Tensor]) -> None:
     on_cpu, on_gpu = _objective(name), _objective(name)
     torch.testing.assert_close(on_gpu(*(z.cuda() for z in views)).cpu(), on_cpu(*views), rtol=1e-10, atol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(32, 12), (12, 32)], ids=["tall", "wide"])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_compiled_the_objective_is_the_same(name: str, shape: tuple[int, int]) -> None:
+    from torch._dynamo.utils import counters  # takes seconds
+
+    torch.compiler.reset()
+    # The default weights: `1 * x` and `x + 0` are what a compiler drops, here once with the gradient.
+    eager, compiled = RadialVICRegLoss(radial_objective=name), torch.compile(RadialVICRegLoss(radial_objective=name))
+    for call in range(4):
+        z1 = torch.randn(shape, requires_grad=True)
+        z2 = (z1 + 0.3 * torch.randn(shape)).detach().requires_grad_()
+        expected = eager(z1, z2)
+        gradients = torch.autograd.grad(expected, (z1, z2))
+        counters["stats"].clear()
+        found = compiled(z1, z2)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(torch.autograd.grad(found, (z1, z2)), gradients, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(compiled.terms, eager.terms, rtol=1e-4, atol=1e-5)
+        assert call == 0 or counters["stats"]["unique_graphs"] == 0, "compiled anew for a call like the one before"
 
 
 @pytest.mark.parametrize("name", ["wasserstein", "reverse_kl"])
