@@ -1,10 +1,12 @@
 """Forward and backward of the objective against other implementations and against the machine's arithmetic limit.
 
-    python -m benchmarks.objective [--sizes 256x512 256x2048 128x8192] [--device cpu|cuda] [--seconds S]
+    python -m benchmarks.objective [--sizes 256x512 256x2048 128x8192] [--device cpu|cuda] [--seconds S] [--compile]
 
 Columns: the loss of this package as VICReg (`radial_objective="none"`), as Radial-VICReg, and as Radial-VICReg with its
-`terms` read, as a step that logs them all does; solo-learn's `vicreg_loss_func` (where solo-learn is not installed, the
-same arithmetic in plain PyTorch: the JSON says which); lightly's `VICRegLoss` where installed.
+`terms` read, as a step that logs them all does; with `--compile` Radial-VICReg under `torch.compile` (which wants a C++
+compiler or, on a GPU, Triton, and 10 to 20 seconds a size before anything is timed); solo-learn's `vicreg_loss_func`
+(where solo-learn is not installed, the same arithmetic in plain PyTorch: the JSON says which); lightly's `VICRegLoss`
+where installed.
 
 The limit is what a perfect implementation would need at the rates that this machine reaches in the same run: the
 matrix products (8 N d min(N, d) operations, two views, forward and backward) at the rate of a large square product, and
@@ -29,9 +31,11 @@ from radial_vicreg.losses import RadialVICRegLoss
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 SIZES = [(n, d) for n in (128, 256, 1024, 4096) for d in (512, 2048, 8192)]
-VICREG, RADIAL, LOGGED, SOLO, LIGHTLY = "VICReg", "Radial-VICReg", "terms read", "solo-learn", "lightly"
-OURS = (VICREG, RADIAL, LOGGED)
+VICREG, RADIAL, LOGGED, COMPILED = "VICReg", "Radial-VICReg", "terms read", "compiled"
+SOLO, LIGHTLY = "solo-learn", "lightly"
+OURS = (VICREG, RADIAL, LOGGED, COMPILED)
 RIVALS = (SOLO, LIGHTLY)
+SPEEDUPS = (f"speedup_over_{SOLO}", f"compiled_speedup_over_{SOLO}", f"speedup_over_{LIGHTLY}")
 #: What a rival holds at its peak: solo-learn's masks and indexes of a d x d matrix, measured at d 2048, per entry.
 RIVAL_BYTES_PER_ENTRY = {SOLO: 64, LIGHTLY: 32}
 MOST_RIVAL_SECONDS = 20.0
@@ -47,6 +51,9 @@ def losses(names: tuple[str, ...]) -> dict[str, Loss]:
         RADIAL: RadialVICRegLoss(),
         LOGGED: _with_terms(RadialVICRegLoss()),
     }
+    if COMPILED in names:
+        torch.compiler.reset()  # what was compiled for another size would be compiled anew for any size
+        found[COMPILED] = torch.compile(RadialVICRegLoss())
     if SOLO in names and importlib.util.find_spec("solo") is None:
         found[SOLO] = _masked_covariance
     elif SOLO in names:
@@ -126,10 +133,21 @@ def affordable(name: str, count: int, dim: int, device: str, rates: dict[str, fl
 
 
 def measure(
-    count: int, dim: int, dtype: torch.dtype, device: str, rates: dict[str, float], seconds: float, repeats: int
+    count: int,
+    dim: int,
+    dtype: torch.dtype,
+    device: str,
+    rates: dict[str, float],
+    seconds: float,
+    repeats: int,
+    compiled: bool = False,
 ) -> dict[str, Any]:
     """Times and peak memory of every implementation at one size."""
-    names = tuple(name for name in (*OURS, *RIVALS) if affordable(name, count, dim, device, rates))
+    names = tuple(
+        name
+        for name in (*OURS, *RIVALS)
+        if affordable(name, count, dim, device, rates) and (compiled or name != COMPILED)
+    )
     calls = {name: step(loss, count, dim, dtype, device) for name, loss in losses(names).items()}
     times = compare(calls, device, repeats=repeats, seconds=seconds, warmup=1 if device == "cpu" else 3)
     row: dict[str, Any] = {
@@ -147,12 +165,14 @@ def measure(
     for rival in RIVALS:
         if rival in times:
             row[f"speedup_over_{rival}"] = times[rival].median / times[VICREG].median
+            if compiled:
+                row[f"compiled_speedup_over_{rival}"] = times[rival].median / times[COMPILED].median
     return row
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     header = ["N", "d", "dtype", *(f"{name}, ms" for name in (*OURS, *RIVALS))]
-    header += ["x solo-learn", "x lightly", "x limit", "radial adds", "peak, MB", "of solo-learn's"]
+    header += ["x solo-learn", "compiled", "x lightly", "x limit", "radial adds", "peak, MB", "of solo-learn's"]
     return markdown_table(header, [_cells(row) for row in rows])
 
 
@@ -173,7 +193,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
         str(row["dim"]),
         row["dtype"],
         *(milliseconds(times[name]) if name in times else "-" for name in (*OURS, *RIVALS)),
-        *(f"{row[key]:.1f}" if (key := f"speedup_over_{rival}") in row else "-" for rival in RIVALS),
+        *(f"{row[key]:.1f}" if key in row else "-" for key in SPEEDUPS),
         f"{row['times_the_limit']:.2f}" if "times_the_limit" in row else "-",
         f"{row['radial_share']:+.1%}",
         f"{peak[RADIAL] / 1e6:.1f}",
@@ -192,6 +212,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
     parser.add_argument("--seconds", type=float, default=12.0, help="at most, for the repeats of one size")
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--compile", action="store_true", help="also under torch.compile")
     parser.add_argument("--threads", type=int, help="CPU threads; default: PyTorch's")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -202,7 +223,8 @@ def main() -> None:
     rows = []
     for count, dim in options.sizes:
         for dtype in dtypes:
-            rows.append(measure(count, dim, dtype, options.device, rates, options.seconds, options.repeats))
+            budget = (options.seconds, options.repeats, options.compile)
+            rows.append(measure(count, dim, dtype, options.device, rates, *budget))
             print(table(rows[-1:]), flush=True)
     content = {"rates": rates, "rows": rows}
     path = save("objective", title(), tables(rows, rates), content, options.device, options.out)
