@@ -4,9 +4,10 @@
 
 Stages, each with its share of the budget: the objective timed with CUDA events; half precision against float64; VICReg
 and Radial-VICReg trained on real images by `radial-vicreg pretrain` itself (small stem, channels_last, bf16, images on
-the device); with time left, d 2048 with both readings of the cross-entropy's weight, and the tests that need a GPU. The
-images are an archive or a folder of train/CLASS/*.jpg and test/CLASS/*.jpg. Needs torch, torchvision, lightning, timm,
-scikit-learn, scipy, matplotlib, rich, hydra-core; this package may be on PYTHONPATH only.
+the device); with time left, d 2048 with both readings of the cross-entropy's weight, the objective under
+`torch.compile`, and the tests that need a GPU. The images are an archive or a folder of train/CLASS/*.jpg and
+test/CLASS/*.jpg. Needs torch, torchvision, lightning, timm, scikit-learn, scipy, matplotlib, rich, hydra-core; this
+package may be on PYTHONPATH only.
 
 OUT gets `gpu_check.json` (written anew after each stage), `gpu_check.md`, `objective-<GPU>.json` and `.md` and the
 figures of the radii. Runs and unpacked images live in a temporary folder.
@@ -39,12 +40,14 @@ from benchmarks.training_lines import TimedLines, summary_table
 from radial_vicreg.files import write_json
 
 ROOT = Path(__file__).parents[1]
-#: Shares of the whole budget; training takes what is left, the last two stages what it leaves.
+#: Shares of the whole budget; training takes what is left, the later stages what it leaves.
 OBJECTIVE_SHARE, PRECISION_SHARE = 0.12, 0.06
 #: Shares of the time left when the stage begins. Runs are planned from a calibration, which can be off.
 TRAINING_SHARE, WIDE_SHARE = 0.65, 0.6
 #: Seconds that a run spends beside its epochs until the calibration has measured them.
 UNKNOWN_OVERHEAD = 20.0
+#: Seconds that must be left for `torch.compile`, most of which it compiles.
+COMPILE_SECONDS = 40.0
 #: Two, so that an epoch can be timed between the ends of two.
 LEAST_EPOCHS = 2
 PAPER_EPOCHS = 400
@@ -242,6 +245,17 @@ def train_all(check: Check, runs: dict[str, list[str]], seconds: float) -> None:
         check.stage(name, run)
 
 
+def time_compiled(check: Check) -> dict[str, Any]:
+    """The first size of the objective with and without `torch.compile`."""
+    if check.left() < COMPILE_SECONDS:
+        return {"skipped": f"{check.left():.0f} s left"}
+    count, dim = (check.options.sizes or OBJECTIVE_SIZES)[0]
+    rates = objective.machine_rates(check.device)
+    row = objective.measure(count, dim, torch.float32, check.device, rates, seconds=5, repeats=15, compiled=True)
+    print(objective.table([row]))
+    return row
+
+
 def run_gpu_tests(check: Check) -> dict[str, Any]:
     """The tests that are skipped without a GPU."""
     if importlib.util.find_spec("pytest") is None:
@@ -281,6 +295,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         check.stage("calibration", lambda: calibrate(check))
         train_all(check, RUNS, TRAINING_SHARE * check.left())
         train_all(check, WIDE_RUNS, WIDE_SHARE * check.left())
+        check.stage("torch.compile", lambda: time_compiled(check))
         check.stage("tests", lambda: run_gpu_tests(check))
     table = summary_table(check.content)
     print(table)

@@ -12,7 +12,8 @@ import pytest
 
 from benchmarks import gpu_check
 
-STAGES = ["images", "objective", "precision", "calibration", *gpu_check.RUNS, *gpu_check.WIDE_RUNS, "tests"]
+TRAININGS = [*gpu_check.RUNS, *gpu_check.WIDE_RUNS]
+STAGES = ["images", "objective", "precision", "calibration", *TRAININGS, "torch.compile", "tests"]
 OVERRIDES = [
     "optimizer.batch_size=8",
     "method_kwargs.proj_hidden_dim=16",
@@ -46,7 +47,8 @@ def test_a_failing_stage_is_recorded_and_the_others_go_on(tmp_path: Path, monkey
     assert "train/CLASS/* and test/CLASS/* are needed" in content["stages"]["images"]["error"]
     assert "there are no images" in content["stages"]["calibration"]["error"]
     assert content["stages"]["objective"]["result"][0]["seconds"]
-    assert "skipped" in content["stages"]["tests"]["result"]
+    for name in ("torch.compile", "tests"):
+        assert "skipped" in content["stages"][name]["result"]
 
 
 @pytest.mark.slow
@@ -56,7 +58,7 @@ def test_every_stage_runs_on_a_cpu(images: Path, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(gpu_check, "WIDE_RUNS", {wide: gpu_check.WIDE_RUNS[wide]})
     monkeypatch.setattr(gpu_check, "planned_epochs", lambda check, seconds: 2)
     archive = shutil.make_archive(str(tmp_path / "images"), "xztar", images)
-    content = _run(Path(archive), tmp_path / "out", budget=100.0, monkeypatch=monkeypatch)
+    content = _run(Path(archive), tmp_path / "out", budget=600.0, monkeypatch=monkeypatch)
     errors = {name: stage["error"] for name, stage in content["stages"].items() if "error" in stage}
     assert errors == {}
     for name in ("calibration", run, wide):
@@ -67,5 +69,6 @@ def test_every_stage_runs_on_a_cpu(images: Path, tmp_path: Path, monkeypatch: py
         assert result["embedding_mean_norm"] > 0
         assert result["images_a_second"] > 0
     assert content["stages"]["images"]["result"] == {"train": 24, "test": 12}
+    assert content["stages"]["torch.compile"]["result"]["seconds"]["compiled"]["median"] > 0
     assert (tmp_path / "out" / "radii-radial-vicreg-centred.png").is_file()
     assert all(row["finite"] for row in content["stages"]["precision"]["result"])
