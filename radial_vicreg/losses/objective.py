@@ -170,7 +170,7 @@ class RadialVICRegLoss(nn.Module):
         z1, z2 = checked_batch(z1, z2, agree=gather)
         count = len(z1) * (world_size() if gather else 1)
         m = checked_spacing(self.radial_spacing, count)
-        # By themselves: SciPy and generators are no operations that torch.compile could put into its graph.
+        # Before the rest: SciPy and generators are no operations that torch.compile could put into its graph.
         targets = self._chi_targets(count, z1)
         with full_precision(z1):
             statistics = view_statistics(z1, z2, gather, self.radial_center)
@@ -226,7 +226,7 @@ class RadialVICRegLoss(nn.Module):
             + self.var_loss_weight * terms["vicreg_variance"]
             + self.cov_loss_weight * terms["vicreg_covariance"]
         )
-        terms.update(self._radial_terms(statistics.squared_norms, ordered, targets, statistics.mean.shape[1], m))
+        terms.update(self._radial_terms(statistics, ordered, targets, m))
         terms["loss"] = terms["vicreg_loss"]
         # Zero is not added: torch.compile would take the sum for the detached `vicreg_loss` and drop its gradient.
         if self.radial_objective != "none":
@@ -234,16 +234,16 @@ class RadialVICRegLoss(nn.Module):
         return terms
 
     def _radial_terms(
-        self, squared: Tensor, ordered: Tensor, targets: Tensor | None, dim: int, m: int
+        self, statistics: ViewStatistics, ordered: Tensor, targets: Tensor | None, m: int
     ) -> dict[str, Tensor]:
         if self.radial_objective == "kl":
-            terms = {"radial_ce": self._cross_entropy(squared, dim)}
+            terms = {"radial_ce": self._cross_entropy(statistics.squared_norms, statistics.mean.shape[1])}
             terms["radial_loss"] = self.radial_ce_loss_weight * terms["radial_ce"]
             if self._uses_order:
                 terms["radial_entropy"] = 2 * spacing_entropy_of(ordered, m)
                 terms["radial_loss"] = terms["radial_loss"] - self.radial_ent_loss_weight * terms["radial_entropy"]
         elif targets is None:
-            terms = {"radial_loss": squared.new_zeros(())}
+            terms = {"radial_loss": ordered.new_zeros(())}
         elif self.radial_objective == "wasserstein":
             terms = {"radial_w1": 2 * wasserstein_of(ordered, targets)}
             terms["radial_loss"] = self.radial_w1_loss_weight * terms["radial_w1"]
