@@ -63,8 +63,8 @@ def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any], path: 
         numbers: the content of ``results.json``, see :mod:`.figure1`.
         path: PNG to write.
     """
-    figure = Figure(figsize=(4.1 * (len(panels) + 1), 4.5), layout="constrained")
-    axes = figure.subplots(1, len(panels) + 1)
+    figure = Figure(figsize=(4 * len(panels) + 5, 4.4), layout="constrained")
+    axes = figure.subplots(1, len(panels) + 1, width_ratios=[1] * len(panels) + [1.25])
     for axis, (title, cloud), shown in zip(axes, panels, numbers["panels"], strict=False):
         run = f"seed {shown['seed']}, " + ("diverged" if shown["diverged"] else f"$W_2$ {shown['w2_exact']:.2f}")
         scatter(axis, cloud, f"{title}\n{run}", HALF_WIDTH)
@@ -75,6 +75,7 @@ def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any], path: 
 def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
     """Median and range over seeds of the Wasserstein distance against alpha, and how many runs diverged."""
     alphas = np.array(numbers["size"]["alphas"])
+    lowest = 0.0
     for shift, (method, (label, colour, marker)) in zip((-0.018, -0.006, 0.006, 0.018), METHODS.items(), strict=True):
         spreads = [numbers["methods"][method][f"{alpha:g}"] for alpha in alphas]
         middle, least, largest = (
@@ -91,19 +92,24 @@ def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
             linestyle="--" if method == "start" else "-",
             label=label,
         )
-        for alpha, spread, height in zip(alphas + shift, spreads, largest, strict=True):
-            if spread["diverged"] and np.isfinite(height):
-                text = f"{spread['diverged']}/{spread['runs']}"
-                axis.text(alpha, height + 0.01, text, color=colour, fontsize=8, ha="center", va="bottom")
+        if any(spread["diverged"] for spread in spreads):
+            lowest += 0.03
+            for alpha, spread in zip(alphas, spreads, strict=True):
+                axis.text(
+                    alpha, lowest, f"{spread['diverged']}/{spread['runs']}", color=colour, fontsize=9, ha="center"
+                )
+            axis.text(0.5, lowest + 0.05, "of these runs diverged:", color=colour, fontsize=9, ha="center")
+            lowest += 0.08
     axis.axhline(numbers["floor"], color="black", linestyle=":", linewidth=1, label="two normal samples")
     if numbers["best_of_sweep"]:
         best = sorted((float(alpha), value["w2_exact"]) for alpha, value in numbers["best_of_sweep"].items())
         axis.plot(*zip(*best, strict=True), color=PURPLE, marker="*", linestyle="", label="best of a sweep: biased low")
     axis.set_xlabel(r"share $\alpha$ of X in the mixture")
     axis.set_ylabel(r"$W_2$ to $\mathcal{N}(0, I)$")
-    axis.set_ylim(0, axis.get_ylim()[1] * 1.25)
-    axis.set_title(f"(c) median and range over {numbers['size']['seeds']} seeds\nn/m: that many diverged", fontsize=10)
-    axis.legend(fontsize=8, frameon=False, loc="upper left", ncols=2)
+    axis.set_xlim(-0.08, 1.08)
+    axis.set_ylim(0, axis.get_ylim()[1] * 1.3)
+    axis.set_title(f"(c) distance over mixtures\nmedian and range, {numbers['size']['seeds']} seeds", fontsize=10)
+    axis.legend(fontsize=9, frameon=False, loc="upper left")
 
 
 def figure3(

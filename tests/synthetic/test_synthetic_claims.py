@@ -85,7 +85,7 @@ def test_a_stable_rate_makes_the_radii_chi_but_keeps_x_an_x() -> None:
     result = finished(replace(CONVERGED, distribution="x"))
     before, after = (measure(points, subsample=500) for points in (result.start, result.end))
     assert after["w1_chi"] < 0.25 * before["w1_chi"]
-    # The gradient is radial up to a linear map close to the identity, so directions stay: figure 1b needs more than that.
+    # The gradient is radial up to a linear map close to the identity, so directions stay.
     off_diagonal = np.abs(np.abs(np.tan(angle(result.end))) - 1)
     assert np.quantile(off_diagonal, 0.9) < 0.1
 

@@ -207,8 +207,8 @@ def test_rows_of_a_former_definition_are_found_under_its_new_name(tmp_path: Path
 
 
 def test_keys_of_the_other_distributions_are_those_of_the_first_release() -> None:
-    assert RunConfig().key == "KEY0"
-    assert RunConfig(distribution="sunshine").key == "KEY1"
+    assert RunConfig().key == "a7983306fd715a31"
+    assert RunConfig(distribution="sunshine").key == "0668f5a882e3dee0"
 
 
 def test_a_run_records_its_way_and_summarises_it() -> None:
