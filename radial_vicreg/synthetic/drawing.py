@@ -239,10 +239,10 @@ def _correlation(figure: Figure, axis: Axes, rows: Sequence[Row], normal: dict[s
     label = f"a normal sample ({normal['radial_kl']:.3f}, {normal['e2mc']:.3f})"
     axis.scatter(normal["radial_kl"], normal["e2mc"], marker="*", s=170, color=ORANGE, edgecolors="black", label=label)
     axis.set_xscale("log")
-    # The E2MC loss of a normal sample is small: a linear axis would press everything but the outliers onto zero.
-    axis.set_yscale("log")
+    # A linear axis would press all but a few runs onto zero; the estimate can pass it by a little.
+    axis.set_yscale("log" if min(row["after"]["e2mc"] for row in finished) > 0 else "symlog")
     axis.set_xlabel("radial loss at the end: KL of the radii to chi (nats)")
-    axis.set_ylabel("E2MC loss at the end:\n-marginal entropy + 0.1 hypercovariance")
+    axis.set_ylabel("E2MC loss at the end:\n$-$ marginal entropy + 0.1 hypercovariance")
     axis.set_title("(c) the E2MC loss (the authors' code logs + marginal entropy) against the radial loss", fontsize=10)
     axis.legend(fontsize=8)
     figure.colorbar(image, ax=axis, label=r"$W_2$ to $\mathcal{N}(0, I)$")

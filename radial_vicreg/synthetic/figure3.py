@@ -115,7 +115,7 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
     """The numbers of ``results.json`` as text."""
     lines = [f"{'final radii of the sunshine':<52}{'mean':>8}{'std':>8}"]
     for title, radius in numbers["radius"].items():
-        lines.append(f"{title.replace('$', ''):<52}{radius['mean']:8.3f}{radius['std']:8.3f}")
+        lines.append(f"{title.translate({36: None, 92: None, 95: None}):<52}{radius['mean']:8.3f}{radius['std']:8.3f}")
     lines += ["", f"{'rank correlation over runs':<34}{'x':>8}{'sunshine':>10}"]
     for pair in numbers["spearman"]["x"]:
         lines.append(f"{pair:<34}{numbers['spearman']['x'][pair]:8.2f}{numbers['spearman']['sunshine'][pair]:10.2f}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ CONVERGED = RunConfig(distribution="mixture", num_samples=1000, steps=20_000, lr
 SEEDS = range(6)
 # The published weights, past stability, on few points: W2 0.31 and off_diagonal_share 0.76, medians over 16 seeds.
 PUBLISHED_SMALL = RunConfig(num_samples=400, steps=20_000, lr=0.05, **PUBLISHED)
-PUBLISHED_SEEDS = range(9)
+PUBLISHED_SEEDS = range(7)
 
 
 def finished(config: RunConfig) -> RunResult:
@@ -57,28 +57,46 @@ def test_radial_vcreg_lowers_the_exact_distance_paired_over_seeds(alpha: float) 
     assert np.mean(gains) > 2.6 * standard_error, gains
 
 
-def medians(config: RunConfig, when: str = "after") -> tuple[dict[str, float], int]:
-    """Medians over the seeds that finished, and how many did."""
+@dataclass
+class Medians:
+    """Over the seeds: before the runs, and after those that finished."""
+
+    before: dict[str, float]
+    after: dict[str, float]
+    finished: int
+
+
+def medians(config: RunConfig) -> Medians:
     rows = [run_row(replace(config, seed=seed), subsample=400) for seed in PUBLISHED_SEEDS]
-    finished = [row[when] for row in rows if row[when] is not None]
-    names = ("w2_exact", "w2_sliced", "radial_kl", "off_diagonal_share")
-    return {name: float(np.median([metrics[name] for metrics in finished])) for name in names}, len(finished)
+    finished = [row for row in rows if row["after"] is not None]
+
+    def median(rows: list[dict], when: str) -> dict[str, float]:
+        names = ("w2_exact", "radial_kl", "off_diagonal_share")
+        return {name: float(np.median([row[when][name] for row in rows])) for name in names}
+
+    return Medians(median(rows, "before"), median(finished, "after"), len(finished))
 
 
 def test_the_published_settings_make_x_round_and_a_stable_rate_does_not() -> None:
     # One run past stability is decided by rounding; its median over seeds is not.
-    before, _ = medians(replace(PUBLISHED_SMALL, steps=1), "before")
-    published, finished = medians(PUBLISHED_SMALL)
-    stable, all_finished = medians(replace(PUBLISHED_SMALL, lr=0.005))
-    assert finished >= 5
-    assert published["w2_exact"] < 0.7 * before["w2_exact"]
-    assert published["off_diagonal_share"] > 0.4
-    assert all_finished == len(PUBLISHED_SEEDS)
-    assert stable["w2_exact"] > 0.9 * before["w2_exact"]
-    assert stable["off_diagonal_share"] == 0
+    published, stable = medians(PUBLISHED_SMALL), medians(replace(PUBLISHED_SMALL, lr=0.005))
+    assert published.finished >= 4
+    assert published.after["w2_exact"] < 0.7 * published.before["w2_exact"]
+    assert published.after["off_diagonal_share"] > 0.4
+    assert stable.finished == len(PUBLISHED_SEEDS)
+    assert stable.after["w2_exact"] > 0.9 * stable.before["w2_exact"]
+    assert stable.after["off_diagonal_share"] == 0
     # Both converge in the radii: what tells them apart is the directions.
-    assert stable["radial_kl"] == pytest.approx(published["radial_kl"], rel=0.05)
-    assert stable["radial_kl"] < 0.5 * before["radial_kl"]
+    assert stable.after["radial_kl"] == pytest.approx(published.after["radial_kl"], rel=0.05)
+    assert stable.after["radial_kl"] < 0.5 * stable.before["radial_kl"]
+
+
+def test_radial_steps_alone_turn_nothing_even_past_stability() -> None:
+    # What turns directions is the linear map of the variance and covariance terms, once the radial steps have thrown
+    # the covariance far from the identity. A point may pass the origin, and then lies on the same diagonal.
+    alone = medians(replace(PUBLISHED_SMALL, lambda2=0.0, lambda3=0.0))
+    assert alone.finished == len(PUBLISHED_SEEDS)
+    assert alone.after["off_diagonal_share"] == 0
 
 
 def test_a_stable_rate_makes_the_radii_chi_but_keeps_x_an_x() -> None:
