@@ -20,7 +20,7 @@ from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.synthetic import drawing
 from radial_vicreg.synthetic.metrics import measure, normal_floor
 from radial_vicreg.synthetic.run import RunConfig, run
-from radial_vicreg.synthetic.selection import best_settings
+from radial_vicreg.synthetic.selection import PUBLISHED_WEIGHTS, best_settings
 from radial_vicreg.synthetic.sweep import ALPHAS, ORDER_SEED, read_rows, sweep
 
 Array = NDArray[np.float64]
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 OnRow = Callable[[int, int, Row | None], None]
 Runs = dict[str, dict[str, list[RunConfig]]]
 
-PUBLISHED: dict[str, Any] = {"beta1": 100.0, "beta2": 100.0, "lambda2": 1.0, "lambda3": 1.0, "schedule": "linear"}
+PUBLISHED: dict[str, Any] = {**PUBLISHED_WEIGHTS, "schedule": "linear"}
 """The authors' command for figure 1b (with X, N = 10,000 and a rate of 0.5). The paper's text has a cosine."""
 VCREG: dict[str, Any] = {"beta1": 0.0, "beta2": 0.0}
 X = "x"

@@ -185,6 +185,24 @@ def test_a_minimum_over_settings_is_held_against_the_same_setting_on_other_seeds
     assert winners_elsewhere([row for row in rows if row["config"]["seed"] == 0]) == {}
 
 
+def test_the_summary_counts_the_published_weights_with_their_diverged_runs() -> None:
+    base = replace(SMALL.base, **PUBLISHED)
+    measured = {"w2_exact": 0.25}
+    rows = [
+        {
+            "config": vars(replace(base, seed=seed)),
+            "before": {"w2_exact": 0.6},
+            "after": None if seed == 1 else measured,
+            "diverged_at": 7 if seed == 1 else None,
+            "hardly_moved": False,
+        }
+        for seed in range(3)
+    ]
+    assert any("0.250 [0.250, 0.250]" in line and "1/3 diverged" in line for line in summary_lines(rows))
+    others = [{**row, "config": {**row["config"], "beta1": 1.0}} for row in rows]
+    assert not any("Published" in line for line in summary_lines(others))
+
+
 def test_rows_of_a_former_definition_are_found_under_its_new_name(tmp_path: Path) -> None:
     """The first release's stretched sunshine had variances of 4 and 1/4, which is the elongated one now."""
     base = replace(SMALL.base, alpha=1.0)
