@@ -108,22 +108,9 @@ def make_figure1(
     random.Random(ORDER_SEED).shuffle(configs)  # slow and quick runs alternate: the time left is estimated well
     made = sweep(configs, out / "runs", subsample=size.subsample, workers=workers, on_row=on_row)
     rows = {row["key"]: row for row in made}
-    numbers: dict[str, Any] = {
-        "preset": preset,
-        "size": vars(size),
-        "settings": {method: _setting(by_alpha[X][0]) for method, by_alpha in runs.items()},
-        "methods": {
-            method: {place: _spread([rows[config.key] for config in group]) for place, group in by_alpha.items()}
-            for method, by_alpha in runs.items()
-        },
-        "floor": float(np.mean([normal_floor(size.subsample, 2, seed) for seed in range(size.seeds)])),
-        "remark": REMARK,
-    }
-    numbers["methods"]["start"] = {
-        place: _spread([{**rows[config.key], "after": rows[config.key]["before"]} for config in group])
-        for place, group in runs["vcreg"].items()
-    }
-    numbers["best_of_sweep"] = best
+    numbers = {"preset": preset, "size": vars(size), **_numbers(runs, rows), "best_of_sweep": best, "remark": REMARK}
+    floors = [normal_floor(size.subsample, 2, seed) for seed in range(size.seeds)]
+    numbers["floor"] = float(np.mean(floors))
     panels = list(_panels(runs, rows, size, out / "clouds", on_row))
     numbers["panels"] = [{"title": title, **shown} for title, _, shown in panels]
     drawing.figure1([(title, points) for title, points, _ in panels], numbers, out / "figure1.png")
@@ -209,6 +196,19 @@ def _labels(size: dict[str, Any]) -> dict[str, str]:
 def _setting(config: RunConfig) -> dict[str, Any]:
     """What all runs of a method share."""
     return {name: value for name, value in vars(config).items() if name not in ("distribution", "alpha", "seed")}
+
+
+def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, Any]:
+    """Settings by method, spreads by method and share of X; ``start`` is what the runs of VCReg began with."""
+    methods = {
+        method: {place: _spread([rows[config.key] for config in group]) for place, group in by_alpha.items()}
+        for method, by_alpha in runs.items()
+    }
+    methods["start"] = {
+        place: _spread([{"after": rows[config.key]["before"]} for config in group])
+        for place, group in runs["vcreg"].items()
+    }
+    return {"settings": {method: _setting(by_alpha[X][0]) for method, by_alpha in runs.items()}, "methods": methods}
 
 
 def _spread(rows: list[Row]) -> dict[str, Any]:
