@@ -59,11 +59,13 @@ def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Any
     """
     given = {name: kwargs.get(name, default) for name, default in LOSS_DEFAULTS.items()}
     objective = "none" if method == "vicreg" else str(given["radial_objective"])
+    if objective not in RADIAL_READS:
+        return {**given, "radial_objective": objective}  # of another version: what it reads is not known
     kept: dict[str, Any] = {name: given[name] for name in VICREG_WEIGHTS}
     if given["e2mc_loss_weight"]:
         kept["e2mc_loss_weight"] = given["e2mc_loss_weight"]
     radial: dict[str, Any] = {}
-    for weight, others in RADIAL_READS.get(objective, {}).items():
+    for weight, others in RADIAL_READS[objective].items():
         if given[weight]:
             radial.update({name: given[name] for name in (weight, *others)})
     if not radial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,10 @@ class ResultsWriter(pl.Callback):
     def _draw(self, trainer: pl.Trainer) -> None:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, RadiusMonitor) and trainer.is_global_zero:
-                callback.draw(str(self.folder))
+                try:
+                    callback.draw(str(self.folder))
+                except Exception as error:  # fonts, a full disk, anything: a figure never ends the work
+                    warnings.warn(f"the figure of the radii was not drawn: {error!r}", stacklevel=2)
 
     def _release(self) -> None:
         if self._lock is not None:

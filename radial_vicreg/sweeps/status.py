@@ -37,12 +37,6 @@ class RunState:
     folder: Path | None = None
     error: str | None = None
 
-    @property
-    def checkpoint(self) -> Path | None:
-        """Last checkpoint of a run that can be continued, if it has one."""
-        path = self.folder / "checkpoints" / "last.ckpt" if self.folder and self.status != FINISHED else None
-        return path if path is not None and path.is_file() else None
-
 
 def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[RunState]:
     """Looks for the results of every run.
