@@ -115,7 +115,7 @@ def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> It
             raise ValueError(f"{', '.join(sorted(given & swept))}: the sweep sets this key itself; leave it out")
         groups = tuple(item for item in run.overrides if _chooses_group(item))
         if groups not in bases:
-            bases[groups] = compose(run.config_name, [*groups, *overrides])
+            bases[groups] = compose(run.config_name, [*run.overrides, *overrides])
         cfg = bases[groups].copy()
         try:
             for override in parser.parse_overrides([item for item in run.overrides if not _chooses_group(item)]):
