@@ -113,6 +113,14 @@ def test_the_default_classes_are_those_of_the_authors_script() -> None:
     assert {len(set(names)) for names in CLASSES.values()} == {10}
 
 
+def test_table_2_counts_images_of_500_over_three_seeds() -> None:
+    paper = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())
+    methods = [paper["tables"]["2"][name] for name in ("radialvicreg", "vicreg")]
+    accuracies = [mean for method in methods for cell in method.values() for mean, _ in cell.values()]
+    assert len(accuracies) == 12
+    assert [round(round(value * 15) / 15, 2) for value in accuracies] == accuracies
+
+
 def test_the_counts_are_those_of_the_published_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     sums = {key: tuple(sum(counts.values()) for counts in parts.values()) for key, parts in COUNTS.items()}
