@@ -25,7 +25,8 @@ from radial_vicreg.secrets import without_secrets
 FORMATS = ("torchvision", "timm", "safetensors")
 CITATION = (
     "Yilun Kuang, Yash Dagade, Deep Chakraborty, Erik Learned-Miller, Randall Balestriero, Tim G. J. Rudner, "
-    "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, 2025"
+    "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, "
+    "UniReps workshop 2025, arXiv 2602.14272 (2026)"
 )
 _PROBE_IMAGES = 8
 _TOLERANCE = 1e-6  # timm and torchvision may pool in another order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from radial_vicreg.losses import RadialVICRegLoss
@@ -20,11 +20,12 @@ REQUIRED = ("proj_hidden_dim", "proj_output_dim")
 STEM_CHOICES = ("auto", True, False)
 
 
-def check_method_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Fills in defaults and checks every value.
+def check_method_kwargs(kwargs: Mapping[str, Any], host_keys: Collection[str] = ()) -> dict[str, Any]:
+    """Fill in defaults and check every value.
 
     Args:
         kwargs: ``cfg.method_kwargs``.
+        host_keys: keys that the host's base class reads; their values pass unchecked.
 
     Returns:
         All keys, with a value each.
@@ -33,7 +34,7 @@ def check_method_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: an unknown key (the nearest known one is named), a missing projector dimension, or a value out of
             range (key, value and range are named).
     """
-    known = (*REQUIRED, *DEFAULTS)
+    known = (*REQUIRED, *DEFAULTS, *host_keys)
     for key in kwargs:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
