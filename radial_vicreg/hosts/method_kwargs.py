@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from radial_vicreg.keys import LOSS_DEFAULTS
 from radial_vicreg.losses import RadialVICRegLoss
 
-_NOT_IN_YAML = ("gather_distributed", "seed")
-LOSS_DEFAULTS: dict[str, Any] = {
-    name: parameter.default
-    for name, parameter in inspect.signature(RadialVICRegLoss).parameters.items()
-    if name not in _NOT_IN_YAML
-}
 DEFAULTS: dict[str, Any] = {**LOSS_DEFAULTS, "small_image_stem": "auto"}
 REQUIRED = ("proj_hidden_dim", "proj_output_dim")
 STEM_CHOICES = ("auto", True, False)
