@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.figures import new_figure
+from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.naming import distinguish
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _PANELS = (
     (("train_vicreg_loss", "VICReg's terms of the loss"),),
-    (("val_acc1", "online linear probe (%)"), ("val_balanced_accuracy", "online linear probe (balanced, %)")),
+    (("val_acc1", "online linear probe (%)"), (BALANCED_ACCURACY, "online linear probe (balanced, %)")),
     (("train_w1_chi", r"$W_1$ to $\chi$ (batch)"),),
 )
 """Keys of ``history`` with their names; of several in a panel the first that any run has."""
