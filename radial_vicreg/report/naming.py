@@ -12,7 +12,7 @@ _METHOD = ("method", "beta1", "beta2", "gamma", "center", "e2mc", "weights")
 
 
 def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
-    """Names every experiment by what differs between them, and by no more than it takes to tell them apart.
+    """Names every experiment by what differs in method and rate, and by as many details as tell them apart.
 
     Args:
         experiments: the ones to tell apart.
@@ -25,9 +25,9 @@ def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
     described = [_parts(setting) for setting in settings]
     differing = _differing(described)
     needed = list(differing)
-    for key in reversed(differing):  # names keep the whole method
+    for key in reversed(differing):  # names keep the method and the rate
         rest = [other for other in needed if other != key]
-        if key not in _METHOD and len(set(_joined(described, rest))) == len(set(_joined(described, needed))):
+        if key not in (*_METHOD, "lr") and len(set(_joined(described, rest))) == len(set(_joined(described, needed))):
             needed = rest
     names = _joined(described, needed) if needed else [setting.label for setting in settings]
     names = [
@@ -36,7 +36,7 @@ def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
     ]
     common = [described[0][key] for key in ("method", "lr") if key not in differing]
     others = [key for key in differing if key not in needed]
-    return names, ", ".join([*common, *([f"{' and '.join(others)} differ as well"] if others else [])])
+    return names, ", ".join([*common, *([f"different but not named: {', '.join(others)}"] if others else [])])
 
 
 def differences(settings: Sequence[Setting], without: Collection[str] = ()) -> list[str]:
