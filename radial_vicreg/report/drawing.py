@@ -83,7 +83,7 @@ def _radii(experiments: Sequence[Experiment], name: str, objectives: tuple[str, 
         name,
         figure,
         f"{what}, with the density of chi({setting.dim}): {setting.images}, {setting.backbone}, "
-        f"{setting.details['max_epochs']} epochs, evaluation mode, seeds {seeds}.{remark}",
+        f"{setting.details.get('max_epochs')} epochs, evaluation mode, seeds {seeds}.{remark}",
     )
 
 

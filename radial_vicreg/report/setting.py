@@ -37,7 +37,7 @@ _DETAILS = {
     "img_size": "backbone.kwargs.img_size",
 }
 """What the paper states beside the method, by the names of ``paper.json``, and where a configuration has it."""
-_NEEDED = ("proj_hidden_dim", "optimizer", "lr", "batch_size", "max_epochs", "crop_size")
+_NEEDED = ("proj_hidden_dim", "optimizer", "lr", "batch_size", "crop_size")
 
 
 @dataclass(frozen=True)
