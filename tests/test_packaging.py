@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +46,13 @@ print(json.dumps({"plugins": len(ours), "folder": str(folder), "python": sys.ver
 """
 
 
-@functools.cache
 def declared_pythons() -> list[str]:
     setup = configparser.ConfigParser()
     setup.read(REPOSITORY / "setup.cfg")
     return re.findall(r"Python :: (3\.\d+)", setup["metadata"]["classifiers"])
 
 
+@functools.cache
 def find_python(version: str) -> str | None:
     """An interpreter of that version with venv: on the path (pyenv's shims may answer no), or among pyenv's."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -101,46 +101,60 @@ def distributions(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     return {"wheel": wheel, "sdist": sdist, "editable": source}
 
 
+@pytest.fixture(scope="module")
+def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """Makes a virtual environment with Hydra and nothing else, once for each pair, and gives its interpreter."""
+
+    @functools.cache
+    def make(version: str, hydra: str) -> Path:
+        base = find_python(version)
+        assert base is not None
+        folder = tmp_path_factory.mktemp("venv") / "an environment"
+        run(base, "-m", "venv", folder)
+        run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", hydra)
+        return folder / "bin" / "python"
+
+    return make
+
+
 @dataclass(frozen=True)
-class Environment:
-    """A virtual environment with Hydra and nothing else."""
+class Installed:
+    """An interpreter whose environment has Hydra and the package, without what else the package needs."""
 
     python: Path
-    hydra: str
+    form: str
 
 
 @pytest.fixture(scope="module")
-def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
-    version, hydra = request.param
-    base = find_python(version)
-    if base is None:
-        pytest.skip(f"Python {version} is declared and not on this machine")
-    folder = tmp_path_factory.mktemp("venv") / "an environment"
-    run(base, "-m", "venv", folder)
-    python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", hydra)
-    yield Environment(python, hydra)
-    shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="module", params=FORMS)
 def installed(
-    request: pytest.FixtureRequest, environment: Environment, distributions: dict[str, Path]
-) -> tuple[Environment, str]:
-    """The environment with the package in it, without what else the package needs."""
-    pip = (environment.python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall")
-    editable = ("--editable",) if request.param == "editable" else ()
-    run(*pip, *editable, distributions[request.param])
-    return environment, request.param
+    request: pytest.FixtureRequest,
+    make_environment: Callable[[str, str], Path],
+    distributions: dict[str, Path],
+) -> Installed:
+    version, hydra, form = request.param
+    python = make_environment(version, hydra)
+    editable = ("--editable",) if form == "editable" else ()
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall")
+    run(*pip, *editable, distributions[form])
+    return Installed(python, form)
 
 
-def every_python_and_the_next_hydra() -> list[pytest.param]:
-    pairs = [(version, HYDRA) for version in declared_pythons()]
-    pairs.append((declared_pythons()[-1], NEXT_HYDRA))
-    return [pytest.param(pair, id=f"python{pair[0]}-{pair[1].partition('>=')[2]}") for pair in pairs]
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every declared Python that is here, and the next Hydra on the newest of them."""
+    if "installed" not in metafunc.fixturenames:
+        return
+    slow = metafunc.config.getoption("--slow")  # without it nothing runs, and nothing needs to be looked for
+    found = [version for version in declared_pythons() if not slow or find_python(version)]
+    pairs = [(version, HYDRA) for version in found] + [(version, NEXT_HYDRA) for version in found[-1:]]
+    cells = [(*pair, form) for pair in pairs for form in FORMS]
+    names = [f"python{version}-hydra{hydra.partition('>=')[2]}-{form}" for version, hydra, form in cells]
+    metafunc.parametrize("installed", cells, ids=names, indirect=True, scope="module")
 
 
-on_every_python = pytest.mark.parametrize("environment", every_python_and_the_next_hydra(), indirect=True)
+@pytest.mark.parametrize("version", declared_pythons())
+def test_every_declared_python_is_tried(version: str) -> None:
+    if find_python(version) is None:
+        pytest.skip(f"Python {version} is declared and not on this machine: its installations were not tried")
 
 
 def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_no_others(distributions: dict[str, Path]) -> None:
@@ -163,32 +177,26 @@ def test_the_wheel_holds_the_plugin_the_type_marker_and_nothing_of_the_repositor
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"radial_vicreg", "hydra_plugins"}
 
 
-@on_every_python
 def test_an_installation_is_found_by_hydra_and_holds_every_configuration(
-    installed: tuple[Environment, str], source: Path, tmp_path: Path
+    installed: Installed, source: Path, tmp_path: Path
 ) -> None:
-    environment, form = installed
-    seen = json.loads(run(environment.python, "-c", WHAT_IS_THERE, cwd=tmp_path))
+    seen = json.loads(run(installed.python, "-c", WHAT_IS_THERE, cwd=tmp_path))
     assert seen["plugins"] == 1, seen
     assert seen["files"] == CONFIGURATIONS
-    root = source if form == "editable" else environment.python.parents[1]
+    root = source if installed.form == "editable" else installed.python.parents[1]
     assert Path(seen["folder"]).is_relative_to(root.resolve()), seen
-    conflicts = subprocess.run([environment.python, "-m", "pip", "check"], capture_output=True, text=True, cwd=tmp_path)
+    conflicts = subprocess.run([installed.python, "-m", "pip", "check"], capture_output=True, text=True, cwd=tmp_path)
     # Installed with --no-deps: what is missing is known, a version that does not fit would be an error.
     assert {line.split()[-1] for line in conflicts.stdout.splitlines()} == {"installed."}, conflicts.stdout
 
 
-@on_every_python
-def test_an_unrelated_hydra_application_runs_beside_it_in_every_way(
-    installed: tuple[Environment, str], tmp_path: Path
-) -> None:
-    environment, _ = installed
+def test_an_unrelated_hydra_application_runs_beside_it_in_every_way(installed: Installed, tmp_path: Path) -> None:
     folder = tmp_path / "an application"
     folder.mkdir()
     (folder / "app.py").write_text(UNRELATED)
 
     def app(*arguments: str, **variables: str) -> str:
-        return run(environment.python, "app.py", *arguments, cwd=folder, **variables)
+        return run(installed.python, "app.py", *arguments, cwd=folder, **variables)
 
     nothing = "loaded: []"
     plain = app("+a=1")
@@ -210,9 +218,7 @@ def test_an_unrelated_hydra_application_runs_beside_it_in_every_way(
     assert (path / "radialvicreg.yaml").is_file()
 
 
-@on_every_python
-def test_hydras_compose_and_ours_find_the_configurations(installed: tuple[Environment, str], tmp_path: Path) -> None:
-    environment, _ = installed
+def test_hydras_compose_and_ours_find_the_configurations(installed: Installed, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "study.yaml").write_text("defaults: [/radialvicreg, _self_]\nseed: 77\n")
     (tmp_path / "test_own.py").write_text(
@@ -220,10 +226,10 @@ def test_hydras_compose_and_ours_find_the_configurations(installed: tuple[Enviro
         "with initialize(version_base=None, config_path=None): print(compose('radialvicreg').method)\n"
         f"with initialize_config_dir({str(tmp_path / 'own')!r}, version_base=None): print(compose('study').seed)\n"
     )
-    assert run(environment.python, "test_own.py", cwd=tmp_path).split() == ["radialvicreg", "77"]
+    assert run(installed.python, "test_own.py", cwd=tmp_path).split() == ["radialvicreg", "77"]
     ours = (
         "from radial_vicreg.commands.compose import compose; "
         "print(compose('radialvicreg', []).method, compose('study', ['seed=78'], 'own').seed)"
     )
     # Without a warning of Hydra's next version, which refuses what solo-learn's scripts ask of it.
-    assert run(environment.python, "-W", "error", "-c", ours, cwd=tmp_path).split() == ["radialvicreg", "78"]
+    assert run(installed.python, "-W", "error", "-c", ours, cwd=tmp_path).split() == ["radialvicreg", "78"]

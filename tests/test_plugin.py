@@ -43,7 +43,7 @@ def _plain_application(folder: Path) -> tuple[str, ...]:
     """Arguments of Python for an application without configurations, which leaves no files."""
     (folder / "app.py").write_text(
         "import hydra, json\nfrom omegaconf import OmegaConf\n"
-        '@hydra.main(version_base=None)\n'
+        "@hydra.main(version_base=None)\n"
         "def main(cfg):\n    print(json.dumps(OmegaConf.to_container(cfg)))\nmain()\n"
     )
     return str(folder / "app.py"), "hydra.run.dir=.", "hydra.output_subdir=null"
@@ -76,7 +76,7 @@ def test_the_search_path_is_appended_last_so_that_an_applications_own_files_win(
 
 def test_configurations_resolve_without_a_config_path(run_python: Run, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
-        'import hydra\n@hydra.main(version_base=None)\ndef main(cfg):\n    print(cfg.method, cfg.max_epochs)\nmain()\n'
+        "import hydra\n@hydra.main(version_base=None)\ndef main(cfg):\n    print(cfg.method, cfg.max_epochs)\nmain()\n"
     )
     done = run_python(str(tmp_path / "app.py"), "--config-name", "radialvicreg", "max_epochs=7")
     assert done.stdout.split() == ["radialvicreg", "7"], done.stderr
