@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from radial_vicreg.losses._draws import EXTRA_STATE
 from radial_vicreg.losses.e2mc import e2mc_loss, hypercovariance_loss, marginal_entropy
 from radial_vicreg.losses.objective import RADIAL_OBJECTIVES, RadialVICRegLoss
 from radial_vicreg.losses.radial import (
@@ -16,6 +17,7 @@ from radial_vicreg.losses.radial import (
 from radial_vicreg.losses.vicreg import covariance_loss, invariance_loss, variance_loss
 
 __all__ = [
+    "EXTRA_STATE",
     "RADIAL_OBJECTIVES",
     "WASSERSTEIN_TARGETS",
     "RadialVICRegLoss",
