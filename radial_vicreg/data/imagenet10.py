@@ -8,7 +8,7 @@ from pathlib import Path
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.folder import require_directory
-from radial_vicreg.data.staging import MARKER, staged_folder
+from radial_vicreg.data.staging import claim_folder, staged_folder
 
 SYNSETS = (
     "n02056570",  # king penguin
@@ -42,7 +42,7 @@ def prepare_imagenet10(imagenet: str | Path, out: str | Path, counts: Mapping[st
         ValueError: a class is missing, a split has another number of images, or ``out`` holds something else; nothing
             is written then.
     """
-    source, target = require_directory(imagenet, "--imagenet").resolve(), Path(out)
+    source, target = require_directory(imagenet, "--imagenet").resolve(), claim_folder(Path(out))
     for split, expected in counts.items():
         folder = require_directory(source / split, f"--imagenet: {split}")
         missing = [name for name in SYNSETS if not (folder / name).is_dir()]
@@ -73,7 +73,5 @@ def _count_images(folder: Path) -> int:
 def _is_linked(source: Path, target: Path, splits: list[str]) -> bool:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return False
-    if not (target / MARKER).is_file():
-        raise ValueError(f"{target} exists and was not prepared by this command: move it away or choose another --out")
     links = [(target / split / name, source / split / name) for split in splits for name in SYNSETS]
     return all(link.is_symlink() and link.readlink() == image_folder for link, image_folder in links)

@@ -10,7 +10,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg.callbacks.run_checkpoint import LAST_CHECKPOINT, epoch_checkpoints
-from radial_vicreg.files import atomic_link
+from radial_vicreg.files import atomic_link, claim_output
 from radial_vicreg.hosts.standalone.optim import process_count
 from radial_vicreg.probes.checkpoint import read_checkpoint
 from radial_vicreg.results import config_hash
@@ -45,6 +45,20 @@ def choose_run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return parent, None  # only the first process writes, into a folder of its making
     return _new_folder(parent), None
+
+
+def claim_runs_dir(cfg: DictConfig) -> None:
+    """Make sure, before images are read, that :func:`choose_run_folder` can make its folder.
+
+    Args:
+        cfg: normalised configuration.
+
+    Raises:
+        ValueError: ``runs_dir`` is a file or cannot be written.
+    """
+    continued_elsewhere = cfg.ckpt not in (None, "auto", "last")
+    if not continued_elsewhere and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        claim_output(cfg.runs_dir, "folder")
 
 
 def _folder_name(cfg: DictConfig) -> str:
