@@ -38,7 +38,7 @@ REVERSE_KL_TARGETS = 512
 
 #: Settings that the loss reads whichever the objective, and those of each objective.
 _COMMON = ("radial_objective", "sim_loss_weight", "var_loss_weight", "cov_loss_weight")
-_READ = {
+_READ: dict[str, tuple[str, ...]] = {
     "kl": ("radial_ce_loss_weight", "radial_ent_loss_weight", "radial_ce_normalize", "radial_center"),
     "wasserstein": ("radial_w1_loss_weight", "radial_w1_target", "radial_center"),
     "reverse_kl": ("radial_reverse_kl_loss_weight", "radial_center"),
@@ -85,6 +85,9 @@ class RadialVICRegLoss(DrawingModule):
       ``radial_center``).
     - ``embedding_mean_norm``: norm of the batch mean, mean over the views.
 
+    Without draws it is a plain function for ``torch.func`` (``jacrev`` and ``vmap``, too), which leaves ``terms``
+    empty, ``torch.compile(fullgraph=True)`` and ``torch.export``; there nobody looks for non-finite values.
+
     Args:
         sim_loss_weight: :math:`\lambda_1`, of the invariance.
         var_loss_weight: :math:`\lambda_2`, of the variance.
@@ -99,8 +102,8 @@ class RadialVICRegLoss(DrawingModule):
         radial_reverse_kl_loss_weight: of the reverse KL.
         e2mc_loss_weight: of E2MC, whichever the radial objective.
         radial_center: take the radii of z minus the (global) batch mean. The paper does not.
-        seed: of the chi draws, which depend on it and on the number of training-mode calls that drew so far. The
-            number is in the ``state_dict``, so that a resumed run goes on with the draws it would have had.
+        seed: of the chi draws, which depend on it and on the number of training-mode calls that drew so far.
+            Objectives that draw keep the number in the ``state_dict``: a resumed run has the draws of a whole one.
         gather_distributed: take statistics over all ranks; ``False`` keeps them local, without communication.
 
     Raises:
@@ -207,11 +210,9 @@ class RadialVICRegLoss(DrawingModule):
             read.add("seed")
         if self.radial_objective == "kl" and self._uses_order:
             read.add("radial_spacing")
-        settings = inspect.signature(RadialVICRegLoss).parameters
-        shown = {name: getattr(self, name) for name in settings}
-        return ", ".join(
-            f"{name}={value!r}" for name, value in shown.items() if name in read or value != settings[name].default
-        )
+        defaults = {name: given.default for name, given in inspect.signature(RadialVICRegLoss).parameters.items()}
+        shown = (name for name in defaults if name in read or getattr(self, name) != defaults[name])
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def _ordered_radii(self, squared: Tensor, gather: bool) -> Tensor:
         """Radii of all ranks, sorted along the first dimension, one column a view; with gradient if a term needs it."""

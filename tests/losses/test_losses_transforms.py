@@ -1,4 +1,4 @@
-"""torch.func, second derivatives, torch.compile(fullgraph=True), torch.export: a plain function where nothing is drawn."""
+"""torch.func, second derivatives, torch.compile(fullgraph=True), torch.export, wherever nothing is drawn."""
 
 from __future__ import annotations
 
