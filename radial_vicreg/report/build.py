@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radial_vicreg.figures import save_figure
+from radial_vicreg.files import claim_output
 from radial_vicreg.report.cells import OPTIMISTIC, Cell, build_tables
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
 from radial_vicreg.report.drawing import Drawn, draw_all
@@ -56,12 +57,13 @@ def build_report(runs_dir: str | Path, out: str | Path, source: str = "online", 
         What was written.
 
     Raises:
-        ValueError: ``runs_dir`` does not exist, or another source or selection.
+        ValueError: ``runs_dir`` does not exist, another source or selection, or ``out`` cannot be written.
     """
+    target = claim_output(out, "folder")
+    claim_output(target / "figures", "folder")
     runs, problems = collect(runs_dir)
     experiments, repeated = group(runs)
     problems = sorted([*problems, *repeated], key=lambda problem: problem.path)
-    target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
     tables = build_tables(experiments, source, select)
     sections: list[Section] = []
