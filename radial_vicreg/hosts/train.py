@@ -207,9 +207,24 @@ def build_trainer(cfg: DictConfig) -> pl.Trainer:
     )
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     try:
-        return pl.Trainer(**settings)
+        trainer = pl.Trainer(**settings)
     except (MisconfigurationException, TypeError) as error:
         raise ValueError(f"Lightning's Trainer refuses the configuration: {error}") from error
+    _check_job(trainer)
+    return trainer
+
+
+def _check_job(trainer: pl.Trainer) -> None:
+    """Compare a scheduler's tasks with the processes asked for: Lightning does so when files have been written."""
+    cluster = getattr(trainer.strategy.launcher, "cluster_environment", None)
+    if cluster is None:
+        return
+    try:
+        cluster.validate_settings(num_devices=trainer.num_devices, num_nodes=trainer.num_nodes)
+    except ValueError as error:
+        raise ValueError(
+            f"the job has another number of tasks or nodes than devices and num_nodes ask for: {error}"
+        ) from error
 
 
 def equip_trainer(
