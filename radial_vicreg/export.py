@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from radial_vicreg import __version__
-from radial_vicreg.files import write_json
+from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.hosts.standalone.backbone import (
     TIMM_NAMES,
     TORCHVISION_NAMES,
@@ -19,12 +19,14 @@ from radial_vicreg.hosts.standalone.backbone import (
     uses_small_stem,
 )
 from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run, read_tensors
+from radial_vicreg.results import identity_of
 from radial_vicreg.secrets import without_secrets
 
 FORMATS = ("torchvision", "timm", "safetensors")
 CITATION = (
     "Yilun Kuang, Yash Dagade, Deep Chakraborty, Erik Learned-Miller, Randall Balestriero, Tim G. J. Rudner, "
-    "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, 2025"
+    "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, "
+    "UniReps workshop 2025, arXiv 2602.14272 (2026)"
 )
 _PROBE_IMAGES = 8
 _TOLERANCE = 1e-6  # timm and torchvision may pool in another order
@@ -43,13 +45,18 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
         The card's file and its content.
 
     Raises:
-        ValueError: an unknown format, a ViT for torchvision, or features that differ after loading.
+        ValueError: an unknown format, a ViT for torchvision, a folder that cannot be written, or features that differ
+            after loading.
         ImportError: safetensors is not installed.
     """
     if fmt not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {fmt!r}")
+    if fmt == "safetensors":
+        _safetensors()
+    if out is not None:
+        claim_output(out, "folder")
     run = open_run(path)
-    folder = Path(out) if out is not None else run.folder / "export" / fmt
+    folder = claim_output(run.folder / "export" / fmt if out is None else out, "folder")
     card = _card(run, fmt)
     weights = folder / card["weights"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -136,7 +143,9 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         "feature_dim": _feature_dim(run.model.backbone, size),
         "image_size": size,
         "normalisation": {"mean": list(normalise.mean), "std": list(normalise.std)},
-        "training": {key: run.results.get(key) for key in _FROM_RESULTS} | {"epoch": run.epoch},
+        "training": {key: run.results.get(key) for key in _FROM_RESULTS}
+        | identity_of(run.results)
+        | {"epoch": run.epoch},
         "config": run.results.get("config") or _plain(run),
         "metrics": {"probes": run.results.get("probes"), "radii": _radii(run.results.get("radii"))},
         "checkpoint_sha256": file_checksum(run.checkpoint),
@@ -147,7 +156,7 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
 
 _CARD = {"library": str, "architecture": str, "arguments": dict, "small_stem": bool, "weights": str, "sha256": str}
 _WEIGHTS = ("backbone.pth", "backbone.safetensors")
-_FROM_RESULTS = ("name", "method", "host", "seed", "status", "config_hash", "experiment_hash", "versions", "git_commit")
+_FROM_RESULTS = ("name", "method", "host", "seed", "status", "versions", "git_commit")
 
 
 def _build_lines(library: str, architecture: str, arguments: dict[str, Any], small_stem: bool, file: str) -> list[str]:

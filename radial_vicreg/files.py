@@ -6,10 +6,14 @@ import errno
 import json
 import math
 import os
+import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
+
+_LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # what _temporary makes, and made before it had a random part
 
 
 def write_json(path: str | Path, content: Any) -> Path:
@@ -32,6 +36,36 @@ def write_json(path: str | Path, content: Any) -> Path:
     with atomic_file(path) as stream:
         stream.write(text.encode())
     return Path(path)
+
+
+def claim_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
+    """Make sure that an output can be written, before the work starts that it is for.
+
+    Nothing is created: a command that is refused for another reason leaves nothing behind.
+
+    Args:
+        path: where it is to be; it and the folders above it need not exist yet.
+        kind: ``"file"``, which may replace an older one, or ``"folder"``, which may be there already.
+
+    Returns:
+        ``path``.
+
+    Raises:
+        ValueError: something of another kind is in the way, or the folder that is there cannot be written to.
+    """
+    path = Path(path)
+    wrong = path.is_dir() if kind == "file" else os.path.lexists(path) and not path.is_dir()
+    if wrong:
+        other = "folder" if kind == "file" else "file"
+        raise ValueError(f"{path} is to be a {kind}, but there is a {other}: move it away or choose another place")
+    place = path if kind == "folder" else path.parent
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise ValueError(f"{path} cannot be written: {place} is no folder; move it away or choose another place")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ValueError(f"{path} cannot be written: no permission to write into {place}; choose another place")
+    return path
 
 
 @contextmanager
@@ -78,7 +112,6 @@ def atomic_link(target: Path, name: Path) -> None:
         OSError: the folder cannot be written.
     """
     temporary = _temporary(name)
-    temporary.unlink(missing_ok=True)
     temporary.symlink_to(target.name)
     os.replace(temporary, name)
 
@@ -86,12 +119,14 @@ def atomic_link(target: Path, name: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Removes what killed processes had begun to write into a folder; nobody else may be writing there."""
     for file in folder.glob(".*.tmp"):
-        file.unlink(missing_ok=True)
+        if _LEFTOVER.fullmatch(file.name):  # others may have hidden files of their own there
+            file.unlink(missing_ok=True)
 
 
 def _temporary(path: Path) -> Path:
-    # Not tempfile's: its files are for their owner alone, and results are for the group.
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Not tempfile's: its files are for their owner alone, and results are for the group. Unique also among threads and
+    # among nodes that share a file system, where process numbers repeat.
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _finite(value: Any) -> Any:

@@ -18,6 +18,7 @@ from radial_vicreg.losses._checks import (
     full_precision,
 )
 from radial_vicreg.losses._chi import chi_draws, chi_log_normalizer, chi_quantiles
+from radial_vicreg.losses._tracing import outside_graphs
 
 #: Smallest squared norm that the root and the logarithm see: their gradients stay finite at a norm of zero.
 MIN_SQUARED_NORM = 1e-24
@@ -137,6 +138,10 @@ def radial_wasserstein_loss(
 
     :math:`\frac1K\sum_i|r_{(i)}-u_{(i)}|` over sorted radii and sorted targets, ``K = N``.
 
+    The authors' 2-D code divides radii and targets by :math:`\sqrt{d-1}` unless told not to; the paper and this
+    function do not. That distance is this one over :math:`\sqrt{d-1}`, so a weight :math:`\gamma` that was chosen
+    there is :math:`\gamma/\sqrt{d-1}` here.
+
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
         target: ``"samples"``: N fresh draws from chi(d), as in the paper. ``"quantiles"``: its exact
@@ -175,6 +180,10 @@ def radial_reverse_kl_loss(
 
     :math:`-\frac1K\sum_k\log\hat p(u_k)` over draws :math:`u_k\sim\chi(d)`, where :math:`\hat p` is the
     Gaussian kernel density estimate of the radii.
+
+    The authors' 2-D code divides radii and draws by :math:`\sqrt{d-1}` unless told not to. With Silverman's rule, whose
+    bandwidth scales with the radii, that only subtracts :math:`\tfrac12\log(d-1)`; a fixed bandwidth :math:`h` there is
+    :math:`h\sqrt{d-1}` here.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -242,6 +251,7 @@ def reverse_kl_of(radii: Tensor, targets: Tensor, bandwidth: float | None = None
     return math.log(count * math.sqrt(2 * math.pi)) - log_density.mean()
 
 
+@outside_graphs
 def _shared_draws(count: int, z: Tensor, generator: torch.Generator | None) -> Tensor:
     draws = chi_draws(count, z.shape[1], z, generator)
     return broadcast_from_rank_zero(draws) if generator is None else draws

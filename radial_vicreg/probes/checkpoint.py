@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.hosts.config_rules import AUGMENTATION_RULES, RULES
 from radial_vicreg.hosts.standalone.backbone import build_backbone
+from radial_vicreg.losses import EXTRA_STATE
 
 _HASH_BLOCK = 1 << 20
 _NEEDED = ("backbone.name", "data.dataset", "method_kwargs.proj_hidden_dim", "method_kwargs.proj_output_dim")
@@ -108,10 +109,21 @@ def find_checkpoint(path: Path) -> Path:
     last = path / "checkpoints" / "last.ckpt"
     if last.is_file():
         return last
-    found = sorted([*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")], key=lambda file: file.stat().st_mtime)
+    found = [*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")]
+    found = [file for file in found if file.is_file()]  # a link may name what is gone
     if not found:
         raise ValueError(f"{path} holds no checkpoint: expected checkpoints/last.ckpt, or *.ckpt beside args.json")
-    return found[-1]
+    return found[0] if len(found) == 1 else max(found, key=_progress)
+
+
+def _progress(checkpoint: Path) -> tuple[int, int]:
+    """Epochs and steps that a checkpoint says it has seen: file times are those of whoever wrote or copied it last."""
+    try:
+        content = read_checkpoint(checkpoint)
+    except ValueError:
+        return -1, -1
+    epoch, step = content.get("epoch"), content.get("global_step")
+    return epoch if isinstance(epoch, int) else -1, step if isinstance(step, int) else -1
 
 
 def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
@@ -152,7 +164,8 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
     if absent:
         raise ValueError(f"{checkpoint} holds no state of a training to go on from: it has no {', '.join(absent)}")
     wanted, found = model.state_dict(), content["state_dict"]
-    for name in sorted(wanted.keys() | found.keys()):
+    names = {name for name in wanted.keys() | found.keys() if name.rpartition(".")[2] != EXTRA_STATE}
+    for name in sorted(names):  # what is no parameter and no buffer has no shape: its module judges it
         mine, other = (getattr(state.get(name), "shape", None) for state in (wanted, found))
         if mine != other:
             shapes = " and ".join("none" if shape is None else str(tuple(shape)) for shape in (other, mine))
