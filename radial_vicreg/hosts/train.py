@@ -27,6 +27,7 @@ from radial_vicreg.hosts.fitting import fit
 from radial_vicreg.hosts.loaders import build_train_loader
 from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
 from radial_vicreg.hosts.run_folder import choose_run_folder
+from radial_vicreg.hosts.run_name import name_run
 from radial_vicreg.hosts.standalone import data as standalone_data
 from radial_vicreg.hosts.standalone import memory
 from radial_vicreg.hosts.standalone.optim import build_optimizer, build_scheduler, process_count
@@ -118,6 +119,7 @@ def normalise(cfg: DictConfig) -> DictConfig:
     if process_count(cfg) == 1:
         cfg.strategy = "auto"
     check_training(cfg)
+    name_run(cfg, process_count(cfg))
     return cfg
 
 

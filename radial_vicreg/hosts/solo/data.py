@@ -6,7 +6,7 @@ import copy
 import difflib
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
 from solo.args.pretrain import parse_cfg
 from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation, build_transform_pipeline
 from solo.methods.base import BaseMethod
@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 from radial_vicreg.hosts.standalone.data import build_train_dataset as build_standalone_dataset
 from radial_vicreg.hosts.standalone.data import num_classes
 from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.secrets import without_secrets
 
 
 def solo_config(cfg: DictConfig) -> DictConfig:
@@ -70,6 +71,24 @@ def configured_rates(cfg: DictConfig) -> dict[str, Any]:
         if cfg.data.get("val_path") is not None:
             unscaled.optimizer.classifier_lr = _rounded(cfg.optimizer.classifier_lr / scale)
     return OmegaConf.to_container(unscaled, resolve=True)  # type: ignore[return-value]
+
+
+def resolve_in_place(node: DictConfig | ListConfig) -> None:
+    """Replace interpolations by their values: solo-learn copies its configuration unresolved to W&B and ``args.json``.
+
+    Args:
+        node: configuration; changed in place. An interpolation that holds a secret of the environment stays one.
+    """
+    for key in list(node.keys()) if isinstance(node, DictConfig) else range(len(node)):
+        if OmegaConf.is_missing(node, key):
+            continue
+        if not OmegaConf.is_interpolation(node, key):
+            if OmegaConf.is_config(node[key]):
+                resolve_in_place(node[key])
+            continue
+        value = OmegaConf.to_container(node[key], resolve=True) if OmegaConf.is_config(node[key]) else node[key]
+        if without_secrets(value) == value:
+            node[key] = value
 
 
 def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:

@@ -14,8 +14,10 @@ from radial_vicreg.data.celeba import NUM_ATTRIBUTES
 from radial_vicreg.hosts.check_config import refuse_pretrain_only
 from radial_vicreg.hosts.method_kwargs import check_method_kwargs
 from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, is_multi_label, replace_targets
-from radial_vicreg.hosts.solo.data import configured_rates
+from radial_vicreg.hosts.run_name import name_run
+from radial_vicreg.hosts.solo.data import configured_rates, resolve_in_place
 from radial_vicreg.hosts.standalone.backbone import apply_small_stem
+from radial_vicreg.hosts.standalone.optim import process_count
 from radial_vicreg.hosts.training import RadialTraining
 
 
@@ -54,13 +56,15 @@ class RadialVICReg(RadialTraining, BaseMethod):
 
     @staticmethod
     def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
-        """Fills in and checks ``method_kwargs``.
+        """Fill in and check ``method_kwargs``, and write resolved values and the run's name back.
+
+        solo-learn reads the same object afterwards: for auto-resume, its checkpoints, ``args.json`` and W&B.
 
         Args:
             cfg: the configuration.
 
         Returns:
-            The same configuration, completed.
+            The same configuration, completed, without interpolations.
 
         Raises:
             ValueError: see :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs`.
@@ -70,6 +74,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         cfg.method_kwargs = check_method_kwargs(plain)  # type: ignore[arg-type]
         if is_multi_label(cfg):
             cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
+        name_run(cfg, process_count(cfg), rates=configured_rates(cfg)["optimizer"])
+        resolve_in_place(cfg)
         return cfg
 
     @property
