@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import lightning.pytorch as pl
 from filelock import FileLock, Timeout
 
 from radial_vicreg.callbacks.radius_monitor import RadiusMonitor
-from radial_vicreg.callbacks.stop_on_signal import stop_requested
+from radial_vicreg.callbacks.solo_checkpoints import solo_folder
+from radial_vicreg.callbacks.stop_on_signal import stop_reason
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.files import remove_leftovers, write_json
-from radial_vicreg.results import describe_run
+from radial_vicreg.results import config_hash, describe_run
+
+RESULTS, LOCK = "results.json", ".lock"
 
 
 class ResultsWriter(pl.Callback):
@@ -49,7 +54,7 @@ class ResultsWriter(pl.Callback):
             ValueError: another process writes into the folder.
         """
         if self.folder is None:
-            self.folder = _solo_folder(trainer, self.config)
+            self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
         self._claim(trainer)
         self._description = describe_run(self.config, self.host, trainer.world_size)
         self._write(trainer, "running")
@@ -70,12 +75,31 @@ class ResultsWriter(pl.Callback):
             self._write(trainer, "stopped")
         self._release()
 
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Finishes the results of a run that solo-learn's auto-resume found complete, and so did not train.
+
+        It was killed after its last checkpoint by a version that wrote its results later than that.
+        """
+        path = trainer.ckpt_path
+        if self._description or self.folder is not None or path is None or not trainer.is_global_zero:
+            return
+        before = _unfinished(Path(path).with_name(RESULTS), config_hash(self.config, trainer.world_size))
+        if before is None or trainer.current_epoch != trainer.max_epochs:
+            return
+        self.folder, self._description = Path(path).parent, before
+        with suppress(Timeout), FileLock(self.folder / LOCK, timeout=0):
+            for callback in trainer.callbacks:  # type: ignore[attr-defined]
+                if isinstance(callback, RadiusMonitor):
+                    callback.complete(trainer, pl_module)
+            self._draw(trainer)
+            self._write(trainer, "finished")
+
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Keeps what there is, with the reason."""
         if self._description:
-            stopped = isinstance(exception, KeyboardInterrupt) or stop_requested(trainer)
-            status = "interrupted" if stopped else "failed"
-            self._write(trainer, status, error=f"{type(exception).__name__}: {exception}")
+            reason = stop_reason(trainer, exception)
+            error = f"{type(exception).__name__}: {exception}" if reason is None else reason
+            self._write(trainer, "failed" if reason is None else "interrupted", error)
         self._release()
 
     def state_dict(self) -> dict[str, Any]:
@@ -92,7 +116,7 @@ class ResultsWriter(pl.Callback):
         if trainer.is_global_zero and self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             # The system drops the lock with the process, however it ends; the file stays and means nothing by itself.
-            self._lock = FileLock(self.folder / ".lock")
+            self._lock = FileLock(self.folder / LOCK)
             try:
                 self._lock.acquire(timeout=0)
             except Timeout:
@@ -104,6 +128,10 @@ class ResultsWriter(pl.Callback):
             raise ValueError(
                 f"another process is training in {self.folder}: wait for it, or start a new run (without ckpt)"
             )
+
+    def _folder_without_checkpoints(self) -> Path:
+        folder = (self.config.get("checkpoint") or {}).get("dir", "trained_models")
+        return Path(folder) / str(self.config["method"]) / str(self.config["name"])
 
     def _draw(self, trainer: pl.Trainer) -> None:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -121,10 +149,15 @@ class ResultsWriter(pl.Callback):
         if not trainer.is_global_zero or self.folder is None:
             return
         last = self.history[-1] if self.history else {}
+        epochs = int(last.get("epoch", 0))
+        if (
+            status == "finished" and epochs != trainer.max_epochs
+        ):  # a checkpoint that was written before its epoch ended
+            last, epochs = {}, int(trainer.max_epochs or 0)
         content: dict[str, Any] = {
             **self._description,
             "status": status,
-            "epochs": len(self.history),
+            "epochs": epochs,
             "max_epochs": trainer.max_epochs,
             "steps": trainer.global_step,
             "seconds": round(self._seconds(), 1),
@@ -140,15 +173,28 @@ class ResultsWriter(pl.Callback):
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if hasattr(callback, "results"):
                 _merge(content, callback.results())
-        write_json(self.folder / "results.json", content)
+        write_json(self.folder / RESULTS, content)
+
+
+def _unfinished(results: Path, identity: str) -> dict[str, Any] | None:
+    """Content of the results of that configuration, unless they are finished; None where there are none."""
+    try:
+        content: dict[str, Any] = json.loads(results.read_text())
+        same = config_hash(content["config"], content["processes"]) == identity
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return (
+        {key: value for key, value in content.items() if key != "error"}
+        if same and content["status"] != "finished"
+        else None
+    )
 
 
 def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
     """Lightning keeps ``x``, ``x_step`` and ``x_epoch`` of one metric; the mean over the epoch is the one to keep."""
     kept = {name: value for name, value in metrics.items() if not name.endswith(("_step", "_epoch"))}
-    for name in kept:
-        kept[name] = metrics.get(f"{name}_epoch", kept[name])
-    return kept
+    means = {name.removesuffix("_epoch"): value for name, value in metrics.items() if name.endswith("_epoch")}
+    return {**kept, **means}
 
 
 def _merge(target: dict[str, Any], addition: dict[str, Any]) -> None:
@@ -157,11 +203,3 @@ def _merge(target: dict[str, Any], addition: dict[str, Any]) -> None:
             target[key].update(value)
         else:
             target[key] = value
-
-
-def _solo_folder(trainer: pl.Trainer, config: dict[str, Any]) -> Path:
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
-        if type(callback).__name__ == "Checkpointer" and hasattr(callback, "path"):
-            return Path(callback.path)
-    folder = (config.get("checkpoint") or {}).get("dir", "trained_models")
-    return Path(folder) / str(config["method"]) / str(config["name"])

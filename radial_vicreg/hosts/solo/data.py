@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import difflib
+from collections.abc import Iterable
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 from solo.args.pretrain import parse_cfg
 from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation, build_transform_pipeline
 from solo.methods.base import BaseMethod
@@ -73,22 +74,13 @@ def configured_rates(cfg: DictConfig) -> dict[str, Any]:
     return OmegaConf.to_container(unscaled, resolve=True)  # type: ignore[return-value]
 
 
-def resolve_in_place(node: DictConfig | ListConfig) -> None:
+def resolve_in_place(cfg: DictConfig) -> None:
     """Replace interpolations by their values: solo-learn copies its configuration unresolved to W&B and ``args.json``.
 
     Args:
-        node: configuration; changed in place. An interpolation that holds a secret of the environment stays one.
+        cfg: configuration; changed in place. An interpolation that holds a secret of the environment stays one.
     """
-    for key in list(node.keys()) if isinstance(node, DictConfig) else range(len(node)):
-        if OmegaConf.is_missing(node, key):
-            continue
-        if not OmegaConf.is_interpolation(node, key):
-            if OmegaConf.is_config(node[key]):
-                resolve_in_place(node[key])
-            continue
-        value = OmegaConf.to_container(node[key], resolve=True) if OmegaConf.is_config(node[key]) else node[key]
-        if without_secrets(value) == value:
-            node[key] = value
+    _resolve(cfg, list(cfg))
 
 
 def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
@@ -114,3 +106,16 @@ def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
 
 def _rounded(rate: float) -> float:
     return float(f"{rate:.12g}")  # 0.15 / 0.5 and 0.3 shall be one number
+
+
+def _resolve(node: Any, keys: Iterable[Any]) -> None:
+    for key in keys:
+        if OmegaConf.is_missing(node, key):
+            continue
+        if not OmegaConf.is_interpolation(node, key):
+            if OmegaConf.is_config(node[key]):
+                _resolve(node[key], range(len(node[key])) if OmegaConf.is_list(node[key]) else list(node[key]))
+            continue
+        value = OmegaConf.to_container(node[key], resolve=True) if OmegaConf.is_config(node[key]) else node[key]
+        if without_secrets(value) == value:
+            node[key] = value

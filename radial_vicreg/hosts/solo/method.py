@@ -46,6 +46,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         if not own_loop:
             refuse_pretrain_only(cfg)
         super().__init__(cfg)
+        self.own_loop = own_loop
         self._apply_stem()
         self.add_radial_parts(self.cfg, self.features_dim)
         self._warned_about_size = False
