@@ -58,6 +58,7 @@ class ResultsWriter(pl.Callback):
         self._claim(trainer)
         self._description = describe_run(self.config, self.host, trainer.world_size)
         self._write(trainer, "running")
+        self._close_predecessor(trainer)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Adds the epoch's metrics; the last epoch's results are final, and written before its checkpoint."""
@@ -129,6 +130,17 @@ class ResultsWriter(pl.Callback):
                 f"another process is training in {self.folder}: wait for it, or start a new run (without ckpt)"
             )
 
+    def _close_predecessor(self, trainer: pl.Trainer) -> None:
+        """Says in the results of a killed run where it goes on: solo-learn gives each start a folder of its own."""
+        path = None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
+        if path is None or not trainer.is_global_zero or not path.with_name("args.json").is_file():
+            return  # and `radial-vicreg pretrain` goes on in the run's own folder
+        before = _unfinished(path.with_name(RESULTS), config_hash(self.config, trainer.world_size))
+        if path.parent != self.folder and before is not None and before["status"] == "running":
+            with suppress(Timeout), FileLock(path.with_name(LOCK), timeout=0):  # or somebody trains there after all
+                error = f"the process was killed; {self.folder} goes on from {path.name}"
+                write_json(path.with_name(RESULTS), {**before, "status": "interrupted", "error": error})
+
     def _folder_without_checkpoints(self) -> Path:
         folder = (self.config.get("checkpoint") or {}).get("dir", "trained_models")
         return Path(folder) / str(self.config["method"]) / str(self.config["name"])
@@ -150,9 +162,7 @@ class ResultsWriter(pl.Callback):
             return
         last = self.history[-1] if self.history else {}
         epochs = int(last.get("epoch", 0))
-        if (
-            status == "finished" and epochs != trainer.max_epochs
-        ):  # a checkpoint that was written before its epoch ended
+        if status == "finished" and epochs != trainer.max_epochs:  # from a checkpoint older than its epoch's figures
             last, epochs = {}, int(trainer.max_epochs or 0)
         content: dict[str, Any] = {
             **self._description,
@@ -181,13 +191,12 @@ def _unfinished(results: Path, identity: str) -> dict[str, Any] | None:
     try:
         content: dict[str, Any] = json.loads(results.read_text())
         same = config_hash(content["config"], content["processes"]) == identity
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        if not same or content["status"] == "finished":
+            return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged, or somebody else's
         return None
-    return (
-        {key: value for key, value in content.items() if key != "error"}
-        if same and content["status"] != "finished"
-        else None
-    )
+    content.pop("error", None)
+    return content
 
 
 def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
