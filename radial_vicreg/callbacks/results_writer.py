@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import time
+import warnings
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-from filelock import FileLock, Timeout
+from torch import nn
 
 from radial_vicreg.callbacks.radius_monitor import RadiusMonitor
 from radial_vicreg.callbacks.solo_checkpoints import solo_folder
 from radial_vicreg.callbacks.stop_on_signal import stop_reason
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.files import remove_leftovers, write_json
-from radial_vicreg.results import config_hash, describe_run
+from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.results import RESULTS, RunsByIdentity, StoredRun, describe_run, read_stored_run
 
-RESULTS, LOCK = "results.json", ".lock"
+LOCK = ".lock"
 
 
 class ResultsWriter(pl.Callback):
@@ -44,7 +46,7 @@ class ResultsWriter(pl.Callback):
         self._seconds_before = 0.0
         self._started = time.monotonic()
         self._finished = False
-        self._lock: FileLock | None = None
+        self._lock: HeldLock | None = None
         self._description: dict[str, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -56,7 +58,11 @@ class ResultsWriter(pl.Callback):
         if self.folder is None:
             self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
         self._claim(trainer)
-        self._description = describe_run(self.config, self.host, trainer.world_size)
+        self._description = {
+            **describe_run(self.config, self.host, trainer.world_size),
+            "started": self._start_of_run(),
+            "effective": _effective(trainer, pl_module),
+        }
         self._write(trainer, "running")
         self._close_predecessor(trainer)
 
@@ -81,14 +87,13 @@ class ResultsWriter(pl.Callback):
 
         It was killed after its last checkpoint by a version that wrote its results later than that.
         """
-        path = trainer.ckpt_path
-        if self._description or self.folder is not None or path is None or not trainer.is_global_zero:
+        if self._description or self.folder is not None or not trainer.is_global_zero:
             return
-        before = _unfinished(Path(path).with_name(RESULTS), config_hash(self.config, trainer.world_size))
+        before = self._predecessor(trainer)
         if before is None or trainer.current_epoch != trainer.max_epochs:
             return
-        self.folder, self._description = Path(path).parent, before
-        with suppress(Timeout), FileLock(self.folder / LOCK, timeout=0):
+        self.folder, self._description = before.folder, before.content
+        with suppress(LockedError), HeldLock(self.folder / LOCK, f"training in {self.folder}"):
             for callback in trainer.callbacks:  # type: ignore[attr-defined]
                 if isinstance(callback, RadiusMonitor):
                     callback.complete(trainer, pl_module)
@@ -113,33 +118,49 @@ class ResultsWriter(pl.Callback):
         self._seconds_before = state_dict["seconds"]
 
     def _claim(self, trainer: pl.Trainer) -> None:
-        taken = False
+        refusal = None
         if trainer.is_global_zero and self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            # The system drops the lock with the process, however it ends; the file stays and means nothing by itself.
-            self._lock = FileLock(self.folder / LOCK)
+            take = self.config.get("lock") == "take"
+            lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
             try:
-                self._lock.acquire(timeout=0)
-            except Timeout:
-                taken, self._lock = True, None
+                lock.acquire()
+            except LockedError as error:
+                refusal = error
             else:
+                self._lock = lock
                 remove_leftovers(self.folder)
                 remove_leftovers(self.folder / "checkpoints")
-        if any_rank(taken):
-            raise ValueError(
-                f"another process is training in {self.folder}: wait for it, or start a new run (without ckpt)"
-            )
+        if any_rank(refusal is not None):
+            raise refusal or LockedError(f"another process is training in {self.folder}")
+
+    def _start_of_run(self) -> str:
+        """When the run began; one that goes on in its folder keeps the time of its first start."""
+        before = None if self.folder is None else read_stored_run(self.folder / RESULTS)
+        return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
     def _close_predecessor(self, trainer: pl.Trainer) -> None:
-        """Says in the results of a killed run where it goes on: solo-learn gives each start a folder of its own."""
+        """Say in the results of a killed run where it goes on: solo-learn gives each start a folder of its own."""
+        before = self._predecessor(trainer) if trainer.is_global_zero else None
+        if before is None or before.folder == self.folder or before.content["status"] != "running":
+            return
+        reason = f"the process was killed; {self.folder} goes on from {Path(str(trainer.ckpt_path)).name}"
+        with suppress(LockedError), HeldLock(before.folder / LOCK, f"training in {before.folder}"):
+            write_json(before.path, {**before.content, "status": "interrupted", "error": reason})
+
+    def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
+        """Find the unfinished run of this configuration under solo-learn's script whose checkpoint was loaded.
+
+        ``radial-vicreg pretrain`` goes on in the run's own folder.
+        """
         path = None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
-        if path is None or not trainer.is_global_zero or not path.with_name("args.json").is_file():
-            return  # and `radial-vicreg pretrain` goes on in the run's own folder
-        before = _unfinished(path.with_name(RESULTS), config_hash(self.config, trainer.world_size))
-        if path.parent != self.folder and before is not None and before["status"] == "running":
-            with suppress(Timeout), FileLock(path.with_name(LOCK), timeout=0):  # or somebody trains there after all
-                error = f"the process was killed; {self.folder} goes on from {path.name}"
-                write_json(path.with_name(RESULTS), {**before, "status": "interrupted", "error": error})
+        run = (
+            None
+            if path is None or not path.with_name("args.json").is_file()
+            else read_stored_run(path.with_name(RESULTS))
+        )
+        if run is None or run.content["status"] == "finished":
+            return None
+        return run if RunsByIdentity([run]).of(self.config, trainer.world_size) else None
 
     def _folder_without_checkpoints(self) -> Path:
         folder = (self.config.get("checkpoint") or {}).get("dir", "trained_models")
@@ -148,11 +169,15 @@ class ResultsWriter(pl.Callback):
     def _draw(self, trainer: pl.Trainer) -> None:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, RadiusMonitor) and trainer.is_global_zero:
-                callback.draw(str(self.folder))
+                try:
+                    callback.draw(str(self.folder))
+                except Exception as error:  # fonts, a full disk, anything: a figure never ends the work
+                    warnings.warn(f"the figure of the radii was not drawn: {error!r}", stacklevel=2)
 
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
+            self._lock = None
 
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._started
@@ -178,6 +203,7 @@ class ResultsWriter(pl.Callback):
             "loss_terms": {name: value for name, value in last.items() if name.startswith("train_")},
             "history": self.history,
         }
+        content.pop("error", None)  # of a run that was left unfinished
         if error is not None:
             content["error"] = error
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -186,17 +212,13 @@ class ResultsWriter(pl.Callback):
         write_json(self.folder / RESULTS, content)
 
 
-def _unfinished(results: Path, identity: str) -> dict[str, Any] | None:
-    """Content of the results of that configuration, unless they are finished; None where there are none."""
-    try:
-        content: dict[str, Any] = json.loads(results.read_text())
-        same = config_hash(content["config"], content["processes"]) == identity
-        if not same or content["status"] == "finished":
-            return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged, or somebody else's
-        return None
-    content.pop("error", None)
-    return content
+def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
+    """What the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
+    return {
+        "precision": str(trainer.precision),
+        "sync_batchnorm": any(isinstance(part, nn.SyncBatchNorm) for part in module.modules()),
+        "device": str(module.device.type),
+    }
 
 
 def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:

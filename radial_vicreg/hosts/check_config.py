@@ -140,7 +140,7 @@ def _check_own_sections(config: Mapping[Any, Any]) -> None:
     """Refuse what would pass silently, since solo-learn's script takes any key: misspelt sections, keys and values."""
     trainer = inspect.signature(pl.Trainer.__init__).parameters
     sections = known_keys()
-    own = (*_OWN_SECTIONS, "host", "runs_dir", "ckpt")
+    own = (*_OWN_SECTIONS, "runs_dir")  # not host, lock and ckpt: too many words are near those
     _refuse_misspelt(config, own, {*top_level_keys(), *trainer})
     for section in _OWN_SECTIONS:
         _check_section(config, section, sections[section])

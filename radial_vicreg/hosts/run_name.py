@@ -14,12 +14,11 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.results import config_hash
+from radial_vicreg.identity import config_hash
 from radial_vicreg.secrets import without_secrets
 
 LONGEST_NAME = 120  # characters; solo-learn's checkpoints are called <name>-<version>-ep=<epoch>.ckpt
-_IDENTITY_DIGITS = 8
-_DATA_DIGITS = 8
+_DIGITS = 8
 _LARGEST_EXACT = 2**53  # whole floats below it are whole numbers without doubt
 _FIXED_DATA = ("cifar10", "cifar100", "stl10")  # torchvision checks their files: the data set's name says it all
 _IMAGES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})  # torchvision's list
@@ -51,13 +50,13 @@ def run_name(text: str, identity: str, data: str | None) -> str:
 
     Args:
         text: the name as configured, made of canonical numbers (:func:`canonical_numbers`) and rates as written.
-        identity: hash of everything that can change the result.
+        identity: hash of everything that can change the result. Not of a weight that has no effect, which a name holds.
         data: mark of the training images (:func:`data_fingerprint`), or None.
 
     Returns:
-        ``<text>-<8 digits of the identity>[-<data>]``; the text gives way when it is too long.
+        ``<text>-<8 digits for text and identity>[-<data>]``; the text gives way when it is too long.
     """
-    suffix = f"-{identity[:_IDENTITY_DIGITS]}" + (f"-{data}" if data else "")
+    suffix = f"-{_digest(f'{text} {identity}')}" + (f"-{data}" if data else "")
     # Bytes, since that is what file systems count.
     room = LONGEST_NAME - len(suffix)
     kept = text.encode()[:room].decode(errors="ignore")
@@ -120,4 +119,4 @@ def _image_names(folder: Path, prefix: str = "") -> Iterator[str]:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:_DATA_DIGITS]
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:_DIGITS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,14 +22,15 @@ def named(tiny_cfg: MakeCfg, *overrides: str) -> str:
 
 
 def test_a_name_ends_with_the_identity_and_the_images() -> None:
-    assert run_name("study-seed5", IDENTITY, "fedcba98") == "study-seed5-01234567-fedcba98"
-    assert run_name("study-seed5", IDENTITY, None) == "study-seed5-01234567"
+    assert re.fullmatch("study-seed5-[0-9a-f]{8}-fedcba98", run_name("study-seed5", IDENTITY, "fedcba98"))
+    assert re.fullmatch("study-seed5-[0-9a-f]{8}", run_name("study-seed5", IDENTITY, None))
+    assert run_name("study-seed5", IDENTITY, None) != run_name("study-seed5", IDENTITY[::-1], None)
 
 
 @pytest.mark.parametrize("text", ["x" * 500, "ü" * 500, "-".join(["ab"] * 200)])
 def test_a_long_name_is_cut_and_stays_one_of_its_own(text: str) -> None:
-    names = {run_name(text, identity, "fedcba98") for identity in (IDENTITY, IDENTITY[::-1])}
-    assert len(names) == 2
+    names = {run_name(t, identity, "fedcba98") for t in (text, f"{text}b") for identity in (IDENTITY, IDENTITY[::-1])}
+    assert len(names) == 4
     assert all(len(name.encode()) <= LONGEST_NAME and "--" not in name for name in names)
 
 
