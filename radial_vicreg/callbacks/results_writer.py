@@ -53,18 +53,21 @@ class ResultsWriter(pl.Callback):
         """Finds and claims the folder and writes the first, empty results.
 
         Raises:
-            ValueError: another process writes into the folder.
+            ValueError: another process writes into the folder, or solo-learn chose one that holds another run.
         """
+        before = self._predecessor(trainer)
         if self.folder is None:
             self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
+            self._refuse_foreign(trainer)
         self._claim(trainer)
         self._description = {
             **describe_run(self.config, self.host, trainer.world_size),
             "started": self._start_of_run(),
             "effective": _effective(trainer, pl_module),
         }
+        if before is not None:
+            self._take_over(trainer, before)
         self._write(trainer, "running")
-        self._close_predecessor(trainer)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Adds the epoch's metrics; the last epoch's results are final, and written before its checkpoint."""
@@ -138,10 +141,29 @@ class ResultsWriter(pl.Callback):
         before = None if self.folder is None else read_stored_run(self.folder / RESULTS)
         return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
-    def _close_predecessor(self, trainer: pl.Trainer) -> None:
-        """Say in the results of a killed run where it goes on: solo-learn gives each start a folder of its own."""
-        before = self._predecessor(trainer) if trainer.is_global_zero else None
-        if before is None or before.folder == self.folder or before.content["status"] != "running":
+    def _refuse_foreign(self, trainer: pl.Trainer) -> None:
+        """Refuse a folder with the results of another run: solo-learn numbers its folders by what the logger counts."""
+        assert self.folder is not None
+        found = read_stored_run(self.folder / RESULTS) if trainer.is_global_zero else None
+        foreign = found is not None and not RunsByIdentity([found]).of(self.config, trainer.world_size)
+        if any_rank(foreign):
+            raise ValueError(
+                f"{self.folder} holds the results of another run: solo-learn counts its folders by what lies in "
+                "lightning_logs of the working directory. Start in the directory of the other runs, or give each its "
+                "own checkpoint.dir"
+            )
+
+    def _take_over(self, trainer: pl.Trainer, before: StoredRun) -> None:
+        """Add what the results of a killed run know and its checkpoint does not, and say there where the run goes on.
+
+        Checkpoints of earlier versions lack their own epoch, and solo-learn gives each start a folder of its own.
+        """
+        self.history = _completed(self.history, before.content["history"], trainer.current_epoch)
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, RadiusMonitor):
+                measured = (before.content.get("radii") or {}).get("history") or []
+                callback.history = _completed(callback.history, measured, trainer.current_epoch)
+        if before.folder == self.folder or before.content["status"] != "running" or not trainer.is_global_zero:
             return
         reason = f"the process was killed; {self.folder} goes on from {Path(str(trainer.ckpt_path)).name}"
         with suppress(LockedError), HeldLock(before.folder / LOCK, f"training in {before.folder}"):
@@ -210,6 +232,13 @@ class ResultsWriter(pl.Callback):
             if hasattr(callback, "results"):
                 _merge(content, callback.results())
         write_json(self.folder / RESULTS, content)
+
+
+def _completed(history: list[dict[str, Any]], stored: list[dict[str, Any]], epochs: int) -> list[dict[str, Any]]:
+    """A history with the entries up to an epoch that only the stored one has."""
+    known = {entry["epoch"] for entry in history}
+    missing = [entry for entry in stored if entry["epoch"] not in known and entry["epoch"] <= epochs]
+    return sorted([*history, *missing], key=lambda entry: entry["epoch"])
 
 
 def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
