@@ -19,7 +19,7 @@ from radial_vicreg import __version__
 from radial_vicreg.commands.compose import parse_hydra_flags
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.files import write_json
-from radial_vicreg.synthetic import figures, paper
+from radial_vicreg.synthetic import drawing, figure1, figure3
 from radial_vicreg.synthetic.metrics import SUBSAMPLE
 from radial_vicreg.synthetic.run import RunConfig, run, summarise
 from radial_vicreg.synthetic.selection import summary_lines
@@ -100,7 +100,7 @@ def _run(argv: list[str]) -> None:
     write_json(out / "results.json", summary)
     steps, clouds = zip(*result.snapshots, strict=True)
     np.savez_compressed(out / "snapshots.npz", steps=steps, points=np.stack(clouds).astype(np.float32))
-    figures.run_figure(result, out / "run.png")
+    drawing.run_figure(result, out / "run.png")
     _print_summary(summary)
     print(f"{out}/results.json")
 
@@ -124,26 +124,25 @@ def _print_summary(summary: dict[str, Any]) -> None:
 def _figure(argv: list[str]) -> None:
     parser = Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
     parser.add_argument("number", choices=("1", "3"))
-    parser.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN); it can be resumed")
-    parser.add_argument("--preset", choices=sorted(paper.SIZES), default="quick")
+    parser.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN-PRESET); it can be resumed")
+    parser.add_argument("--preset", choices=("quick", "full"), default="quick")
     parser.add_argument("--workers", type=int, help="processes (default: one a core)")
     parser.add_argument("--seeds", type=int, help="seeds a setting (figure 1)")
-    parser.add_argument("--sweep", type=Path, help="folder of a sweep to choose the settings from (figure 1)")
+    parser.add_argument("--sweep", type=Path, help="sweep whose best settings are drawn beside (figure 1)")
     options = parser.parse_args(argv)
-    out = options.out or Path(f"runs/synthetic/figure{options.number}")
+    if options.number == "3" and (options.seeds is not None or options.sweep is not None):
+        raise ValueError("--seeds and --sweep are options of figure 1; figure 3 has one run a setting")
+    out = options.out or Path(f"runs/synthetic/figure{options.number}-{options.preset}")
     with _row_bar() as on_row:
+        how: dict[str, Any] = {"workers": options.workers, "on_row": on_row}
         if options.number == "1":
-            paper.make_figure1(
-                out,
-                options.preset,
-                sweep_folder=options.sweep,
-                seeds=options.seeds,
-                workers=options.workers,
-                on_row=on_row,
+            lines = figure1.table_lines(
+                figure1.make_figure1(out, options.preset, sweep_folder=options.sweep, seeds=options.seeds, **how)
             )
         else:
-            paper.make_figure3(out, options.preset, workers=options.workers, on_row=on_row)
-    print(f"{out}/figure{options.number}.png")
+            lines = figure3.table_lines(figure3.make_figure3(out, options.preset, **how))
+    print("\n".join(lines))
+    print(f"{out}/results.json and {out}/figure{options.number}.png")
 
 
 def _sweep(argv: list[str]) -> None:
