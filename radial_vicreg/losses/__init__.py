@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from radial_vicreg.losses.e2mc import e2mc_loss, hypercovariance_loss, marginal_entropy
+from radial_vicreg.losses.equilibrium import RadialEquilibrium, radial_equilibrium
 from radial_vicreg.losses.objective import RADIAL_OBJECTIVES, RadialVICRegLoss
 from radial_vicreg.losses.radial import (
     WASSERSTEIN_TARGETS,
@@ -18,6 +19,7 @@ from radial_vicreg.losses.vicreg import covariance_loss, invariance_loss, varian
 __all__ = [
     "RADIAL_OBJECTIVES",
     "WASSERSTEIN_TARGETS",
+    "RadialEquilibrium",
     "RadialVICRegLoss",
     "chi_cross_entropy",
     "covariance_loss",
@@ -26,6 +28,7 @@ __all__ = [
     "invariance_loss",
     "m_spacing_entropy",
     "marginal_entropy",
+    "radial_equilibrium",
     "radial_gaussianization_loss",
     "radial_kl",
     "radial_reverse_kl_loss",
