@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.utilities import rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
@@ -15,7 +15,7 @@ from radial_vicreg.callbacks.run_checkpoint import last_checkpoint
 from radial_vicreg.distributed import mean_over_ranks
 from radial_vicreg.hosts.guard import FiniteGuard
 from radial_vicreg.hosts.method_kwargs import build_objective
-from radial_vicreg.hosts.stability import stability_warnings
+from radial_vicreg.hosts.stability import equilibrium_note, stability_warnings
 
 if TYPE_CHECKING:
     _Base = pl.LightningModule
@@ -88,11 +88,13 @@ class RadialTraining(_Base):
         self._sums, self._summed = None, 0
 
     def on_train_start(self) -> None:
-        """Warns of settings that are known to diverge."""
+        """Warns of settings that are known to diverge, and says where a radial term pulls away from chi."""
         super().on_train_start()
+        as_written = OmegaConf.create(self.results_config())
+        if (note := equilibrium_note(as_written)) is not None:
+            rank_zero_only(print)(note)
         steps = self.trainer.num_training_batches
         if steps != float("inf"):
-            as_written = OmegaConf.create(self.results_config())
             for text in stability_warnings(as_written, int(steps) // self.trainer.accumulate_grad_batches):
                 rank_zero_warn(text)
 

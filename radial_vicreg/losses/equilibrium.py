@@ -1,9 +1,9 @@
 r"""Where the radial term alone would put the radii: the minimum of :math:`\beta_1` CE :math:`-\,\beta_2` entropy.
 
-Over sorted radii the term is convex, and its entropy ties each radius only to the one m places on. It falls apart into m
-chains, one for each remainder of the place by m, and chains of one length have one minimum. Those of two neighbouring
-lengths interlace, so that the chains' minima, sorted, are the minimum of the whole: two small problems with a tridiagonal
-Hessian, however large the batch.
+Over sorted radii the term is convex, and its entropy ties each radius only to the one m places on. It falls apart into
+m chains, one for each remainder of the place by m, and chains of one length have one minimum. The minima of two
+neighbouring lengths interlace, so that all of them, sorted, are the minimum of the whole: two small problems with a
+tridiagonal Hessian, however large the batch.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def radial_equilibrium(
 
 
 def equilibrium_radii(dim: int, ratio: float, count: int, m: int) -> Radii:
-    r"""The sorted radii that minimise :math:`\frac1N\sum_i\tfrac12r_i^2-(d-1)\log r_i` minus ``ratio`` times the entropy.
+    r"""The radii that minimise :math:`\frac1N\sum_i\tfrac12r_i^2-(d-1)\log r_i` minus ``ratio`` times the entropy.
 
     Args:
         dim: d.
@@ -131,7 +131,7 @@ def _chain_minimum(dim: int, length: int, repulsion: float) -> Radii:
 
 
 def _newton(outward: Radii, repulsion: float) -> Radii:
-    r"""Minimise :math:`\sum_t\tfrac12x_t^2-p_t\log x_t-q\sum_t\log(x_{t+1}-x_t)` by Newton's method with backtracking."""
+    r"""Minimise :math:`\sum_t\tfrac12x_t^2-p_t\log x_t-q\sum_t\log(x_{t+1}-x_t)` by Newton's method."""
     length = len(outward)
     if length == 1:
         return np.sqrt(outward)
