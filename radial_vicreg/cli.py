@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
 from radial_vicreg import __version__
+from radial_vicreg.streams import lasting_streams
 
 COMMANDS = {
     "pretrain": "train Radial-VICReg or VICReg (Hydra overrides)",
@@ -25,7 +25,7 @@ USAGE_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one sub-command.
+    """Run one sub-command, to its end also where nobody reads what it prints.
 
     Args:
         argv: arguments after the program's name; default: those of the process.
@@ -34,7 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0; 1 when a run failed; 2 for wrong input, with one line on standard error; 130 after Ctrl-C,
         143 after SIGTERM or SIGUSR1.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    with lasting_streams():
+        return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage())
         return 0 if arguments else USAGE_ERROR
@@ -51,9 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except SystemExit as stop:  # argparse, after --help
         return int(stop.code or 0)
-    except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the exit complains once more
-        return 0
     except (ValueError, OSError, ImportError) as error:
         disk_is_full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         return _fail(f"radial-vicreg {command}", str(error), FAILURE if disk_is_full else USAGE_ERROR)

@@ -19,12 +19,14 @@ from radial_vicreg.hosts.standalone.backbone import (
     uses_small_stem,
 )
 from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run, read_tensors
+from radial_vicreg.results import identity_of
 from radial_vicreg.secrets import without_secrets
 
 FORMATS = ("torchvision", "timm", "safetensors")
 CITATION = (
     "Yilun Kuang, Yash Dagade, Deep Chakraborty, Erik Learned-Miller, Randall Balestriero, Tim G. J. Rudner, "
-    "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, 2025"
+    "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, "
+    "UniReps workshop 2025, arXiv 2602.14272 (2026)"
 )
 _PROBE_IMAGES = 8
 _TOLERANCE = 1e-6  # timm and torchvision may pool in another order
@@ -136,7 +138,9 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         "feature_dim": _feature_dim(run.model.backbone, size),
         "image_size": size,
         "normalisation": {"mean": list(normalise.mean), "std": list(normalise.std)},
-        "training": {key: run.results.get(key) for key in _FROM_RESULTS} | {"epoch": run.epoch},
+        "training": {key: run.results.get(key) for key in _FROM_RESULTS}
+        | identity_of(run.results)
+        | {"epoch": run.epoch},
         "config": run.results.get("config") or _plain(run),
         "metrics": {"probes": run.results.get("probes"), "radii": _radii(run.results.get("radii"))},
         "checkpoint_sha256": file_checksum(run.checkpoint),
@@ -147,7 +151,7 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
 
 _CARD = {"library": str, "architecture": str, "arguments": dict, "small_stem": bool, "weights": str, "sha256": str}
 _WEIGHTS = ("backbone.pth", "backbone.safetensors")
-_FROM_RESULTS = ("name", "method", "host", "seed", "status", "config_hash", "experiment_hash", "versions", "git_commit")
+_FROM_RESULTS = ("name", "method", "host", "seed", "status", "versions", "git_commit")
 
 
 def _build_lines(library: str, architecture: str, arguments: dict[str, Any], small_stem: bool, file: str) -> list[str]:

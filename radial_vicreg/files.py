@@ -6,10 +6,14 @@ import errno
 import json
 import math
 import os
+import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+_LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # what _temporary makes, and made before it had a random part
 
 
 def write_json(path: str | Path, content: Any) -> Path:
@@ -78,7 +82,6 @@ def atomic_link(target: Path, name: Path) -> None:
         OSError: the folder cannot be written.
     """
     temporary = _temporary(name)
-    temporary.unlink(missing_ok=True)
     temporary.symlink_to(target.name)
     os.replace(temporary, name)
 
@@ -86,12 +89,14 @@ def atomic_link(target: Path, name: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Removes what killed processes had begun to write into a folder; nobody else may be writing there."""
     for file in folder.glob(".*.tmp"):
-        file.unlink(missing_ok=True)
+        if _LEFTOVER.fullmatch(file.name):  # others may have hidden files of their own there
+            file.unlink(missing_ok=True)
 
 
 def _temporary(path: Path) -> Path:
-    # Not tempfile's: its files are for their owner alone, and results are for the group.
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Not tempfile's: its files are for their owner alone, and results are for the group. Unique also among threads and
+    # among nodes that share a file system, where process numbers repeat.
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _finite(value: Any) -> Any:

@@ -2,71 +2,169 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 import platform
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from radial_vicreg import __version__
+from radial_vicreg.identity import config_hash, digest, hardware_is_known, identity_parts, without_hardware
 from radial_vicreg.secrets import without_secrets
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""
 
-# What solo-learn assumes for keys that a configuration leaves out: the same experiment has the same hash either way.
-_ASSUMED: dict[str, dict[str, Any]] = {
-    "backbone": {"name": None, "kwargs": {}},
-    "data": {"dataset": None, "name": None, "no_labels": False, "fraction": -1},
-    "optimizer": {
-        "name": None,
-        "batch_size": None,
-        "lr": None,
-        "classifier_lr": None,
-        "weight_decay": None,
-        "exclude_bias_n_norm_wd": False,
-    },
-    "scheduler": {
-        "name": None,
-        "warmup_epochs": 10,
-        "warmup_start_lr": 3e-5,
-        "min_lr": 0.0,
-        "interval": "step",
-        "lr_decay_steps": None,
-    },
-}
-_PLAIN_KEYS = ("method", "method_kwargs", "augmentations", "max_epochs", "precision", "sync_batchnorm")
+RESULTS = "results.json"
+_STAMP = "%Y%m%d-%H%M%S"
+_STAMPED = re.compile(r"(\d{8}-\d{6})(?:-(\d+))?$")
 _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra-core", "numpy", "scipy")
 
 
-def config_hash(config: dict[str, Any], processes: int = 1, with_seed: bool = True) -> str:
-    """Short hash of everything in a configuration that can change the result; paths, logging and host cannot.
+@dataclass(frozen=True)
+class StoredRun:
+    """A ``results.json`` and the identity that follows from the configuration in it.
+
+    Attributes:
+        path: of the file.
+        content: of the file.
+    """
+
+    path: Path
+    content: dict[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.path.parent
+
+    @property
+    def processes(self) -> int:
+        """Number of training processes."""
+        return self.content.get("processes") or 1
+
+    @cached_property
+    def parts(self) -> dict[str, Any]:
+        """The identity's parts, see :func:`radial_vicreg.identity.identity_parts`."""
+        return identity_parts(self.content["config"], self.processes)
+
+    @cached_property
+    def hardware_is_known(self) -> bool:
+        """Whether the requested precision is known; otherwise any request of it may have led to this run."""
+        return hardware_is_known(self.content)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the identity, or of the part of it that is known."""
+        return digest(self.parts if self.hardware_is_known else without_hardware(self.parts))
+
+    @cached_property
+    def started(self) -> str:
+        """When the run began, for sorting: as the file says, else as the folder's name does, else the file's time."""
+        stated = self.content.get("started")
+        if isinstance(stated, str):
+            return stated
+        named = _STAMPED.search(self.folder.name)
+        if named:
+            began = datetime.strptime(named[1], _STAMP).astimezone(timezone.utc)
+            return f"{began.isoformat(timespec='seconds')} {int(named[2] or 1):4d}"
+        return datetime.fromtimestamp(self.path.stat().st_mtime, timezone.utc).isoformat(timespec="seconds")
+
+
+def find_results(folder: str | Path) -> Iterator[Path]:
+    """Find every ``results.json`` below a folder, by path; links to folders are not followed.
 
     Args:
-        config: the resolved configuration, rates as written.
-        processes: number of training processes; the batch size counts for each.
-        with_seed: False gives the same value for the seeds of one experiment, which is what a table averages over.
+        folder: to search; nothing is found in one that does not exist.
+
+    Yields:
+        Paths of files.
+    """
+    for inner, folders, names in os.walk(folder):
+        folders.sort()
+        if RESULTS in names and (file := Path(inner) / RESULTS).is_file():  # reading a pipe would never end
+            yield file
+
+
+def stored_runs(folder: str | Path) -> list[StoredRun]:
+    """Read the runs below a folder; files that are not results of this program are passed over.
+
+    Args:
+        folder: to search.
 
     Returns:
-        Twelve hexadecimal digits of a SHA-256.
+        The runs, the one that began last first.
     """
-    kept: dict[str, Any] = {key: config.get(key) for key in _PLAIN_KEYS}
-    for section, assumed in _ASSUMED.items():
-        given = config.get(section) or {}
-        kept[section] = {key: given.get(key, default) for key, default in assumed.items()}
-    policy = (config.get("data") or {}).get("on_bad_image", "error")
-    if policy != "error":  # the default is left out, so that runs from before there was a choice keep their hash
-        kept["data"]["on_bad_image"] = policy
-    kept["optimizer"]["kwargs"] = _optimizer_kwargs(config.get("optimizer") or {})
-    kept["accumulate_grad_batches"] = config.get("accumulate_grad_batches") or 1
-    kept["precision"] = str(kept["precision"])
-    kept["processes"] = processes
-    if with_seed:
-        kept["seed"] = config.get("seed")
-    canonical = json.dumps(_numbers_as_floats(kept), sort_keys=True, default=str)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+    found = [run for file in find_results(folder) if (run := read_stored_run(file)) is not None]
+    return sorted(found, key=lambda run: (run.started, str(run.path)), reverse=True)
+
+
+def read_stored_run(file: Path) -> StoredRun | None:
+    """Read one ``results.json``; None where there is none, or none of this program that this version knows."""
+    try:
+        run = StoredRun(file, json.loads(file.read_text(encoding="utf-8")))
+        known = run.content["schema_version"] <= SCHEMA_VERSION and isinstance(run.content["status"], str)
+        return run if known and run.key else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None  # `radial-vicreg report` lists such files
+
+
+class RunsByIdentity:
+    """Stored runs, to be found by the configuration that asks for them.
+
+    Args:
+        runs: of :func:`stored_runs`.
+    """
+
+    def __init__(self, runs: Iterable[StoredRun]) -> None:
+        self._by_key: dict[tuple[bool, str], list[StoredRun]] = defaultdict(list)
+        self._order: dict[Path, int] = {}
+        for index, run in enumerate(runs):
+            self._by_key[run.hardware_is_known, run.key].append(run)
+            self._order[run.path] = index
+
+    def of(self, config: Mapping[str, Any], processes: int) -> list[StoredRun]:
+        """Choose the runs whose stored configuration has the identity of another, the seed included.
+
+        Args:
+            config: resolved, as requested.
+            processes: number of training processes.
+
+        Returns:
+            Those runs, in their order.
+        """
+        asked = identity_parts(config, processes)
+        exact = self._by_key.get((True, digest(asked)), [])
+        loose = self._by_key.get((False, digest(without_hardware(asked))), [])
+        return sorted([*exact, *loose], key=lambda run: self._order[run.path])
+
+
+def identity_of(content: Mapping[str, Any]) -> dict[str, str | None]:
+    """Compute the hashes of a run from the configuration in its results; what is stored may follow earlier rules.
+
+    Args:
+        content: of a ``results.json``; may be empty.
+
+    Returns:
+        ``config_hash`` and ``experiment_hash``, both None without a configuration.
+    """
+    config = content.get("config")
+    if not isinstance(config, dict):
+        return {"config_hash": None, "experiment_hash": None}
+    processes = content.get("processes") or 1
+    return {
+        "config_hash": config_hash(config, processes),
+        "experiment_hash": config_hash(config, processes, with_seed=False),
+    }
 
 
 def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[str, Any]:
@@ -86,8 +184,7 @@ def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[
         "method": config.get("method"),
         "host": host,
         "seed": config.get("seed"),
-        "config_hash": config_hash(config, processes),
-        "experiment_hash": config_hash(config, processes, with_seed=False),
+        **identity_of({"config": config, "processes": processes}),
         "config": without_secrets(config),
         "versions": versions(host),
         "git_commit": git_commit(Path(__file__).parent),
@@ -118,21 +215,6 @@ def git_commit(folder: Path) -> str | None:
         return commit + ("-dirty" if _git(folder, "status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-def _optimizer_kwargs(optimizer: dict[str, Any]) -> dict[str, Any]:
-    from radial_vicreg.hosts.standalone.optim import DEFAULT_KWARGS
-
-    return {**DEFAULT_KWARGS.get(str(optimizer.get("name")), {}), **(optimizer.get("kwargs") or {})}
-
-
-def _numbers_as_floats(value: Any) -> Any:
-    """1 and 1.0 are one value to a configuration, but not to JSON."""
-    if isinstance(value, dict):
-        return {str(key): _numbers_as_floats(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_numbers_as_floats(item) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _git(folder: Path, *arguments: str) -> str:

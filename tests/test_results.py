@@ -10,7 +10,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from radial_vicreg.commands.compose import compose
-from radial_vicreg.results import config_hash, describe_run, git_commit
+from radial_vicreg.identity import config_hash
+from radial_vicreg.results import describe_run, git_commit
 
 
 @pytest.fixture

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+import warnings
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
-from filelock import FileLock, Timeout
+from torch import nn
 
 from radial_vicreg.callbacks.radius_monitor import RadiusMonitor
 from radial_vicreg.callbacks.stop_on_signal import stop_requested
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.files import remove_leftovers, write_json
-from radial_vicreg.results import describe_run
+from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.results import RESULTS, describe_run, read_stored_run
 
 
 class ResultsWriter(pl.Callback):
@@ -39,7 +42,7 @@ class ResultsWriter(pl.Callback):
         self._seconds_before = 0.0
         self._started = time.monotonic()
         self._finished = False
-        self._lock: FileLock | None = None
+        self._lock: HeldLock | None = None
         self._description: dict[str, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -51,7 +54,11 @@ class ResultsWriter(pl.Callback):
         if self.folder is None:
             self.folder = _solo_folder(trainer, self.config)
         self._claim(trainer)
-        self._description = describe_run(self.config, self.host, trainer.world_size)
+        self._description = {
+            **describe_run(self.config, self.host, trainer.world_size),
+            "started": self._start_of_run(),
+            "effective": _effective(trainer, pl_module),
+        }
         self._write(trainer, "running")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -88,31 +95,38 @@ class ResultsWriter(pl.Callback):
         self._seconds_before = state_dict["seconds"]
 
     def _claim(self, trainer: pl.Trainer) -> None:
-        taken = False
+        refusal = None
         if trainer.is_global_zero and self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            # The system drops the lock with the process, however it ends; the file stays and means nothing by itself.
-            self._lock = FileLock(self.folder / ".lock")
+            take = self.config.get("lock") == "take"
+            lock = HeldLock(self.folder / ".lock", f"training in {self.folder}", take)
             try:
-                self._lock.acquire(timeout=0)
-            except Timeout:
-                taken, self._lock = True, None
+                lock.acquire()
+            except LockedError as error:
+                refusal = error
             else:
+                self._lock = lock
                 remove_leftovers(self.folder)
                 remove_leftovers(self.folder / "checkpoints")
-        if any_rank(taken):
-            raise ValueError(
-                f"another process is training in {self.folder}: wait for it, or start a new run (without ckpt)"
-            )
+        if any_rank(refusal is not None):
+            raise refusal or LockedError(f"another process is training in {self.folder}")
+
+    def _start_of_run(self) -> str:
+        """When the run began; one that goes on in its folder keeps the time of its first start."""
+        before = None if self.folder is None else read_stored_run(self.folder / RESULTS)
+        return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
     def _draw(self, trainer: pl.Trainer) -> None:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, RadiusMonitor) and trainer.is_global_zero:
-                callback.draw(str(self.folder))
+                try:
+                    callback.draw(str(self.folder))
+                except Exception as error:  # fonts, a full disk, anything: a figure never ends the work
+                    warnings.warn(f"the figure of the radii was not drawn: {error!r}", stacklevel=2)
 
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
+            self._lock = None
 
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._started
@@ -140,7 +154,16 @@ class ResultsWriter(pl.Callback):
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if hasattr(callback, "results"):
                 _merge(content, callback.results())
-        write_json(self.folder / "results.json", content)
+        write_json(self.folder / RESULTS, content)
+
+
+def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
+    """What the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
+    return {
+        "precision": str(trainer.precision),
+        "sync_batchnorm": any(isinstance(part, nn.SyncBatchNorm) for part in module.modules()),
+        "device": str(module.device.type),
+    }
 
 
 def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:

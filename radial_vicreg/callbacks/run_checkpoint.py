@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from radial_vicreg.files import atomic_file, atomic_link
 
 LAST_CHECKPOINT = "last.ckpt"
+_EPOCH = re.compile(r"epoch-(\d+)\.ckpt")
 _KEPT = 2  # the newest, and the one before for the case that the newest cannot be read
 
 
@@ -55,6 +57,17 @@ class RunCheckpoint(Checkpoint):
         self.every_n_epochs = every_n_epochs
         self.keep_all = keep_all
 
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Set aside what a former course of this run has left beyond the epoch from which it goes on.
+
+        Their numbers would make them the newest. They are renamed, never removed: whoever goes back to an earlier epoch
+        may want to compare.
+        """
+        if trainer.is_global_zero:
+            for path in epoch_checkpoints(self.folder):
+                if epoch_of(path) > trainer.current_epoch:
+                    print(f"{path} is of a former course of this run: renamed to {_set_aside(path).name}")
+
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Writes, once every other callback is done with the epoch."""
         done = trainer.current_epoch + 1
@@ -70,11 +83,24 @@ class RunCheckpoint(Checkpoint):
 
 
 def epoch_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a folder, the one written last first.
+    """List the checkpoints ``epoch-<N>.ckpt`` of a folder, the furthest first.
 
-    By time and not by epoch: a run that goes on from an earlier epoch on purpose has later ones of its former course.
+    By number and never by the files' times: clocks of a cluster's nodes disagree, and a copy has times of its own.
     """
-    return sorted(folder.glob("epoch-*.ckpt"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    found = [path for path in folder.glob("epoch-*.ckpt") if _EPOCH.fullmatch(path.name)]
+    return sorted(found, key=epoch_of, reverse=True)
+
+
+def epoch_of(checkpoint: Path) -> int:
+    """Read the number of epochs done from a checkpoint's name ``epoch-<N>.ckpt``.
+
+    Raises:
+        ValueError: another name.
+    """
+    match = _EPOCH.fullmatch(checkpoint.name)
+    if match is None:
+        raise ValueError(f"{checkpoint} is not named epoch-<number>.ckpt")
+    return int(match[1])
 
 
 def last_checkpoint(trainer: pl.Trainer) -> str | None:
@@ -85,3 +111,13 @@ def last_checkpoint(trainer: pl.Trainer) -> str | None:
         if written := getattr(callback, "last_ckpt", None):  # solo-learn's Checkpointer
             return str(written)
     return None if trainer.ckpt_path is None else str(trainer.ckpt_path)
+
+
+def _set_aside(checkpoint: Path) -> Path:
+    """Rename ``epoch-<N>.ckpt`` to a name that no search finds."""
+    target = checkpoint.with_name(f"former-{checkpoint.name}")
+    count = 2
+    while target.exists():
+        target = checkpoint.with_name(f"former-{count}-{checkpoint.name}")
+        count += 1
+    return checkpoint.rename(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,9 +32,30 @@ def run(arguments: Sequence[str]) -> int:
         cifar = sets.add_parser(name, help="downloaded by torchvision; solo-learn reads the same files")
         cifar.add_argument("--out", type=Path, default=Path("datasets"))
         cifar.add_argument("--as-folder", action="store_true", help="also write train/ and val/ image folders")
-    imagenet10 = sets.add_parser("imagenet10", help="links to ten classes of an ImageNet folder")
-    imagenet10.add_argument("--imagenet", type=Path, required=True, help="folder with train/SYNSET and val/SYNSET")
-    imagenet10.add_argument("--out", type=Path, default=Path("datasets/imagenet10"))
+    imagenet10 = sets.add_parser("imagenet10", help="links to ten classes of an ImageNet or Imagenette folder")
+    imagenet10.add_argument(
+        "--imagenet",
+        "--imagenette",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="ImageNet, or Imagenette's unpacked archive: a folder with train/SYNSET and val/SYNSET",
+    )
+    imagenet10.add_argument(
+        "--split",
+        choices=("imagenet", "imagenette"),
+        default="imagenet",
+        help="imagenet (default): the paper's 12,894 + 500 images, by their names; imagenette: its folders as they are",
+    )
+    imagenet10.add_argument(
+        "--classes",
+        choices=("imagenette", "clustering"),
+        default="imagenette",
+        help="imagenette (default): the paper's; clustering: the ImageNet-10 of the clustering literature",
+    )
+    imagenet10.add_argument(
+        "--out", type=Path, help="default: datasets/imagenet10; what is not the paper's gets a name that says so"
+    )
     celeba = sets.add_parser("celeba", help="images, 40 attributes and the official split")
     celeba.add_argument("--source", type=Path, help="a downloaded copy; default: torchvision downloads one")
     celeba.add_argument("--out", type=Path, default=Path("datasets/celeba"))
@@ -47,9 +69,11 @@ def _prepare(parsed: argparse.Namespace) -> Path:
 
         return prepare_digits(parsed.out, size=parsed.size)
     if parsed.name == "imagenet10":
-        from radial_vicreg.data.imagenet10 import prepare_imagenet10
+        from radial_vicreg.data.imagenet10 import describe_imagenet10, prepare_imagenet10
 
-        return prepare_imagenet10(parsed.imagenet, parsed.out)
+        folder = prepare_imagenet10(parsed.imagenet, parsed.out, parsed.split, parsed.classes)
+        print("\n".join(describe_imagenet10(folder)), file=sys.stderr)  # the path alone on standard output, as ever
+        return folder
     if parsed.name == "celeba":
         from radial_vicreg.data.celeba import prepare_celeba
 

@@ -81,18 +81,18 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
 
 def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool) -> int:
     from radial_vicreg.commands import pretrain
-    from radial_vicreg.sweeps.runner import pretrain_arguments
-    from radial_vicreg.sweeps.status import FINISHED, states_of
+    from radial_vicreg.sweeps.runner import claimed, pretrain_arguments
+    from radial_vicreg.sweeps.status import FINISHED
 
     runs = sweep.runs()
     if not 0 <= index < len(runs):
         raise ValueError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
-    state = states_of([runs[index]], overrides)[0]
-    if state.status == FINISHED:
-        print(f"run {index} is finished: {state.folder}")
-        return 0
-    print(f"run {index}: {shlex.join(state.run.overrides)}")
-    return pretrain.run(pretrain_arguments(state, overrides, resume))
+    with claimed(runs[index], overrides) as state:
+        if state.status == FINISHED:
+            print(f"run {index} is finished: {state.folder}")
+            return 0
+        print(f"run {index}: {shlex.join(state.run.overrides)}")
+        return pretrain.run(pretrain_arguments(state.run, overrides, resume))
 
 
 def _print_status(sweep: Sweep, overrides: Sequence[str]) -> None:

@@ -1,79 +1,247 @@
-"""ImageNet-10: ten classes of an ImageNet folder, as links."""
+"""ImageNet-10: ten classes of ImageNet as links, from an ImageNet folder or from Imagenette's archive."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from torchvision.datasets.folder import IMG_EXTENSIONS
-
-from radial_vicreg.data.folder import require_directory
+from radial_vicreg.data.imagenet_source import (
+    PARTS,
+    Images,
+    find_images,
+    open_source,
+    shorter_side_of_resized,
+    sort_by_name,
+)
 from radial_vicreg.data.staging import MARKER, staged_folder
 
-SYNSETS = (
-    "n02056570",  # king penguin
-    "n02085936",  # Maltese dog
-    "n02128757",  # snow leopard
-    "n02690373",  # airliner
-    "n02692877",  # airship
-    "n03095699",  # container ship
-    "n04254680",  # soccer ball
-    "n04285008",  # sports car
-    "n04467665",  # trailer truck
-    "n07747607",  # orange
-)
-"""The usual ten; the paper names none."""
+CLASSES: dict[str, dict[str, str]] = {
+    # What the first authors' own script links as ImageNet-10; the paper names no classes.
+    "imagenette": {
+        "n01440764": "tench",
+        "n02102040": "English springer",
+        "n02979186": "cassette player",
+        "n03000684": "chain saw",
+        "n03028079": "church",
+        "n03394916": "French horn",
+        "n03417042": "garbage truck",
+        "n03425413": "gas pump",
+        "n03445777": "golf ball",
+        "n03888257": "parachute",
+    },
+    # ImageNet-10 of the literature on clustering, since Chang et al., Deep Adaptive Image Clustering, ICCV 2017.
+    "clustering": {
+        "n02056570": "king penguin",
+        "n02085936": "Maltese dog",
+        "n02128757": "snow leopard",
+        "n02690373": "airliner",
+        "n02692877": "airship",
+        "n03095699": "container ship",
+        "n04254680": "soccer ball",
+        "n04285008": "sports car",
+        "n04467665": "trailer truck",
+        "n07747607": "orange",
+    },
+}
+"""The ten classes by the name of their choice; the first is the default."""
 
-COUNTS = {"train": 13_000, "val": 500}
+ORIGINS = {"imagenette": "Imagenette", "clustering": "the clustering literature"}
+SPLITS = ("imagenet", "imagenette")
+"""Ways to divide the images into training and validation; the first is the default and the paper's."""
+
+Counts = Mapping[str, Mapping[str, int]]
+_IMAGENETTE = tuple(CLASSES["imagenette"])
+COUNTS: dict[tuple[str, str], Counts] = {
+    ("imagenette", "imagenet"): {
+        "train": {**dict.fromkeys(_IMAGENETTE, 1300), "n03000684": 1194},
+        "val": dict.fromkeys(_IMAGENETTE, 50),
+    },
+    ("imagenette", "imagenette"): {
+        "train": dict(zip(_IMAGENETTE, (963, 955, 993, 858, 941, 956, 961, 931, 951, 960), strict=True)),
+        "val": dict(zip(_IMAGENETTE, (387, 395, 357, 386, 409, 394, 389, 419, 399, 390), strict=True)),
+    },
+    ("clustering", "imagenet"): {
+        "train": dict.fromkeys(CLASSES["clustering"], 1300),
+        "val": dict.fromkeys(CLASSES["clustering"], 50),
+    },
+}
+"""Images of each class, by choice of classes and split; Imagenette's are those of its file list."""
 
 
-def prepare_imagenet10(imagenet: str | Path, out: str | Path, counts: Mapping[str, int] = COUNTS) -> Path:
-    """Link the ten classes of ``imagenet/{train,val}`` as ``out/{train,val}``. Repeating it does nothing.
+def prepare_imagenet10(
+    imagenet: str | Path,
+    out: str | Path | None = None,
+    split: str = "imagenet",
+    classes: str = "imagenette",
+) -> Path:
+    """Link ten classes as ``out/{train,val}/SYNSET``. Repeating it does nothing.
+
+    A class whose images lie where they belong is one link to its folder; otherwise each image is a link.
 
     Args:
-        imagenet: folder with ``train/SYNSET/*.JPEG`` and ``val/SYNSET/*.JPEG``.
-        out: the folder to write; it appears only when complete.
-        counts: images that each split must have.
+        imagenet: folder with ``train/SYNSET/*.JPEG`` and ``val/SYNSET/*.JPEG``: ImageNet, or Imagenette's archive.
+        out: the folder to write; it appears only when complete. Default: :func:`default_folder`.
+        split: ``"imagenet"`` is ImageNet's own division, read from the images' names where the folders have another;
+            ``"imagenette"`` is that of Imagenette's folders.
+        classes: a key of ``CLASSES``.
 
     Returns:
         ``out``.
 
     Raises:
-        ValueError: a class is missing, a split has another number of images, or ``out`` holds something else; nothing
-            is written then.
+        ValueError: an unknown choice, a missing class, another number of images, or ``out`` holds something else;
+            nothing is written then.
     """
-    source, target = require_directory(imagenet, "--imagenet").resolve(), Path(out)
-    for split, expected in counts.items():
-        folder = require_directory(source / split, f"--imagenet: {split}")
-        missing = [name for name in SYNSETS if not (folder / name).is_dir()]
-        if missing:
-            flat = "; its images must be sorted into one folder a class" if len(missing) == len(SYNSETS) else ""
-            raise ValueError(f"{folder} lacks the classes {', '.join(missing)}{flat}")
-        found = sum(_count_images(folder / name) for name in SYNSETS)
-        if found != expected:
-            raise ValueError(
-                f"{folder} holds {found:,} images of the ten classes, but ImageNet has {expected:,}: complete the copy"
-            )
-    if _is_linked(source, target, list(counts)):
+    expected = _expected_counts(classes, split)
+    source = open_source(imagenet)
+    lying = _find_classes(source, classes)
+    images = sort_by_name(lying) if split == "imagenet" else lying
+    _check_counts(source, images, expected, split, classes)
+    resized = shorter_side_of_resized(source, images)
+    target = Path(out) if out is not None else default_folder(split, classes, resized)
+    description = {
+        "dataset": "imagenet10",
+        "classes": classes,
+        "split": split,
+        "imagenet": str(source),
+        "resized": resized,
+        **{part: sum(expected[part].values()) for part in PARTS},
+        "num_images": sum(sum(expected[part].values()) for part in PARTS),
+    }
+    links = dict(_links(source, images, lying))
+    if _is_linked(target, links, description):
         return target
-    with staged_folder(
-        target, {"dataset": "imagenet10", "imagenet": str(source), "num_images": sum(counts.values())}
-    ) as new:
-        for split in counts:
-            (new / split).mkdir()
-            for name in SYNSETS:
-                (new / split / name).symlink_to(source / split / name, target_is_directory=True)
+    with staged_folder(target, description) as new:
+        for name, points_to in links.items():
+            (new / name).parent.mkdir(parents=True, exist_ok=True)
+            (new / name).symlink_to(points_to)
     return target
 
 
-def _count_images(folder: Path) -> int:
-    return sum(path.suffix.lower() in IMG_EXTENSIONS for path in folder.iterdir())
+def default_folder(split: str = "imagenet", classes: str = "imagenette", resized: int | None = None) -> Path:
+    """Name the folder after what it holds; only the paper's images are plain ``imagenet10``.
+
+    The report groups runs by the last parts of their image folder, so results of other images stay apart.
+    """
+    name = "imagenette" if split == "imagenette" else "imagenet10"
+    choice = "" if classes == "imagenette" else f"-{classes}"
+    size = f"-{resized}" if resized else ""
+    return Path("datasets") / f"{name}{choice}{size}"
 
 
-def _is_linked(source: Path, target: Path, splits: list[str]) -> bool:
+def describe_imagenet10(folder: str | Path) -> list[str]:
+    """Say what a prepared folder holds, one thing a line, with a warning where the images are not the paper's.
+
+    Args:
+        folder: what :func:`prepare_imagenet10` returned.
+
+    Returns:
+        The lines.
+    """
+    folder = Path(folder)
+    found = json.loads((folder / MARKER).read_text())
+    division = "Imagenette's own division" if found["split"] == "imagenette" else "ImageNet's division"
+    ten = f"the ten classes of {ORIGINS[found['classes']]}"
+    lines = [f"{found['train']:,} training and {found['val']:,} validation images of {ten}, {division}"]
+    if found["split"] == "imagenette" or found["classes"] != "imagenette":
+        lines.append("not the paper's ImageNet-10 (12,894 and 500 images of Imagenette's classes)")
+    if found["resized"]:
+        lines.append(
+            f"resized: the shorter sides have {found['resized']} pixels. Good to train on, but not the paper's images,"
+            " which are ImageNet's own (full-size form: imagenette2.tgz)"
+        )
+    if folder != default_folder():
+        lines.append(f"train on it with data.train_path={folder / 'train'} data.val_path={folder / 'val'}")
+    return lines
+
+
+def _expected_counts(classes: str, split: str) -> Counts:
+    if classes not in CLASSES or split not in SPLITS:
+        raise ValueError(
+            f"classes must be one of {', '.join(CLASSES)} and the split one of {', '.join(SPLITS)},"
+            f" got {classes!r} and {split!r}"
+        )
+    if (classes, split) not in COUNTS:
+        raise ValueError(f"Imagenette does not hold --classes {classes}: leave out --split {split}")
+    return COUNTS[classes, split]
+
+
+def _find_classes(source: Path, classes: str) -> Images:
+    try:
+        return find_images(source, CLASSES[classes])
+    except ValueError as error:
+        whole = [
+            choice
+            for choice, synsets in CLASSES.items()
+            if all((source / part / name).is_dir() for part in PARTS for name in synsets)
+        ]
+        if whole and not any((source / "train" / name).is_dir() for name in CLASSES[classes]):
+            raise ValueError(f"{error}; it has those of --classes {whole[0]}") from error
+        raise
+
+
+def _check_counts(source: Path, images: Images, expected: Counts, split: str, classes: str) -> None:
+    found = {part: {name: len(images[part, name]) for name in expected[part]} for part in PARTS}
+    if found == expected:
+        return
+    parts = []
+    for part in PARTS:
+        wrong = [
+            f"{name} ({CLASSES[classes][name]}) {found[part][name]:,} of {count:,}"
+            for name, count in expected[part].items()
+            if found[part][name] != count
+        ]
+        if wrong:
+            totals = f"{sum(found[part].values()):,} of {sum(expected[part].values()):,}"
+            parts.append(f"{part} {totals} images: {', '.join(wrong)}")
+    differences, advice = "; ".join(parts), _advice(found, expected, split)
+    raise ValueError(f"{source} has other numbers of images than expected: {differences}. {advice}")
+
+
+def _advice(found: Counts, expected: Counts, split: str) -> str:
+    if split == "imagenette" and found == COUNTS["imagenette", "imagenet"]:
+        return (
+            "This is ImageNet's own division: leave out --split imagenette, or give the archive imagenette2 of"
+            " December 2019 or later"
+        )
+    if split == "imagenet" and found == COUNTS["imagenette", "imagenette"]:
+        return (
+            "This is Imagenette's division and the files lack ImageNet's names, so the paper's cannot be rebuilt:"
+            " unpack the original archive, or take its folders with --split imagenette"
+        )
+    if any(found[part][name] > count for part in PARTS for name, count in expected[part].items()):
+        return "Remove what was added or lies there twice, hidden files included, or unpack a fresh copy"
+    return "The download or its unpacking is incomplete: repeat it"
+
+
+def _links(source: Path, images: Images, lying: Images) -> Iterator[tuple[str, Path]]:
+    for (part, synset), files in images.items():
+        if files == lying[part, synset]:
+            yield f"{part}/{synset}", source / part / synset
+        else:
+            yield from ((f"{part}/{synset}/{file.name}", file) for file in files)
+
+
+def _is_linked(target: Path, links: Mapping[str, Path], description: Mapping[str, Any]) -> bool:
+    """Tell whether all links are there. The same images at another place are linked anew, other images are refused."""
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return False
-    if not (target / MARKER).is_file():
-        raise ValueError(f"{target} exists and was not prepared by this command: move it away or choose another --out")
-    links = [(target / split / name, source / split / name) for split in splits for name in SYNSETS]
-    return all(link.is_symlink() and link.readlink() == image_folder for link, image_folder in links)
+    try:
+        # The first version's marker lacks these keys: the clustering choice was its only one.
+        found = {"classes": "clustering", "split": "imagenet", "resized": description["resized"]}
+        found.update(json.loads((target / MARKER).read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"{target} exists and was not prepared by this command: move it away or choose another --out"
+        ) from error
+    kind = ("dataset", "classes", "split", "resized")
+    if any(found.get(key) != description[key] for key in kind):
+        held, asked = (", ".join(f"{key} {what.get(key)}" for key in kind[1:]) for what in (found, description))
+        raise ValueError(
+            f"{target} holds other images ({held}) than asked for ({asked}): move it away or choose another --out"
+        )
+    return found == description and all(
+        (target / name).is_symlink() and (target / name).readlink() == points_to for name, points_to in links.items()
+    )

@@ -107,6 +107,7 @@ RULES: dict[str, Rule] = {
     "strategy": TEXT.or_null(),
     "runs_dir": TEXT,
     "ckpt": TEXT.or_null(),
+    "lock": choice("take").or_null(),
     "host": TEXT,
     "backbone.name": TEXT,
     "backbone.kwargs": MAPPING.or_null(),
@@ -198,7 +199,7 @@ _NOT_IN_BASE: dict[str, tuple[str, ...]] = {
 }
 _FILLED_IN = (
     *("seed", "devices", "accelerator", "strategy", "sync_batchnorm", "precision"),
-    *("host", "runs_dir", "ckpt", "checkpoint", "wandb", "loggers"),
+    *("host", "runs_dir", "ckpt", "lock", "checkpoint", "wandb", "loggers"),
 )
 TOP_LEVEL = ("debug_augmentations", "resume_from_checkpoint", "augment", "augmentations", "method_tag", *_NOT_IN_BASE)
 

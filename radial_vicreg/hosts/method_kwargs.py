@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import difflib
-import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from radial_vicreg.keys import LOSS_DEFAULTS
 from radial_vicreg.losses import RadialVICRegLoss
 
-_NOT_IN_YAML = ("gather_distributed", "seed")
-LOSS_DEFAULTS: dict[str, Any] = {
-    name: parameter.default
-    for name, parameter in inspect.signature(RadialVICRegLoss).parameters.items()
-    if name not in _NOT_IN_YAML
-}
 DEFAULTS: dict[str, Any] = {**LOSS_DEFAULTS, "small_image_stem": "auto"}
 REQUIRED = ("proj_hidden_dim", "proj_output_dim")
 STEM_CHOICES = ("auto", True, False)
 
 
-def check_method_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Fills in defaults and checks every value.
+def check_method_kwargs(kwargs: Mapping[str, Any], host_keys: Collection[str] = ()) -> dict[str, Any]:
+    """Fill in defaults and check every value.
 
     Args:
         kwargs: ``cfg.method_kwargs``.
+        host_keys: keys that the host's base class reads; their values pass unchecked.
 
     Returns:
         All keys, with a value each.
@@ -33,7 +28,7 @@ def check_method_kwargs(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: an unknown key (the nearest known one is named), a missing projector dimension, or a value out of
             range (key, value and range are named).
     """
-    known = (*REQUIRED, *DEFAULTS)
+    known = (*REQUIRED, *DEFAULTS, *host_keys)
     for key in kwargs:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)

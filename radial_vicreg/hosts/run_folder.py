@@ -10,14 +10,17 @@ from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg.callbacks.run_checkpoint import LAST_CHECKPOINT, epoch_checkpoints
-from radial_vicreg.files import atomic_link
 from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.identity import config_hash
 from radial_vicreg.probes.checkpoint import read_checkpoint
-from radial_vicreg.results import config_hash
+from radial_vicreg.results import RESULTS, RunsByIdentity, StoredRun, read_stored_run, stored_runs
 
 
 def choose_run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
-    """A new folder for a new run, or the folder and checkpoint that ``ckpt`` asks to continue.
+    """Make a new folder for a new run, or find the folder and checkpoint that ``ckpt`` asks to continue.
+
+    A run goes on in place only in a folder whose ``results.json`` is of this very configuration. A checkpoint from
+    anywhere else is the start of a new run folder, and nothing beside it is touched.
 
     Args:
         cfg: normalised configuration. ``ckpt``: null, ``last`` (of the newest run of this configuration), ``auto``
@@ -29,31 +32,37 @@ def choose_run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
     Raises:
         ValueError: no checkpoint of this configuration for ``last``; a path that is no file or cannot be read.
     """
-    parent = Path(cfg.runs_dir) / _folder_name(cfg)
+    plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
+    processes = process_count(cfg)
+    parent = Path(cfg.runs_dir).expanduser() / _folder_name(cfg, plain, processes)
     if cfg.ckpt not in (None, "auto", "last"):
-        checkpoint = _given(Path(str(cfg.ckpt)))
-        return checkpoint.parent.parent, str(checkpoint)
+        checkpoint = _given(Path(str(cfg.ckpt)).expanduser())
+        run = _run_around(checkpoint)
+        if run is not None and RunsByIdentity([run]).of(plain, processes):
+            return run.folder, str(checkpoint)
+        _say(f"{checkpoint} is not in a run folder of this configuration: its training goes on in a new folder")
+        return _new_folder(parent), str(checkpoint)
     if cfg.ckpt is not None:
-        found = _newest_readable(parent)
+        runs = RunsByIdentity(stored_runs(Path(cfg.runs_dir).expanduser())).of(plain, processes)
+        found = _newest_readable(runs)
         if found is not None:
             return found.parent.parent, str(found)
         if cfg.ckpt == "last":
             raise ValueError(
-                f"ckpt=last: no checkpoint of this configuration in {parent}; leave ckpt out to start anew, or use "
-                "ckpt=auto, which does so where there is none"
+                f"ckpt=last: no checkpoint of this configuration below {cfg.runs_dir}; leave ckpt out to start anew, or"
+                " use ckpt=auto, which does so where there is none"
             )
-    if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
-        return parent, None  # only the first process writes, into a folder of its making
     return _new_folder(parent), None
 
 
-def _folder_name(cfg: DictConfig) -> str:
-    plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    identity = config_hash(plain, process_count(cfg))
-    return f"{cfg.method}-{cfg.data.dataset}-{cfg.backbone.name}-d{cfg.method_kwargs.proj_output_dim}-{identity}"
+def _folder_name(cfg: DictConfig, plain: dict[str, Any], processes: int) -> str:
+    dim = cfg.method_kwargs.proj_output_dim
+    return f"{cfg.method}-{cfg.data.dataset}-{cfg.backbone.name}-d{dim}-{config_hash(plain, processes)}"
 
 
 def _new_folder(parent: Path) -> Path:
+    if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
+        return parent  # only the first process writes, into a folder of its making
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for suffix in ("", *(f"-{count}" for count in range(2, 1000))):
         try:
@@ -64,39 +73,43 @@ def _new_folder(parent: Path) -> Path:
     raise ValueError(f"could not make a new folder in {parent}")
 
 
-def _given(checkpoint: Path) -> Path:
-    """The file that the user named, or, for a ``last.ckpt`` that cannot be read, the epoch before."""
-    if not checkpoint.is_file():
-        raise ValueError(f"ckpt={checkpoint} is not a file; give a checkpoint's path, ckpt=last or ckpt=auto")
+def _run_around(checkpoint: Path) -> StoredRun | None:
+    """The run in whose folder a checkpoint lies, if it is one of this program."""
+    folder = checkpoint.parent.parent
+    return read_stored_run(folder / RESULTS) if checkpoint.parent.name == "checkpoints" else None
+
+
+def _given(path: Path) -> Path:
+    """The file that the user named, or, for a ``last.ckpt`` that cannot be read, the epoch before; links resolved."""
+    is_link = path.name == LAST_CHECKPOINT and path.is_symlink()  # it may name a file that is gone
+    if not path.is_file() and not is_link:
+        raise ValueError(f"ckpt={path} is not a file; give a checkpoint's path, ckpt=last or ckpt=auto")
+    checkpoint = path.resolve()
     problem = _problem(checkpoint)
     if problem is None:
         return checkpoint
-    others = [path for path in epoch_checkpoints(checkpoint.parent) if path.resolve() != checkpoint.resolve()]
-    readable = next((path for path in others if _problem(path) is None), None)
-    if readable is None or checkpoint.name != LAST_CHECKPOINT:
+    others = [other for other in epoch_checkpoints(path.parent.resolve()) if other != checkpoint]
+    readable = next((other for other in others if _problem(other) is None), None)
+    if readable is None or path.name != LAST_CHECKPOINT:
         hint = "" if readable is None else f"; {readable} can be read"
         raise ValueError(f"ckpt: {problem}{hint}")
-    _say(problem, readable)
+    _say(f"{problem}; continuing from {readable}")
     return readable
 
 
-def _newest_readable(parent: Path) -> Path | None:
-    """The newest checkpoint of all runs in ``parent``; one that cannot be read is named and passed over."""
-    # Links would name a file twice.
-    files = [path for path in parent.glob("*/checkpoints/*.ckpt") if not path.is_symlink()]
+def _newest_readable(runs: list[StoredRun]) -> Path | None:
+    """The furthest checkpoint of the newest run that has one; one that cannot be read is named and passed over."""
     damaged: list[str] = []
-    for path in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True):
-        problem = _problem(path)
-        if problem is None:
-            for newer in damaged:
-                _say(newer, path)
-            last = path.with_name(LAST_CHECKPOINT)
-            if last.resolve() != path.resolve() and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-                atomic_link(path, last)  # its writer was killed in between, or what it named is damaged
-            return path
-        damaged.append(problem)
+    for run in runs:
+        for path in epoch_checkpoints(run.folder / "checkpoints"):
+            problem = _problem(path)
+            if problem is None:
+                for further in damaged:
+                    _say(f"{further}; continuing from {path}")
+                return path
+            damaged.append(problem)
     if damaged:
-        raise ValueError(f"no checkpoint in {parent} can be read: {damaged[0]}")
+        raise ValueError(f"no checkpoint of this configuration can be read: {damaged[0]}")
     return None
 
 
@@ -109,5 +122,5 @@ def _problem(checkpoint: Path) -> str | None:
     return None
 
 
-def _say(problem: str, chosen: Path) -> None:
-    rank_zero_only(print)(f"{problem}; continuing from {chosen}")
+def _say(text: str) -> None:
+    rank_zero_only(print)(text)

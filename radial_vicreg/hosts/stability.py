@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.hosts.method_kwargs import LOSS_DEFAULTS
 from radial_vicreg.hosts.standalone.optim import process_count, scaled_lr
+from radial_vicreg.keys import LOSS_DEFAULTS
 from radial_vicreg.losses import RadialEquilibrium, radial_equilibrium
 
 _VIEWS = 2

@@ -67,6 +67,9 @@ def pretrain(cfg: DictConfig) -> Path:
         WorkerDiedError: a data-loading process is gone.
     """
     cfg = normalise(cfg)
+    trainer = build_trainer(cfg)
+    # Before anything is said or written: outside of distributed strategies, Lightning takes the environment's word.
+    adopt_rank(trainer.global_rank)
     host, reason = choose_host(cfg.host)
     rank_zero_only(print)(f"host: {host} ({reason})")
     pl.seed_everything(cfg.seed, workers=True, verbose=False)
@@ -77,7 +80,7 @@ def pretrain(cfg: DictConfig) -> Path:
         check_resumable(checkpoint, run.model)
     rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
     run.model.results_folder = str(folder)  # type: ignore[assignment]
-    trainer = build_trainer(cfg, folder, probe, steps_per_epoch=len(run.train_loader))
+    equip_trainer(trainer, cfg, folder, probe, steps_per_epoch=len(run.train_loader))
     fit(trainer, run.model, run.train_loader, run.val_loader, checkpoint)
     return folder
 
@@ -96,6 +99,8 @@ def normalise(cfg: DictConfig) -> DictConfig:
         ValueError: an unknown method, a bad ``method_kwargs``, a data format or accelerator that is not to be had.
     """
     cfg = check_config(cfg)
+    if process_count(cfg) == 1:
+        adopt_rank(0)  # before the first message
     if cfg.method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)} here, got {cfg.method!r}")
     kwargs: dict[str, Any] = OmegaConf.to_container(cfg.method_kwargs, resolve=True)  # type: ignore[assignment]
@@ -111,12 +116,10 @@ def normalise(cfg: DictConfig) -> DictConfig:
         raise ValueError(f"accelerator={cfg.accelerator}, but PyTorch sees no GPU; use accelerator=auto or cpu")
     if not on_gpu:
         cfg.accelerator = "cpu"
-        if str(cfg.precision).startswith(("16", "bf16")):
-            rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={cfg.precision}")
-            cfg.precision = 32
-        cfg.sync_batchnorm = False  # PyTorch has it for GPUs only
     if process_count(cfg) == 1:
         cfg.strategy = "auto"
+    if _effective_hardware(cfg)["precision"] != cfg.precision:
+        rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={cfg.precision}")
     check_training(cfg)
     return cfg
 
@@ -175,17 +178,50 @@ def frozen_probe(cfg: DictConfig, run: Run) -> FrozenLinearProbe | None:
     return FrozenLinearProbe(DataLoader(plain, batch_size=256, num_workers=cfg.data.num_workers), run.val_loader)
 
 
-def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None, steps_per_epoch: int) -> pl.Trainer:
-    """Lightning's trainer with this project's callbacks and loggers.
+def build_trainer(cfg: DictConfig) -> pl.Trainer:
+    """Build Lightning's trainer without what belongs to a run's folder.
 
     Args:
+        cfg: normalised configuration.
+
+    Returns:
+        The trainer, which knows its process's rank; see :func:`equip_trainer` for the rest.
+
+    Raises:
+        ValueError: Lightning refuses the settings, or the job has another number of processes than they ask for.
+    """
+    interactive = sys.stderr.isatty()  # a bar in a log file is a line for every step
+    known = inspect.signature(pl.Trainer.__init__).parameters
+    settings = {key: value for key, value in _plain(cfg).items() if key in known}
+    settings.update(
+        _effective_hardware(cfg),
+        devices=process_count(cfg) // int(cfg.get("num_nodes", 1)) if cfg.accelerator == "cpu" else settings["devices"],
+        callbacks=[TQDMProgressBar(refresh_rate=5)] if interactive else [],
+        plugins=[AtomicCheckpointIO()],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=interactive,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+    )
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    try:
+        return pl.Trainer(**settings)
+    except (MisconfigurationException, TypeError) as error:
+        raise ValueError(f"Lightning's Trainer refuses the configuration: {error}") from error
+
+
+def equip_trainer(
+    trainer: pl.Trainer, cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None, steps_per_epoch: int
+) -> None:
+    """Give a trainer this project's callbacks and loggers; the model attaches radius monitor and results writer.
+
+    Args:
+        trainer: of :func:`build_trainer`.
         cfg: normalised configuration.
         folder: the run's.
         probe: the before-and-after probe, if any.
         steps_per_epoch: a short epoch is still logged.
-
-    Returns:
-        The trainer; radius monitor and results writer are attached by the model.
     """
     loggers = build_loggers(cfg, folder)
     callbacks: list[pl.Callback] = [
@@ -193,9 +229,6 @@ def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None
         EpochSeed(int(cfg.seed)),
         EpochSummary(cfg.method_kwargs.proj_output_dim),
     ]
-    interactive = sys.stderr.isatty()  # a bar in a log file is a line for every step
-    if interactive:
-        callbacks.append(TQDMProgressBar(refresh_rate=5))
     if probe is not None:
         callbacks.append(probe)
     if skipped := standalone_data.skipped_images(cfg):
@@ -211,25 +244,18 @@ def build_trainer(cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None
                 keep_all=cfg.checkpoint.get("keep_prev", False),
             )
         )
-    known = inspect.signature(pl.Trainer.__init__).parameters
-    settings = {key: value for key, value in _plain(cfg).items() if key in known}
-    settings.update(
-        devices=process_count(cfg) // int(cfg.get("num_nodes", 1)) if cfg.accelerator == "cpu" else settings["devices"],
-        callbacks=callbacks,
-        plugins=[AtomicCheckpointIO()],
-        logger=loggers,
-        default_root_dir=str(folder),
-        enable_checkpointing=bool(cfg.checkpoint.enabled),
-        enable_progress_bar=interactive,
-        enable_model_summary=False,
-        log_every_n_steps=min(settings.get("log_every_n_steps", 50), steps_per_epoch),
-        num_sanity_val_steps=0,
-    )
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-    try:
-        return pl.Trainer(**settings)
-    except (MisconfigurationException, TypeError) as error:
-        raise ValueError(f"Lightning's Trainer refuses the configuration: {error}") from error
+    trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
+    trainer.loggers = loggers
+    trainer.log_every_n_steps = min(trainer.log_every_n_steps, steps_per_epoch)  # type: ignore[attr-defined]
+
+
+def adopt_rank(rank: int) -> None:
+    """Tell Lightning's ``rank_zero_only`` a process's rank; ``RANK`` or ``SLURM_PROCID`` may be of other things.
+
+    Args:
+        rank: the trainer's ``global_rank``.
+    """
+    rank_zero_only.rank = rank  # type: ignore[attr-defined]
 
 
 def build_loggers(cfg: DictConfig, folder: Path) -> list[Any]:
@@ -253,6 +279,14 @@ def build_loggers(cfg: DictConfig, folder: Path) -> list[Any]:
         logger.log_hyperparams(without_secrets(_plain(cfg)))
         loggers.append(logger)
     return loggers
+
+
+def _effective_hardware(cfg: DictConfig) -> dict[str, Any]:
+    """What this machine makes of the requested precision and BatchNorm; the configuration keeps what was asked for."""
+    if cfg.accelerator != "cpu":
+        return {"precision": cfg.precision, "sync_batchnorm": cfg.sync_batchnorm}
+    half = str(cfg.precision).startswith(("16", "bf16"))  # slow or missing there
+    return {"precision": 32 if half else cfg.precision, "sync_batchnorm": False}  # PyTorch has it for GPUs only
 
 
 def _plain(cfg: DictConfig) -> dict[str, Any]:

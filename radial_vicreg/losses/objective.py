@@ -94,9 +94,10 @@ class RadialVICRegLoss(nn.Module):
         radial_ent_loss_weight: :math:`\beta_2` ("rlew"), of the entropy.
         radial_ce_normalize: divide the cross-entropy by d.
         radial_spacing: m of the entropy; ``None`` is ``round(sqrt(N))`` of the global batch.
-        radial_w1_loss_weight: :math:`\gamma`, of the Wasserstein term.
+        radial_w1_loss_weight: :math:`\gamma`, of the Wasserstein term. A value of the authors' code is not ours where
+            that divides radii by :math:`\sqrt{d-1}`: see :func:`radial_wasserstein_loss`.
         radial_w1_target: ``"samples"`` (fresh chi draws, as in the paper) or ``"quantiles"`` (exact).
-        radial_reverse_kl_loss_weight: of the reverse KL.
+        radial_reverse_kl_loss_weight: of the reverse KL; compare :func:`radial_reverse_kl_loss`.
         e2mc_loss_weight: of E2MC, whichever the radial objective.
         radial_center: take the radii of z minus the (global) batch mean. The paper does not.
         seed: of the chi draws, which depend on it and on the number of training-mode calls that drew so far. The

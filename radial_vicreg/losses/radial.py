@@ -137,6 +137,10 @@ def radial_wasserstein_loss(
 
     :math:`\frac1K\sum_i|r_{(i)}-u_{(i)}|` over sorted radii and sorted targets, ``K = N``.
 
+    The authors' 2-D code divides radii and targets by :math:`\sqrt{d-1}` unless told not to; the paper and this
+    function do not. That distance is this one over :math:`\sqrt{d-1}`, so a weight :math:`\gamma` that was chosen
+    there is :math:`\gamma/\sqrt{d-1}` here.
+
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
         target: ``"samples"``: N fresh draws from chi(d), as in the paper. ``"quantiles"``: its exact
@@ -175,6 +179,10 @@ def radial_reverse_kl_loss(
 
     :math:`-\frac1K\sum_k\log\hat p(u_k)` over draws :math:`u_k\sim\chi(d)`, where :math:`\hat p` is the
     Gaussian kernel density estimate of the radii.
+
+    The authors' 2-D code divides radii and draws by :math:`\sqrt{d-1}` unless told not to. With Silverman's rule, whose
+    bandwidth scales with the radii, that only subtracts :math:`\tfrac12\log(d-1)`; a fixed bandwidth :math:`h` there is
+    :math:`h\sqrt{d-1}` here.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.

@@ -108,10 +108,21 @@ def find_checkpoint(path: Path) -> Path:
     last = path / "checkpoints" / "last.ckpt"
     if last.is_file():
         return last
-    found = sorted([*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")], key=lambda file: file.stat().st_mtime)
+    found = [*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")]
+    found = [file for file in found if file.is_file()]  # a link may name what is gone
     if not found:
         raise ValueError(f"{path} holds no checkpoint: expected checkpoints/last.ckpt, or *.ckpt beside args.json")
-    return found[-1]
+    return found[0] if len(found) == 1 else max(found, key=_progress)
+
+
+def _progress(checkpoint: Path) -> tuple[int, int]:
+    """Epochs and steps that a checkpoint says it has seen: file times are those of whoever wrote or copied it last."""
+    try:
+        content = read_checkpoint(checkpoint)
+    except ValueError:
+        return -1, -1
+    epoch, step = content.get("epoch"), content.get("global_step")
+    return epoch if isinstance(epoch, int) else -1, step if isinstance(step, int) else -1
 
 
 def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:

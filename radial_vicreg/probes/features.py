@@ -14,8 +14,9 @@ from omegaconf import DictConfig
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from radial_vicreg.files import write_json
+from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.hosts.standalone import data as standalone_data
+from radial_vicreg.locks import changing
 from radial_vicreg.probes.checkpoint import Encoder, LoadedRun, file_checksum, read_tensors
 
 KINDS = {"encoder": "feats", "projector": "z"}
@@ -125,11 +126,10 @@ def _fingerprint(dataset: Any) -> str:
 
 
 def _write(path: Path, features: Tensor, labels: Tensor) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    torch.save({"features": features.clone(), "labels": labels}, temporary)
-    write_json(path.with_suffix(".json"), {"sha256": file_checksum(temporary), "shape": list(features.shape)})
-    temporary.replace(path)
+    with changing(path):  # two probes of one run extract the same features
+        with atomic_file(path) as stream:
+            torch.save({"features": features.clone(), "labels": labels}, stream)
+        write_json(path.with_suffix(".json"), {"sha256": file_checksum(path), "shape": list(features.shape)})
 
 
 def _read(path: Path) -> tuple[Tensor, Tensor] | None:

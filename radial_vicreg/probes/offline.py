@@ -10,12 +10,14 @@ import torch
 
 from radial_vicreg.files import write_json
 from radial_vicreg.hosts.standalone.data import skipped_images
+from radial_vicreg.locks import changing
 from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.probes.mlp import MLPProbe
 from radial_vicreg.probes.selection import headline
+from radial_vicreg.results import identity_of
 
 PROBES: dict[str, type[LinearProbe] | type[MLPProbe] | type[KNNProbe]] = {
     "linear": LinearProbe,
@@ -101,14 +103,16 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
     file = folder / "results.json"
     if not file.is_file():
         raise ValueError(f"{folder} has no results.json to add to")
-    results = json.loads(file.read_text())
-    if not content["untrained"] and content["epoch"] != results.get("epochs"):
-        raise ValueError(
-            f"the checkpoint is of epoch {content['epoch']}, results.json of epoch {results.get('epochs')}: not added"
-        )
     key = f"offline_{content['probe']}_{content['features']}{'_untrained' if content['untrained'] else ''}"
-    results.setdefault("probes", {})[key] = {**content["test"], "chosen": content["chosen"]}
-    write_json(file, results)
+    with changing(file):  # several probes of one run end at the same time
+        results = json.loads(file.read_text())
+        if not content["untrained"] and content["epoch"] != results.get("epochs"):
+            epochs = results.get("epochs")
+            raise ValueError(
+                f"the checkpoint is of epoch {content['epoch']}, results.json of epoch {epochs}: not added"
+            )
+        results.setdefault("probes", {})[key] = {**content["test"], "chosen": content["chosen"]}
+        write_json(file, results)
     return key
 
 
@@ -136,6 +140,5 @@ def _identity(run: LoadedRun, untrained: bool) -> dict[str, Any]:
         "checkpoint": None if untrained else run.checkpoint.name,
         "checkpoint_sha256": None if untrained else file_checksum(run.checkpoint),
         "epoch": run.epoch,
-        "config_hash": run.results.get("config_hash"),
-        "experiment_hash": run.results.get("experiment_hash"),
+        **identity_of(run.results),
     }

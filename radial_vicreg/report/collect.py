@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from radial_vicreg.identity import digest, without_hardware
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import SCHEMA_VERSION
+from radial_vicreg.results import SCHEMA_VERSION, StoredRun, find_results
 
-RESULTS = "results.json"
-_NEEDED = {"schema_version": int, "status": str, "config": dict, "probes": dict, "experiment_hash": str}
+_NEEDED = {"schema_version": int, "status": str, "config": dict, "probes": dict}
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,13 @@ class Run:
     Attributes:
         path: of its ``results.json``, relative to the folder that was searched.
         content: of that file.
-        modified: time of the last change, seconds.
+        stored: the file itself, with the run's identity.
         setting: what the run was.
     """
 
     path: str
     content: dict[str, Any]
-    modified: float
+    stored: StoredRun
     setting: Setting
 
     @property
@@ -104,7 +103,7 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
         raise ValueError(f"{root} is not a folder; give the one that holds your runs")
     runs: list[Run] = []
     problems: list[Problem] = []
-    for file in _files(root):
+    for file in find_results(root):
         name = str(file.relative_to(root))
         try:
             found = _read(file, name)
@@ -119,9 +118,10 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
 
 
 def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
-    """Puts the seeds of one experiment together: the same ``experiment_hash`` and the same images.
+    """Put the seeds of one experiment together: the same identity and the same images.
 
-    Of several runs of one seed the newest counts. Nothing is averaged over different hashes.
+    The identity is computed from each run's configuration. Of several runs of one seed the one that began last counts.
+    Nothing is averaged over different identities.
 
     Args:
         runs: finished ones.
@@ -129,27 +129,44 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
     Returns:
         The experiments, sorted by what they are, and the runs that were left out.
     """
-    by_key: dict[tuple[str, str], list[Run]] = defaultdict(list)
-    for run in runs:
-        by_key[run.content["experiment_hash"], run.setting.images].append(run)
     experiments, problems = [], []
-    for (identity, _), members in by_key.items():
+    for identity, members in _by_identity(list(runs)).items():
         newest: dict[Any, Run] = {}
-        for run in sorted(members, key=lambda member: (member.modified, member.path)):
+        for run in sorted(members, key=lambda member: (member.stored.started, member.path)):
             if run.seed in newest:
                 older = newest[run.seed].path
                 problems.append(Problem(older, "repeated", f"seed {run.seed} ran again later: {run.path}"))
             newest[run.seed] = run
         kept = sorted(newest.values(), key=lambda member: str(member.seed))
-        experiments.append(Experiment(identity, kept[0].setting, kept, _disagreements(kept)))
+        experiments.append(Experiment(identity[0], kept[0].setting, kept, _disagreements(kept)))
     return sorted(experiments, key=lambda found: (found.setting.order, found.experiment_hash)), problems
 
 
-def _files(root: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(root):
-        folders.sort()
-        if RESULTS in names and (file := Path(folder) / RESULTS).is_file():  # reading a pipe would never end
-            yield file
+def _by_identity(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
+    """Runs by the hash of their identity without the seed, and by their images.
+
+    Of a run whose requested precision is not known, it is that of the only experiment that agrees in everything else;
+    where there are several or none, the precision that the file states counts.
+    """
+    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    exact: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for run in runs:
+        if run.stored.hardware_is_known:
+            exact[_loose(run)].add(_exact(run))
+    for run in runs:
+        candidates = exact[_loose(run)] if not run.stored.hardware_is_known else set()
+        identity = next(iter(candidates)) if len(candidates) == 1 else _exact(run)
+        groups[identity, run.setting.images].append(run)
+    return groups
+
+
+def _exact(run: Run) -> str:
+    return digest({name: value for name, value in run.stored.parts.items() if name != "seed"})
+
+
+def _loose(run: Run) -> tuple[str, str]:
+    parts = without_hardware(run.stored.parts)
+    return digest({name: value for name, value in parts.items() if name != "seed"}), run.setting.images
 
 
 def _read(file: Path, name: str) -> Run | Problem:
@@ -168,11 +185,12 @@ def _read(file: Path, name: str) -> Run | Problem:
         error = f": {content['error']}" if content.get("error") else ""
         return Problem(name, "failed" if status == "failed" else "partial", f"{status} after {epochs}{error}")
     try:
-        setting = Setting.from_config(content["config"], content.get("processes") or 1)
-        hash(content.get("seed"))  # a list is no seed
+        stored = StoredRun(file, content)
+        setting = Setting.from_config(content["config"], stored.processes, content.get("effective"))
+        hash((content.get("seed"), stored.key, stored.started))  # a list is no seed
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         return Problem(name, "foreign", f"its configuration is not one of VICReg or Radial-VICReg ({error!r})")
-    return Run(name, content, file.stat().st_mtime, setting)
+    return Run(name, content, stored, setting)
 
 
 def _disagreements(runs: list[Run]) -> list[str]:
@@ -180,6 +198,9 @@ def _disagreements(runs: list[Run]) -> list[str]:
     hosts = sorted({str(run.content.get("host")) for run in runs})
     if len(hosts) > 1:
         notes.append(f"seeds ran on different hosts ({', '.join(hosts)})")
+    precisions = sorted({str(run.setting.details["precision"]) for run in runs})
+    if len(precisions) > 1:
+        notes.append(f"seeds ran in different precisions ({', '.join(precisions)})")
     versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         found = run.content.get("versions")

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from radial_vicreg.results import config_hash
+from radial_vicreg.identity import canonical_precision, digest, identity_parts
+from radial_vicreg.keys import effective_objective
 
+_HARDWARE = ("precision", "sync_batchnorm")
 _LABELS = {
     "none": "VICReg",
     "kl": "Radial-VICReg",
@@ -53,12 +55,16 @@ class Setting:
     grid: str
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], processes: int = 1) -> Setting:
-        """Reads a resolved configuration.
+    def from_config(
+        cls, config: dict[str, Any], processes: int = 1, effective: dict[str, Any] | None = None
+    ) -> Setting:
+        """Read a resolved configuration.
 
         Args:
             config: as ``results.json`` has it.
             processes: number of training processes.
+            effective: what the machine made of the requested ``precision`` and ``sync_batchnorm``; without it they were
+                followed, or the configuration itself says what they became.
 
         Returns:
             The setting.
@@ -67,6 +73,7 @@ class Setting:
             KeyError: the configuration lacks a part.
         """
         kwargs, data = config["method_kwargs"], config["data"]
+        config = {**config, **{key: (effective or {}).get(key, config.get(key)) for key in _HARDWARE}}
         objective, beta1, beta2, gamma = _radial(str(config["method"]), kwargs)
         folder = "/".join(PurePath(str(data.get("train_path"))).parts[-2:])
         dataset = str(data.get("name") or data["dataset"])
@@ -93,10 +100,10 @@ class Setting:
                 "devices": processes,
                 "max_epochs": config.get("max_epochs"),
                 "crop_size": crop,
-                "precision": str(config.get("precision")),
+                "precision": canonical_precision(config.get("precision")),
             },
-            family=_stripped_hash(config, processes, ("radial", "e2mc", "sim", "var", "cov"), rates=True),
-            grid=_stripped_hash(config, processes, ("radial_ce_loss", "radial_ent_loss"), rates=False),
+            family=_family(config, processes),
+            grid=_grid(config, processes),
         )
 
     @property
@@ -119,24 +126,31 @@ class Setting:
 
 
 def _radial(method: str, kwargs: dict[str, Any]) -> tuple[str, float, float, float]:
-    objective = "none" if method == "vicreg" else str(kwargs.get("radial_objective", "kl"))
-    if objective == "kl":
-        beta1, beta2 = (float(kwargs.get(f"radial_{name}_loss_weight", 0)) for name in ("ce", "ent"))
-        return ("kl", beta1, beta2, 0.0) if beta1 or beta2 else ("none", 0.0, 0.0, 0.0)
-    if objective in ("wasserstein", "reverse_kl"):
-        name = "w1" if objective == "wasserstein" else "reverse_kl"
-        gamma = float(kwargs.get(f"radial_{name}_loss_weight", 1.0))
-        return (objective, 0.0, 0.0, gamma) if gamma else ("none", 0.0, 0.0, 0.0)
-    return "none", 0.0, 0.0, 0.0
+    read = effective_objective(method, kwargs)
+    weights = [float(read.get(f"radial_{name}_loss_weight", 0)) for name in ("ce", "ent", "w1", "reverse_kl")]
+    return str(read["radial_objective"]), weights[0], weights[1], max(weights[2:])
 
 
-def _stripped_hash(config: dict[str, Any], processes: int, dropped: tuple[str, ...], rates: bool) -> str:
-    kept = {key: value for key, value in config["method_kwargs"].items() if not key.startswith(dropped)}
-    kept.setdefault("small_image_stem", "auto")  # VICReg's configuration as written has no such key
-    changed = {**config, "method_kwargs": kept}
+def _family(config: dict[str, Any], processes: int) -> str:
+    """Hash what runs must share to be compared, each method at its own best rate."""
+    parts = _comparable_parts(config, processes)
+    del parts["objective"]
+    rates = ("lr", "classifier_lr", "batch_size")  # figure 4 has a batch of 512 beside 256
+    parts["optimizer"] = {key: value for key, value in parts["optimizer"].items() if key not in rates}
+    return digest(parts)
+
+
+def _grid(config: dict[str, Any], processes: int) -> str:
+    """Hash everything but the two weights that figure 5 varies, with VICReg as their origin."""
+    parts = _comparable_parts(config, processes)
+    dropped = ("radial_objective", "radial_ce", "radial_ent", "radial_spacing", "radial_center")
+    parts["objective"] = {key: value for key, value in parts["objective"].items() if not key.startswith(dropped)}
+    return digest(parts)
+
+
+def _comparable_parts(config: dict[str, Any], processes: int) -> dict[str, Any]:
+    parts = identity_parts(config, processes)
+    del parts["seed"]
     if processes == 1:
-        changed["sync_batchnorm"] = None  # one process has nothing to synchronise
-    if rates:  # every method is compared at its own best rate; figure 4 has a batch of 512 beside 256
-        changed["method"] = None
-        changed["optimizer"] = {**config["optimizer"], "lr": None, "classifier_lr": None, "batch_size": None}
-    return config_hash(changed, processes, with_seed=False)
+        parts["sync_batchnorm"] = None  # one process has nothing to synchronise
+    return parts

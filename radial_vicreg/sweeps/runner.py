@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from radial_vicreg.identity import config_hash
+from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.marks import Mark, marks_of
-from radial_vicreg.sweeps.status import FINISHED, RunState, runs_dir, states_of
+from radial_vicreg.sweeps.status import FINISHED, RunState, composed_runs, hashed_part, runs_dir, states_of
 
 _SECONDS_TO_STOP = 30  # Lightning finishes its step and writes the results after an interrupt
 
@@ -54,21 +57,56 @@ def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = 
         task = progress.add_task(name, total=len(runs), completed=len(runs) - len(todo))
         for state in todo:
             progress.update(task, description=f"{name} [{state.run.index}]")
-            log = logs / f"{state.run.index}.log"
-            status = _train(pretrain_arguments(state, overrides, resume), log)
-            if status != 0:
-                failed.append(state.run.index)
-                message = f"run {state.run.index} failed with exit status {status}: {_last_line(log)} ({log})"
+            message = _train_unless_taken(state, overrides, resume, logs, failed)
+            if message is not None:
                 console.print(message, markup=False, highlight=False, soft_wrap=True)
             progress.advance(task)
     return failed
 
 
-def pretrain_arguments(state: RunState, overrides: Sequence[str], resume: bool) -> list[str]:
-    """What follows ``radial-vicreg pretrain`` for one run, its checkpoint included when it is to be continued."""
-    checkpoint = state.checkpoint if resume else None
-    continued = [] if checkpoint is None else [f"ckpt='{checkpoint}'"]
-    return state.run.arguments(*overrides, *continued)
+@contextmanager
+def claimed(run: SweepRun, overrides: Sequence[str]) -> Iterator[RunState]:
+    """Keep other processes from training a run, and look once more what has become of it.
+
+    Args:
+        run: of a sweep.
+        overrides: Hydra overrides on top.
+
+    Yields:
+        The run's state, which another process may have changed since it was listed.
+
+    Raises:
+        LockedError: another process is training it.
+        ValueError: a configuration that cannot be composed.
+    """
+    (cfg,) = composed_runs([run], overrides)
+    lock = Path(cfg.runs_dir) / "sweeps" / "claims" / f"{config_hash(*hashed_part(cfg))}.lock"
+    with HeldLock(lock, f"training run {run.index}", take=cfg.get("lock") == "take"):
+        yield states_of([run], overrides)[0]
+
+
+def _train_unless_taken(
+    state: RunState, overrides: Sequence[str], resume: bool, logs: Path, failed: list[int]
+) -> str | None:
+    """Train one run and add it to ``failed`` if it fails; what there is to say, or None."""
+    index = state.run.index
+    try:
+        with claimed(state.run, overrides) as current:
+            if current.status == FINISHED:
+                return f"run {index} has been finished by another process: {current.folder}"
+            log = logs / f"{index}.log"
+            status = _train(pretrain_arguments(state.run, overrides, resume), log)
+    except LockedError as error:
+        return f"run {index} is left out: {error}"
+    if status == 0:
+        return None
+    failed.append(index)
+    return f"run {index} failed with exit status {status}: {_last_line(log)} ({log})"
+
+
+def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) -> list[str]:
+    """List what follows ``radial-vicreg pretrain`` for one run, which goes on where it can when asked to."""
+    return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
 
 
 def _remarks(marks: Sequence[Mark]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,10 @@ from omegaconf.errors import OmegaConfBaseException
 from radial_vicreg.commands.compose import compose
 from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
 from radial_vicreg.hosts.standalone.optim import process_count
-from radial_vicreg.results import config_hash
+from radial_vicreg.results import RunsByIdentity, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
 
 FINISHED, MISSING = "finished", "missing"
-_CPU_PRECISION = 32
 _NOT_HASHED = ("name", "method_tag")  # long texts, slow to resolve
 
 
@@ -39,12 +37,6 @@ class RunState:
     folder: Path | None = None
     error: str | None = None
 
-    @property
-    def checkpoint(self) -> Path | None:
-        """Last checkpoint of a run that can be continued, if it has one."""
-        path = self.folder / "checkpoints" / "last.ckpt" if self.folder and self.status != FINISHED else None
-        return path if path is not None and path.is_file() else None
-
 
 def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[RunState]:
     """Looks for the results of every run.
@@ -60,15 +52,16 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
         ValueError: a configuration that cannot be composed, or an override of a swept key.
     """
     configurations = list(composed_runs(runs, overrides))
-    found = _results_by_hash(Path(configurations[0].runs_dir))
+    stored = RunsByIdentity(stored_runs(configurations[0].runs_dir))
     states = []
     for run, cfg in zip(runs, configurations, strict=True):
-        candidates = [entry for value in possible_hashes(cfg) for entry in found.get(value, [])]
+        candidates = stored.of(*hashed_part(cfg))
         if not candidates:
             states.append(RunState(run, MISSING))
             continue
-        best = max(candidates, key=lambda entry: (entry["status"] == FINISHED, entry["time"]))
-        states.append(RunState(run, best["status"], best["folder"], best["error"]))
+        best = next((found for found in candidates if found.content["status"] == FINISHED), candidates[0])
+        error = best.content.get("error")
+        states.append(RunState(run, best.content["status"], best.folder, None if error is None else str(error)))
     return states
 
 
@@ -77,14 +70,14 @@ def runs_dir(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> str:
     return str(compose(runs[0].config_name, [*runs[0].overrides, *overrides]).runs_dir)
 
 
-def possible_hashes(cfg: DictConfig) -> set[str]:
-    """The configuration hashes that a run's results may carry: as configured, and in float32 as a CPU trains.
+def hashed_part(cfg: DictConfig) -> tuple[dict[str, Any], int]:
+    """Resolve what a run's identity depends on.
 
     Args:
         cfg: composed configuration.
 
     Returns:
-        One or two hashes.
+        Its plain containers without the long texts, and the number of processes.
 
     Raises:
         ValueError: the method does not take these settings.
@@ -92,8 +85,7 @@ def possible_hashes(cfg: DictConfig) -> set[str]:
     hashed = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key not in _NOT_HASHED])
     plain: dict[str, Any] = OmegaConf.to_container(hashed, resolve=True)  # type: ignore[assignment]
     plain["method_kwargs"] = complete_method_kwargs(plain["method"], plain["method_kwargs"])
-    processes = process_count(cfg)
-    return {config_hash({**plain, "precision": value}, processes) for value in (plain["precision"], _CPU_PRECISION)}
+    return plain, process_count(cfg)
 
 
 def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> Iterator[DictConfig]:
@@ -123,7 +115,7 @@ def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> It
             raise ValueError(f"{', '.join(sorted(given & swept))}: the sweep sets this key itself; leave it out")
         groups = tuple(item for item in run.overrides if _chooses_group(item))
         if groups not in bases:
-            bases[groups] = compose(run.config_name, [*groups, *overrides])
+            bases[groups] = compose(run.config_name, [*run.overrides, *overrides])
         cfg = bases[groups].copy()
         try:
             for override in parser.parse_overrides([item for item in run.overrides if not _chooses_group(item)]):
@@ -137,20 +129,3 @@ def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> It
 def _chooses_group(override: str) -> bool:
     key = override.partition("=")[0]
     return key.startswith(("+", "~")) or "/" in key
-
-
-def _results_by_hash(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for path in folder.rglob("results.json"):
-        try:
-            content = json.loads(path.read_text())
-            entry = {
-                "status": str(content["status"]),
-                "error": content.get("error"),
-                "folder": path.parent,
-                "time": path.stat().st_mtime,
-            }
-            found.setdefault(content["config_hash"], []).append(entry)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            continue  # not a result of this program: `radial-vicreg report` lists such files
-    return found

@@ -137,7 +137,7 @@ def test_results_carry_the_rates_as_written(tiny_cfg: MakeCfg) -> None:
 def test_both_hosts_give_one_configuration_one_hash(tiny_cfg: MakeCfg) -> None:
     from omegaconf import OmegaConf
 
-    from radial_vicreg.results import config_hash
+    from radial_vicreg.identity import config_hash
 
     cfg = normalise(tiny_cfg())
     standalone = config_hash(OmegaConf.to_container(cfg, resolve=True))

@@ -13,7 +13,7 @@ import torch
 
 HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
 #: What differs between a run and the same run interrupted: times, and paths (``config_hash`` is compared).
-OWN = ("seconds", "config")
+OWN = ("seconds", "started", "config")
 
 
 class AtStep(pl.Callback):

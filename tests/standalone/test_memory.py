@@ -211,7 +211,7 @@ def test_where_images_are_kept_is_no_part_of_the_hash(pretrain_overrides: list[s
     from omegaconf import OmegaConf
 
     from radial_vicreg.commands.compose import compose
-    from radial_vicreg.results import config_hash
+    from radial_vicreg.identity import config_hash
 
     hashes = {
         config_hash(OmegaConf.to_container(compose("radialvicreg", [*pretrain_overrides, *option]), resolve=True))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 
 from radial_vicreg.files import write_json
 from radial_vicreg.sweeps import SweepRun
-from radial_vicreg.sweeps.status import composed_runs, possible_hashes
+from radial_vicreg.sweeps.status import composed_runs, hashed_part
 
 
 @pytest.fixture
@@ -37,7 +37,8 @@ def write_result(tmp_path: Path) -> Callable[..., Path]:
 
     def write(run: SweepRun, status: str, folder: str = "one", **more: Any) -> Path:
         (cfg,) = composed_runs([run])
-        content = {"config_hash": min(possible_hashes(cfg)), "status": status, **more}
+        config, processes = hashed_part(cfg)
+        content = {"schema_version": 2, "config": config, "processes": processes, "status": status, **more}
         return write_json(tmp_path / "runs" / f"run-{run.index}" / folder / "results.json", content)
 
     return write

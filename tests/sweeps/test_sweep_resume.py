@@ -11,9 +11,10 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg.commands.compose import compose
+from radial_vicreg.identity import config_hash
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.grid import SweepRun
-from radial_vicreg.sweeps.status import composed_runs, possible_hashes
+from radial_vicreg.sweeps.status import composed_runs, hashed_part
 
 FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "sweeps"
 SWEEPS = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.yaml"))
@@ -53,7 +54,7 @@ def test_solo_learn_resumes_each_run_from_its_own_checkpoint(name: str, tmp_path
 def test_every_run_of_a_sweep_has_a_name_and_a_hash_of_its_own(name: str) -> None:
     configurations = list(composed_runs(load_sweep(name).runs()))
     assert len({cfg.name for cfg in configurations}) == len(configurations)
-    assert len({min(possible_hashes(cfg)) for cfg in configurations}) == len(configurations)
+    assert len({config_hash(*hashed_part(cfg)) for cfg in configurations}) == len(configurations)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from radial_vicreg import cli
 from radial_vicreg.commands.compose import compose
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
-from radial_vicreg.sweeps.runner import pretrain_arguments
+from radial_vicreg.sweeps.runner import claimed, pretrain_arguments
 from radial_vicreg.sweeps.status import composed_runs
 
 WriteResult = Callable[..., Path]
@@ -103,14 +103,10 @@ def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_rest(
     assert "run 0 failed with exit status 1: it broke" in capsys.readouterr().err
 
 
-def test_unfinished_runs_are_continued_on_request(small_sweep: Path, runs_dir: str, write_result: WriteResult) -> None:
+def test_unfinished_runs_are_continued_on_request(small_sweep: Path, runs_dir: str) -> None:
     run = load_sweep(small_sweep).runs()[0]
-    checkpoint = write_result(run, "running").parent / "checkpoints" / "last.ckpt"
-    checkpoint.parent.mkdir()
-    checkpoint.touch()
-    (state,) = states_of([run], [runs_dir])
-    assert pretrain_arguments(state, [runs_dir], resume=False) == run.arguments(runs_dir)
-    assert pretrain_arguments(state, [runs_dir], resume=True) == run.arguments(runs_dir, f"ckpt='{checkpoint}'")
+    assert pretrain_arguments(run, [runs_dir], resume=False) == run.arguments(runs_dir)
+    assert pretrain_arguments(run, [runs_dir], resume=True) == run.arguments(runs_dir, "ckpt=auto")
 
 
 def test_the_list_has_a_command_for_each_run(small_sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,3 +191,38 @@ def test_an_interrupt_reaches_the_run_before_the_sweep_ends(tmp_path: Path, monk
     with pytest.raises(KeyboardInterrupt):
         runner._train([], tmp_path / "log")
     assert waited == [None, 30]
+
+
+class TestTwoProcesses:
+    def test_a_run_that_another_process_trains_is_left_out(
+        self,
+        small_sweep: Path,
+        runs_dir: str,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        runs = load_sweep(small_sweep).runs()
+        started: list[list[str]] = []
+        monkeypatch.setattr("radial_vicreg.sweeps.runner._train", lambda arguments, log: started.append(arguments) or 0)
+        with claimed(runs[1], [runs_dir]):
+            assert run_missing("small", runs, [runs_dir]) == []
+            assert cli.main(["sweep", str(small_sweep), "--index", "1", runs_dir]) == cli.USAGE_ERROR
+        assert started == [runs[index].arguments(runs_dir) for index in (0, 2, 3)]
+        said = capsys.readouterr().err
+        assert said.count("another process is training run 1 (process") == 2
+
+    def test_a_run_that_another_process_has_finished_meanwhile_is_not_trained_again(
+        self, small_sweep: Path, runs_dir: str, write_result: WriteResult, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs = load_sweep(small_sweep).runs()
+        started: list[list[str]] = []
+
+        def train(arguments: list[str], log: Path) -> int:
+            started.append(arguments)
+            if len(started) == 1:  # the other process, after this one has made its list
+                write_result(runs[1], "finished")
+            return 0
+
+        monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
+        assert run_missing("small", runs[:2], [runs_dir]) == []
+        assert started == [runs[0].arguments(runs_dir)]

@@ -19,7 +19,7 @@ from PIL import Image
 
 from radial_vicreg.commands.compose import compose
 from radial_vicreg.data.celeba import prepare_celeba
-from radial_vicreg.data.imagenet10 import SYNSETS, prepare_imagenet10
+from radial_vicreg.data.imagenet10 import CLASSES, COUNTS, prepare_imagenet10
 from radial_vicreg.hosts.train import build_solo, build_standalone, normalise
 
 CELLS = sorted(json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())["configs"])
@@ -44,11 +44,14 @@ def write_imagenet10(root: Path) -> list[str]:
     """Ten classes of one image each for training and for validation."""
     rng = np.random.default_rng(0)
     for split in ("train", "val"):
-        for name in SYNSETS:
+        for name in CLASSES["imagenette"]:
             (root / "imagenet" / split / name).mkdir(parents=True)
             pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(root / "imagenet" / split / name / "image.JPEG")
-    out = prepare_imagenet10(root / "imagenet", root / "imagenet10", {"train": 10, "val": 10})
+    one_each = dict.fromkeys(("train", "val"), dict.fromkeys(CLASSES["imagenette"], 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(COUNTS, ("imagenette", "imagenet"), one_each)
+        out = prepare_imagenet10(root / "imagenet", root / "imagenet10")
     return [f"data.train_path={out / 'train'}", f"data.val_path={out / 'val'}"]
 
 

@@ -136,7 +136,6 @@ def test_values_that_the_paper_leaves_open_are_marked_in_the_files() -> None:
     marked = {
         "shared/method/vicreg.yaml": "proj_hidden_dim",
         "shared/method/radialvicreg.yaml": "radial_ce_normalize",
-        "shared/dataset/imagenet10.yaml": "synsets",
         "shared/setting/cifar100_resnet18.yaml": "device",
         "shared/setting/cifar100_vit_tiny.yaml": "device",
         "shared/setting/imagenet10_resnet18.yaml": "lr 0.3",

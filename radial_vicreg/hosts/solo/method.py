@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
 from radial_vicreg.hosts.check_config import refuse_pretrain_only
-from radial_vicreg.hosts.method_kwargs import check_method_kwargs
+from radial_vicreg.hosts.method_kwargs import DEFAULTS, REQUIRED, check_method_kwargs
 from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, is_multi_label, replace_targets
 from radial_vicreg.hosts.solo.data import configured_rates
 from radial_vicreg.hosts.standalone.backbone import apply_small_stem
@@ -20,7 +21,7 @@ from radial_vicreg.hosts.training import RadialTraining
 
 
 class RadialVICReg(RadialTraining, BaseMethod):
-    """VICReg plus a loss that pulls the norms of the embeddings towards the Chi distribution (Kuang et al., 2025).
+    """VICReg plus a loss that pulls the norms of the embeddings towards the Chi distribution (arXiv 2602.14272).
 
     Args:
         cfg: solo-learn's configuration. ``method_kwargs``: see
@@ -54,7 +55,10 @@ class RadialVICReg(RadialTraining, BaseMethod):
 
     @staticmethod
     def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
-        """Fills in and checks ``method_kwargs``.
+        """Fill in and check ``method_kwargs``.
+
+        Forks of solo-learn have base classes that keep settings of their own there (``add_projector_classifier``,
+        ...). Those stay; every other key must be one of ours.
 
         Args:
             cfg: the configuration.
@@ -65,9 +69,11 @@ class RadialVICReg(RadialTraining, BaseMethod):
         Raises:
             ValueError: see :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs`.
         """
+        host_keys = _keys_of_the_host(cfg)
+        filled = check_method_kwargs(_method_kwargs(cfg), host_keys)
         cfg = super(RadialVICReg, RadialVICReg).add_and_assert_specific_cfg(cfg)
-        plain = omegaconf.OmegaConf.to_container(cfg.method_kwargs, resolve=True)
-        cfg.method_kwargs = check_method_kwargs(plain)  # type: ignore[arg-type]
+        of_the_host = {key: value for key, value in _method_kwargs(cfg).items() if key in host_keys}
+        cfg.method_kwargs = {**filled, **of_the_host}
         if is_multi_label(cfg):
             cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
         return cfg
@@ -155,3 +161,20 @@ class RadialVICReg(RadialTraining, BaseMethod):
         else:
             untouched = self.base_model(self.cfg.method, **self.backbone_args)
             self.backbone.conv1, self.backbone.maxpool = untouched.conv1, untouched.maxpool
+
+
+def _method_kwargs(cfg: omegaconf.DictConfig) -> dict[str, Any]:
+    section = omegaconf.OmegaConf.select(cfg, "method_kwargs")
+    plain: dict[str, Any] = {} if section is None else omegaconf.OmegaConf.to_container(section, resolve=True)  # type: ignore[assignment]
+    return plain
+
+
+def _keys_of_the_host(cfg: omegaconf.DictConfig) -> set[str]:
+    """Names what the base class adds to a copy that has our keys alone.
+
+    What it adds to ``cfg`` itself would leave out a key that the user, or an earlier run's configuration, sets.
+    """
+    bare = copy.deepcopy(cfg)
+    ours = {key: value for key, value in _method_kwargs(cfg).items() if key in (*REQUIRED, *DEFAULTS)}
+    bare.method_kwargs = ours
+    return set(_method_kwargs(BaseMethod.add_and_assert_specific_cfg(bare))) - {*REQUIRED, *DEFAULTS}

@@ -11,8 +11,7 @@ import torch.nn as nn
 import torchvision
 from omegaconf import DictConfig, OmegaConf
 
-SMALL_IMAGE_DATASETS = ("cifar10", "cifar100")
-"""Their ResNets get the small-image stem under ``small_image_stem: auto``, which is solo-learn's own rule."""
+from radial_vicreg.keys import SMALL_IMAGE_DATASETS
 
 _VIT_ARCHITECTURES = {
     "vit_tiny": "vit_tiny_patch16_224",

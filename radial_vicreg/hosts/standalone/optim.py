@@ -13,16 +13,11 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
 from radial_vicreg.hosts.standalone.schedule import WarmupCosine
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 
 REFERENCE_BATCH = 256
 """Configured rates are per 256 images and grow linearly with the global batch."""
 
-DEFAULT_KWARGS: dict[str, dict[str, Any]] = {
-    "sgd": {"momentum": 0.9},
-    "lars": {"momentum": 0.9, "eta": 1e-3, "clip_lr": False, "exclude_bias_n_norm": False},
-    "adam": {},
-    "adamw": {"betas": [0.9, 0.999]},
-}
 _TORCH_OPTIMIZERS: dict[str, type[Optimizer]] = {
     "sgd": torch.optim.SGD,
     "adam": torch.optim.Adam,
@@ -115,12 +110,12 @@ def build_optimizer(cfg: DictConfig, parameter_groups: Iterable[Mapping[str, Any
         ValueError: unknown name, or arguments that the optimizer does not take.
     """
     name = str(_required(cfg, "optimizer.name"))
-    if name not in DEFAULT_KWARGS:
-        raise ValueError(f"optimizer.name={name!r}: expected one of {', '.join(DEFAULT_KWARGS)}")
+    if name not in OPTIMIZER_DEFAULTS:
+        raise ValueError(f"optimizer.name={name!r}: expected one of {', '.join(OPTIMIZER_DEFAULTS)}")
     groups = [{**group, "params": _tensors(group["params"])} for group in parameter_groups]
     if OmegaConf.select(cfg, "optimizer.exclude_bias_n_norm_wd", default=False):
         groups = _split(groups, lambda p: p.ndim <= 1, "no_decay", {"weight_decay": 0.0})
-    kwargs = {**DEFAULT_KWARGS[name], **_optimizer_kwargs(cfg)}
+    kwargs = {**OPTIMIZER_DEFAULTS[name], **_optimizer_kwargs(cfg)}
     shared: dict[str, Any] = {
         "lr": scaled_lr(cfg).lr,
         "weight_decay": float(_required(cfg, "optimizer.weight_decay")),

@@ -1,0 +1,95 @@
+"""The method on a fork of solo-learn whose base class keeps settings of its own in ``method_kwargs``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+pytestmark = pytest.mark.solo
+pytest.importorskip("solo.methods", reason="solo-learn is not installed")
+
+from solo.methods import METHODS  # noqa: E402
+from solo.methods.base import BaseMethod  # noqa: E402
+
+from radial_vicreg.hosts.method_kwargs import DEFAULTS, REQUIRED  # noqa: E402
+from radial_vicreg.hosts.solo.data import solo_config  # noqa: E402
+from radial_vicreg.probes.checkpoint import open_run  # noqa: E402
+from radial_vicreg.report.setting import Setting  # noqa: E402
+
+MakeCfg = Callable[..., DictConfig]
+ADDED = {"add_projector_classifier": False, "logging_interval": 1}
+
+
+@pytest.fixture(autouse=True)
+def _fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the base class fill in keys of its own and read them when it is built."""
+    stock_cfg, stock_init = BaseMethod.add_and_assert_specific_cfg, BaseMethod.__init__
+
+    def with_keys(cfg: DictConfig) -> DictConfig:
+        cfg = stock_cfg(cfg)
+        cfg.method_kwargs = OmegaConf.select(cfg, "method_kwargs", default={})
+        for key, value in ADDED.items():
+            cfg.method_kwargs[key] = OmegaConf.select(cfg, f"method_kwargs.{key}", default=value)
+        return cfg
+
+    def reads(self: Any, cfg: DictConfig) -> None:
+        stock_init(self, cfg)
+        self.read = {key: self.cfg.method_kwargs[key] for key in ADDED}
+
+    monkeypatch.setattr(BaseMethod, "add_and_assert_specific_cfg", staticmethod(with_keys))
+    monkeypatch.setattr(BaseMethod, "__init__", reads)
+
+
+@pytest.fixture
+def build(tiny_cfg: MakeCfg) -> Callable[..., Any]:
+    def make(*overrides: str) -> Any:
+        return METHODS["radialvicreg"](solo_config(tiny_cfg(*overrides)), own_loop=True)
+
+    return make
+
+
+def test_keys_that_the_base_class_adds_pass_and_stay(build: Callable[..., Any]) -> None:
+    model = build()
+    assert model.read == ADDED
+    assert set(model.cfg.method_kwargs) == {*REQUIRED, *DEFAULTS, *ADDED}
+
+
+def test_its_users_may_set_them(build: Callable[..., Any]) -> None:
+    assert build("+method_kwargs.logging_interval=50").read == {**ADDED, "logging_interval": 50}
+
+
+def test_a_completed_configuration_builds_again(build: Callable[..., Any]) -> None:
+    saved = OmegaConf.create(OmegaConf.to_container(build("+method_kwargs.logging_interval=50").cfg, resolve=True))
+    again = METHODS["radialvicreg"](saved, own_loop=True)
+    assert again.cfg == saved
+
+
+@pytest.mark.parametrize(
+    ("typo", "nearest"),
+    [("radial_ce_loss_wieght", "radial_ce_loss_weight"), ("add_projector_clasifier", "add_projector_classifier")],
+)
+def test_a_typo_is_refused_with_the_nearest_key(build: Callable[..., Any], typo: str, nearest: str) -> None:
+    with pytest.raises(ValueError, match=rf"method_kwargs.{typo} is not a setting .*did you mean '{nearest}'"):
+        build(f"+method_kwargs.{typo}=1")
+
+
+def test_a_value_of_ours_is_still_checked(build: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match=r"radial_ce_loss_weight.*-1"):
+        build("method_kwargs.radial_ce_loss_weight=-1")
+
+
+def test_results_and_checkpoints_with_such_keys_are_read(build: Callable[..., Any], tmp_path: Path) -> None:
+    model = build()
+    config = model.results_config()
+    setting = Setting.from_config(config)
+    assert (setting.dim, setting.objective, setting.beta1) == (16, "kl", 100)
+    (tmp_path / "args.json").write_text(json.dumps(config))
+    torch.save({"state_dict": model.state_dict(), "epoch": 0, "global_step": 1}, tmp_path / "run-ep=0.ckpt")
+    encoder = open_run(tmp_path).model
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in encoder.state_dict().items())

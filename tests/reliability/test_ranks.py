@@ -1,0 +1,64 @@
+"""A process's rank is its trainer's, whatever the environment of a job says."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from finished_runs import only_run
+
+RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+#: `srun -n 4`, one seed a task: three of the four tasks have a rank that is no process of their trainer.
+ENVIRONMENTS = {
+    "slurm": {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_JOB_ID": "1"},
+    "torchrun": {"RANK": "3", "LOCAL_RANK": "3"},
+}
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_one_process_is_the_first_whatever_the_environment_says(
+    environment: dict[str, str], run_settings: list[str], tmp_path: Path, run_python: RunPython
+) -> None:
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false"]
+    command = ["-m", "radial_vicreg.cli", *settings]
+    done = run_python(*command, **environment)
+    assert done.returncode == 0, done.stderr
+    assert "host: standalone" in done.stdout
+    assert "epoch 3/3" in done.stdout
+    run = only_run(tmp_path / "runs")
+    (metrics,) = run.rglob("metrics.csv")
+    with metrics.open() as stream:
+        assert any(row.get("train_loss") for row in csv.DictReader(stream))
+    for ckpt in ("last", "auto"):
+        assert run_python(*command, f"ckpt={ckpt}", **environment).returncode == 0
+    assert only_run(tmp_path / "runs") == run  # found again, and not started anew beside it
+    assert json.loads((run / "results.json").read_text())["status"] == "finished"
+
+
+@pytest.mark.slow
+def test_wandb_logs_from_a_process_that_the_environment_calls_another(
+    run_settings: list[str], tmp_path: Path, run_python: RunPython
+) -> None:
+    pytest.importorskip("wandb")
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "max_epochs=1"]
+    wandb = ["wandb.enabled=true", "wandb.offline=true"]
+    done = run_python("-m", "radial_vicreg.cli", *settings, *wandb, **ENVIRONMENTS["slurm"], WANDB_SILENT="true")
+    assert done.returncode == 0, done.stderr
+    assert list(only_run(tmp_path / "runs").rglob("offline-run-*/*.wandb"))
+
+
+def test_a_job_of_another_number_of_processes_leaves_no_empty_folder(
+    run_settings: list[str], tmp_path: Path, run_python: RunPython
+) -> None:
+    environment = {"SLURM_NTASKS": "4", "SLURM_JOB_NAME": "job", "SLURM_NTASKS_PER_NODE": "4"}
+    done = run_python(
+        *("-m", "radial_vicreg.cli", *run_settings, "host=standalone", "devices=2", "strategy=ddp"), **environment
+    )
+    assert done.returncode == 2
+    assert "SLURM" in done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,167 @@
+"""A run writes into a folder that is proved to be its own, and goes on from the furthest checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from finished_runs import only_run, results_of
+from omegaconf import DictConfig, OmegaConf
+
+from radial_vicreg import cli
+from radial_vicreg.callbacks.run_checkpoint import epoch_checkpoints
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.files import write_json
+from radial_vicreg.hosts.run_folder import choose_run_folder
+from radial_vicreg.probes.checkpoint import find_checkpoint
+
+
+def save(path: Path, epochs: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save({"state_dict": {}, "epoch": epochs - 1, "global_step": 3 * epochs}, path)
+    return path
+
+
+@pytest.fixture
+def cfg(tmp_path: Path) -> DictConfig:
+    return compose("radialvicreg", [f"runs_dir={tmp_path / 'runs'}"])
+
+
+def with_ckpt(cfg: DictConfig, ckpt: Any) -> DictConfig:
+    return OmegaConf.merge(cfg, {"ckpt": str(ckpt)})  # type: ignore[return-value]
+
+
+def leave_run(folder: Path, cfg: DictConfig, *epochs: int, **more: Any) -> Path:
+    """What a run of a configuration has left: results and some checkpoints."""
+    config = OmegaConf.to_container(cfg, resolve=True)
+    content = {"schema_version": 2, "status": "running", "config": config, "processes": 1, **more}
+    write_json(folder / "results.json", content)
+    for number in epochs:
+        save(folder / "checkpoints" / f"epoch-{number}.ckpt", number)
+    return folder
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+class TestAGivenCheckpoint:
+    def test_in_its_own_run_folder_goes_on_in_place(self, cfg: DictConfig, tmp_path: Path) -> None:
+        run = leave_run(tmp_path / "somewhere", cfg, 4)
+        folder, checkpoint = choose_run_folder(with_ckpt(cfg, run / "checkpoints" / "epoch-4.ckpt"))
+        assert (folder, checkpoint) == (run, str(run / "checkpoints" / "epoch-4.ckpt"))
+
+    def test_given_by_a_relative_path_is_the_same_file(
+        self, cfg: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = leave_run(tmp_path / "somewhere", cfg, 4)
+        (run / "checkpoints" / "last.ckpt").symlink_to("epoch-4.ckpt")
+        monkeypatch.chdir(run / "checkpoints")
+        assert choose_run_folder(with_ckpt(cfg, "last.ckpt"))[0] == run
+
+    @pytest.mark.parametrize("place", ["models", "checkpoints"])
+    def test_anywhere_else_starts_a_new_folder_and_touches_nothing(
+        self, place: str, cfg: DictConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        home = tmp_path / "home"
+        mine = save(home / place / "epoch-4.ckpt", 4)
+        (home / "results.json").write_text('{"mine": true}')
+        (home / ".draft.tmp").touch()
+        before = listing(home)
+        folder, checkpoint = choose_run_folder(with_ckpt(cfg, mine))
+        assert folder.is_relative_to(tmp_path / "runs")
+        assert checkpoint == str(mine)
+        assert listing(home) == before
+        assert "goes on in a new folder" in capsys.readouterr().out
+
+    def test_of_another_configuration_starts_a_new_folder(self, cfg: DictConfig, tmp_path: Path) -> None:
+        other: Any = OmegaConf.merge(cfg, {"method_kwargs": {"radial_ce_loss_weight": 1.0}})
+        run = leave_run(tmp_path / "somewhere", other, 4)
+        folder, _ = choose_run_folder(with_ckpt(cfg, run / "checkpoints" / "epoch-4.ckpt"))
+        assert folder != run
+
+    def test_whose_link_names_a_file_that_is_gone_falls_back_to_the_epoch_before(
+        self, cfg: DictConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run = leave_run(tmp_path / "somewhere", cfg, 3)
+        (run / "checkpoints" / "last.ckpt").symlink_to("epoch-4.ckpt")
+        folder, checkpoint = choose_run_folder(with_ckpt(cfg, run / "checkpoints" / "last.ckpt"))
+        assert (folder, checkpoint) == (run, str(run / "checkpoints" / "epoch-3.ckpt"))
+        assert "epoch-4.ckpt" in capsys.readouterr().out
+
+
+class TestTheNewestRun:
+    @pytest.mark.parametrize("ckpt", ["auto", "last"])
+    def test_its_furthest_epoch_counts_whatever_the_files_times_are(
+        self, ckpt: str, cfg: DictConfig, tmp_path: Path
+    ) -> None:
+        run = leave_run(tmp_path / "runs" / "any name" / "run", cfg, 9, 10, 11)
+        for number, modified in ((9, 3000), (10, 2000), (11, 1000)):  # a node an hour ahead
+            os.utime(run / "checkpoints" / f"epoch-{number}.ckpt", (modified, modified))
+        folder, checkpoint = choose_run_folder(with_ckpt(cfg, ckpt))
+        assert (folder, checkpoint) == (run, str(run / "checkpoints" / "epoch-11.ckpt"))
+
+    def test_the_run_that_began_last_counts(self, cfg: DictConfig, tmp_path: Path) -> None:
+        leave_run(tmp_path / "runs" / "a", cfg, 7, started="2026-01-01T00:00:00+00:00")
+        later = leave_run(tmp_path / "runs" / "b", cfg, 2, started="2026-01-02T00:00:00+00:00")
+        os.utime(later / "results.json", (1, 1))
+        assert choose_run_folder(with_ckpt(cfg, "last"))[0] == later
+
+    def test_auto_starts_anew_where_no_run_has_a_checkpoint(self, cfg: DictConfig, tmp_path: Path) -> None:
+        without = leave_run(tmp_path / "runs" / "a", cfg)
+        folder, checkpoint = choose_run_folder(with_ckpt(cfg, "auto"))
+        assert checkpoint is None
+        assert folder != without
+
+    def test_files_that_only_look_like_checkpoints_of_an_epoch_are_left_alone(self, tmp_path: Path) -> None:
+        for name in ("epoch-2.ckpt", "epoch-best.ckpt", "former-epoch-9.ckpt", "my-epoch-3.ckpt", "epoch-10.ckpt"):
+            save(tmp_path / name, 1)
+        assert [path.name for path in epoch_checkpoints(tmp_path)] == ["epoch-10.ckpt", "epoch-2.ckpt"]
+
+
+def test_a_probe_takes_the_checkpoint_that_has_seen_most_whatever_the_files_times_are(tmp_path: Path) -> None:
+    far, near = save(tmp_path / "run-ep=10.ckpt", 11), save(tmp_path / "run-ep=9.ckpt", 10)
+    os.utime(far, (1, 1))
+    assert find_checkpoint(tmp_path) == far
+    near.unlink()
+    near.symlink_to("gone.ckpt")
+    assert find_checkpoint(tmp_path) == far
+
+
+def test_a_copied_run_resumes_from_its_last_epoch_and_prunes_the_oldest(
+    run_settings: list[str], tmp_path: Path
+) -> None:
+    """``cp`` without times: every checkpoint of the copy is as old as the moment it was copied."""
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false"]
+    assert cli.main([*settings, "max_epochs=12"]) == 0
+    run = only_run(tmp_path / "runs")
+    for later, name in enumerate(("epoch-12.ckpt", "epoch-11.ckpt")):
+        os.utime(run / "checkpoints" / name, (1000 + later, 1000 + later))
+    (run / "checkpoints" / "epoch-12.ckpt").unlink()
+    shutil.copytree(run, tmp_path / "copy" / "x" / "run", symlinks=True)
+    shutil.rmtree(run)
+    assert cli.main([*settings, "max_epochs=12", f"runs_dir={tmp_path / 'copy'}", "ckpt=auto"]) == 0
+    copy = only_run(tmp_path / "copy")
+    assert [entry["epoch"] for entry in results_of(copy)["history"]] == list(range(1, 13))
+    assert sorted(path.name for path in (copy / "checkpoints").iterdir()) == [
+        "epoch-11.ckpt",
+        "epoch-12.ckpt",
+        "last.ckpt",
+    ]
+    assert (copy / "checkpoints" / "last.ckpt").resolve().name == "epoch-12.ckpt"
+
+
+def test_going_back_sets_the_later_epochs_aside(
+    run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "+checkpoint.keep_prev=true"]
+    assert cli.main(settings) == 0
+    checkpoints = only_run(tmp_path / "runs") / "checkpoints"
+    assert cli.main([*settings, f"ckpt='{checkpoints / 'epoch-1.ckpt'}'"]) == 0
+    assert "epoch-3.ckpt is of a former course of this run: renamed to former-epoch-3.ckpt" in capsys.readouterr().out
+    names = {path.name for path in checkpoints.glob("*epoch*")}
+    assert names == {"epoch-1.ckpt", "epoch-2.ckpt", "epoch-3.ckpt", "former-epoch-2.ckpt", "former-epoch-3.ckpt"}

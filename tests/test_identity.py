@@ -1,0 +1,182 @@
+"""Two configurations are one experiment exactly when they would train alike."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.identity import config_hash, hardware_is_known
+from radial_vicreg.keys import LOSS_DEFAULTS, RADIAL_READS, effective_objective
+from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.results import RunsByIdentity, stored_runs
+from radial_vicreg.sweeps.status import hashed_part
+
+
+@pytest.fixture(scope="module")
+def composed() -> dict[str, Any]:
+    return OmegaConf.to_container(compose("radialvicreg", []), resolve=True)  # type: ignore[return-value]
+
+
+@pytest.fixture
+def config(composed: dict[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy(composed)
+
+
+def with_kwargs(config: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    return {**config, "method_kwargs": {**config["method_kwargs"], **kwargs}}
+
+
+def test_the_keys_and_defaults_are_those_of_the_loss() -> None:
+    signature = inspect.signature(RadialVICRegLoss).parameters
+    assert {name: signature[name].default for name in signature if name not in ("seed", "gather_distributed")} == (
+        LOSS_DEFAULTS
+    )
+
+
+def test_every_key_of_the_loss_is_read_by_some_objective() -> None:
+    read = {"radial_objective", "radial_center", "sim_loss_weight", "var_loss_weight", "cov_loss_weight"}
+    read |= {"e2mc_loss_weight"}
+    for weights in RADIAL_READS.values():
+        for weight, others in weights.items():
+            read |= {weight, *others}
+    assert read == set(LOSS_DEFAULTS)
+
+
+#: For each objective, keys with another value that it does not read.
+UNREAD: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"radial_objective": "kl"}, {"radial_w1_loss_weight": 7.0, "radial_w1_target": "quantiles"}),
+    ({"radial_objective": "kl", "radial_ent_loss_weight": 0}, {"radial_spacing": 3}),
+    (
+        {"radial_objective": "kl", "radial_ce_loss_weight": 0, "radial_ent_loss_weight": 1},
+        {"radial_ce_normalize": False},
+    ),
+    ({"radial_objective": "wasserstein"}, {"radial_ce_loss_weight": 3.0, "radial_spacing": 3}),
+    ({"radial_objective": "reverse_kl"}, {"radial_w1_target": "quantiles", "radial_ent_loss_weight": 1.0}),
+    ({"radial_objective": "none"}, {"radial_center": True, "radial_ce_loss_weight": 1.0}),
+    ({"radial_objective": "wasserstein", "radial_w1_loss_weight": 0}, {"radial_objective": "none"}),
+]
+
+
+@pytest.mark.parametrize(("chosen", "changed"), UNREAD)
+def test_a_key_that_the_objective_does_not_read_is_no_part_and_leaves_the_loss_as_it_is(
+    config: dict[str, Any], chosen: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    import torch
+
+    first, second = ({**chosen}, {**chosen, **changed})
+    assert config_hash(with_kwargs(config, **first)) == config_hash(with_kwargs(config, **second))
+    z1, z2 = torch.randn(2, 16, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert torch.equal(RadialVICRegLoss(**first)(z1, z2), RadialVICRegLoss(**second)(z1, z2))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "changed"),
+    [
+        ({"radial_objective": "kl"}, {"radial_ce_normalize": False}),
+        ({"radial_objective": "kl"}, {"radial_ce_loss_weight": 99.0}),
+        ({"radial_objective": "kl", "radial_ent_loss_weight": 1}, {"radial_spacing": 3}),
+        ({"radial_objective": "wasserstein"}, {"radial_w1_target": "quantiles"}),
+        ({"radial_objective": "wasserstein"}, {"radial_center": True}),
+        ({"radial_objective": "reverse_kl"}, {"radial_reverse_kl_loss_weight": 2.0}),
+        ({"radial_objective": "none"}, {"e2mc_loss_weight": 1.0}),
+        ({"radial_objective": "none"}, {"cov_loss_weight": 2.0}),
+    ],
+)
+def test_a_key_that_the_objective_reads_makes_another_experiment(
+    config: dict[str, Any], chosen: dict[str, Any], changed: dict[str, Any]
+) -> None:
+    assert config_hash(with_kwargs(config, **chosen)) != config_hash(with_kwargs(config, **chosen, **changed))
+
+
+def test_vicreg_is_radial_vicreg_without_its_terms() -> None:
+    cell = compose("cifar100/resnet18/vicreg_d512", ["optimizer.lr=0.03"])
+    point = compose(
+        "cifar100/resnet18/radialvicreg_d512",
+        [
+            "optimizer.lr=0.03",
+            "method_kwargs.radial_ce_loss_weight=0",
+            "method_kwargs.radial_ent_loss_weight=0",
+        ],
+    )
+    assert config_hash(*hashed_part(cell)) == config_hash(*hashed_part(point))
+
+
+def test_keys_that_a_host_adds_to_the_method_are_no_part(config: dict[str, Any]) -> None:
+    assert config_hash(with_kwargs(config, add_projector_classifier=True)) == config_hash(config)
+
+
+@pytest.mark.parametrize(("written", "same"), [("16", "16-mixed"), (32, "32-true"), ("bf16", "bf16-mixed")])
+def test_a_precision_is_the_same_by_either_of_its_names(config: dict[str, Any], written: Any, same: str) -> None:
+    assert config_hash({**config, "precision": written}) == config_hash({**config, "precision": same})
+
+
+def test_the_stem_counts_as_what_it_comes_to(config: dict[str, Any]) -> None:
+    assert config_hash(with_kwargs(config, small_image_stem=True)) == config_hash(config)  # CIFAR-100
+    assert config_hash(with_kwargs(config, small_image_stem=False)) != config_hash(config)
+
+
+def test_an_objective_of_another_version_is_kept_apart_with_all_it_may_read() -> None:
+    found = effective_objective("radialvicreg", {"radial_objective": "new", "radial_spacing": 3})
+    assert (found["radial_objective"], found["radial_spacing"]) == ("new", 3)
+
+
+class TestRunsOfEarlierVersions:
+    """Before version 2 of ``results.json``, what a CPU made of the request stood in its configuration."""
+
+    def leave(self, folder: Path, config: dict[str, Any], version: int, **more: Any) -> Path:
+        folder.mkdir(parents=True)
+        content = {"schema_version": version, "status": "finished", "config": config, "processes": 1, **more}
+        (folder / "results.json").write_text(json.dumps(content))
+        return folder
+
+    @pytest.mark.parametrize("asked", ["16-mixed", "bf16-mixed", 32])
+    def test_a_run_on_a_cpu_answers_to_any_precision(self, tmp_path: Path, config: dict[str, Any], asked: Any) -> None:
+        on_cpu = {**config, "precision": 32, "sync_batchnorm": False, "accelerator": "cpu"}
+        old = self.leave(tmp_path / "old", on_cpu, 1, config_hash="of other rules")
+        wanted = {**config, "precision": asked, "sync_batchnorm": True}
+        assert [run.folder for run in RunsByIdentity(stored_runs(tmp_path)).of(wanted, 1)] == [old]
+
+    def test_a_run_on_a_gpu_or_of_this_version_answers_to_its_own(self, tmp_path: Path, config: dict[str, Any]) -> None:
+        self.leave(tmp_path / "gpu", {**config, "precision": "16-mixed", "accelerator": "gpu"}, 1)
+        self.leave(tmp_path / "new", {**config, "precision": "16-mixed", "accelerator": "cpu"}, 2)
+        found = RunsByIdentity(stored_runs(tmp_path))
+        assert len(found.of({**config, "precision": "16-mixed"}, 1)) == 2
+        assert found.of({**config, "precision": 32}, 1) == []
+
+    def test_what_is_known_of_the_hardware(self, config: dict[str, Any]) -> None:
+        assert not hardware_is_known({"schema_version": 1, "config": {**config, "accelerator": "cpu"}})
+        assert hardware_is_known({"schema_version": 1, "config": {**config, "accelerator": "gpu"}})
+        assert hardware_is_known({"schema_version": 2, "config": {**config, "accelerator": "cpu"}})
+
+
+def test_runs_are_sorted_by_when_they_began_and_not_by_file_times(tmp_path: Path, config: dict[str, Any]) -> None:
+    import os
+
+    for name, started, modified in (("a", "2026-02-01T00:00:00+00:00", 1), ("b", "2026-01-01T00:00:00+00:00", 2)):
+        folder = TestRunsOfEarlierVersions().leave(tmp_path / name, config, 2, started=started)
+        os.utime(folder / "results.json", (modified, modified))
+    assert [run.folder.name for run in stored_runs(tmp_path)] == ["a", "b"]
+
+
+def test_a_run_without_a_stated_start_has_that_of_its_folder_name(tmp_path: Path, config: dict[str, Any]) -> None:
+    for name in ("20260301-120000-2", "20260301-120000-10", "20260301-120000"):
+        TestRunsOfEarlierVersions().leave(tmp_path / name, config, 1)
+    names = [run.folder.name for run in stored_runs(tmp_path)]
+    assert names == ["20260301-120000-10", "20260301-120000-2", "20260301-120000"]
+
+
+def test_files_of_others_are_no_runs(tmp_path: Path, config: dict[str, Any]) -> None:
+    leave = TestRunsOfEarlierVersions().leave
+    leave(tmp_path / "newer", config, 99)
+    for name, text in (("empty", ""), ("list", "[]"), ("bare", "{}"), ("deep", '{"a":' * 9999)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").write_text(text)
+    leave(tmp_path / "strange", {"method_kwargs": 3}, 2)
+    assert stored_runs(tmp_path) == []

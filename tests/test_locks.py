@@ -1,0 +1,113 @@
+"""Locks say who holds them, survive file systems without locks, and can be taken over."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+
+from radial_vicreg.files import write_json
+from radial_vicreg.locks import HeldLock, LockedError, changing
+
+#: Holds a lock until its standard input ends.
+HOLDER = """
+import sys
+from radial_vicreg.locks import HeldLock
+with HeldLock(sys.argv[1], "training in there"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / ".lock"
+
+
+def start_holder(path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_refusal_names_the_holder_and_the_way_on(path: Path) -> None:
+    process = start_holder(path)
+    try:
+        with pytest.raises(LockedError) as refusal:
+            HeldLock(path, "training in there").acquire()
+        said = str(refusal.value)
+        assert said.startswith(f"another process is training in there (process {process.pid} on {socket.gethostname()}")
+        assert "lock=take" in said
+        with HeldLock(path, "training in there", take=True):  # it outlived its process, says the user
+            assert json.loads(path.with_name(".lock.json").read_text())["pid"] == os.getpid()
+    finally:
+        process.communicate("")
+
+
+def test_a_killed_holder_leaves_a_free_lock(path: Path) -> None:
+    process = start_holder(path)
+    process.kill()
+    process.wait()
+    with HeldLock(path, "x"):
+        assert json.loads(path.with_name(".lock.json").read_text())["pid"] == os.getpid()
+    assert not path.with_name(".lock.json").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_without_locks_the_work_goes_on_with_one_warning(
+    path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    lock = HeldLock(path, "x")
+    with pytest.warns(UserWarning, match="has no locks") as given:
+        lock.acquire()
+    assert len(given) == 1
+    lock.release()
+    with pytest.warns(UserWarning, match="has no locks"), changing(path.with_name("results.json")):
+        pass
+
+
+def test_another_error_of_the_file_system_is_not_hidden(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def broken(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        HeldLock(path, "x").acquire()
+
+
+def test_changes_of_one_file_wait_for_one_another(tmp_path: Path) -> None:
+    file = write_json(tmp_path / "results.json", {"count": 0})
+
+    def add() -> None:
+        for _ in range(20):
+            with changing(file):
+                count = json.loads(file.read_text())["count"]
+                write_json(file, {"count": count + 1})
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert json.loads(file.read_text())["count"] == 80

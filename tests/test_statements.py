@@ -1,0 +1,44 @@
+"""What the documents say of the paper, held against its numbers."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from radial_vicreg.export import CITATION
+
+REPOSITORY = Path(__file__).parents[1]
+DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")), *REPOSITORY.glob("benchmarks/*.md")]
+
+
+def gain(rows: dict, dim: str) -> str:
+    """Points of top-1 over VICReg, as the README writes them."""
+    points = round(rows["radialvicreg"][dim]["top1"][0] - rows["vicreg"][dim]["top1"][0], 2)
+    return f"+{points:.2f}" if points else "0.00"
+
+
+def test_the_readme_gives_every_gain_of_the_papers_linear_probes() -> None:
+    tables = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())["tables"]
+    resnet, vit, ten = tables["1"]["resnet18"], tables["1"]["vit_tiny"], tables["2"]
+    said = " ".join((REPOSITORY / "README.md").read_text().split())
+    assert (
+        f"CIFAR-100 with a ResNet-18 {gain(resnet, '512')} (d 512), {gain(resnet, '2048')} (2048), with a ViT-Tiny"
+        f" {gain(vit, '512')}, {gain(vit, '2048')}; ImageNet-10 {gain(ten, '512')}, {gain(ten, '2048')},"
+        f" {gain(ten, '8192')} (8192)"
+    ) in said
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda file: file.name)
+def test_no_document_promises_one_to_two_points_or_names_a_former_owner(file: Path) -> None:
+    text = file.read_text()
+    assert "1 to 2 points" not in text
+    assert "rbalestr-lab" not in text
+
+
+def test_the_paper_is_cited_alike_in_the_readme_and_on_a_card() -> None:
+    readme = (REPOSITORY / "README.md").read_text()
+    assert all(part in readme for part in ("2602.14272", "pQ2LZnZDDp", "UniReps"))
+    assert all(part in CITATION for part in ("2602.14272", "2026", "UniReps workshop 2025"))
