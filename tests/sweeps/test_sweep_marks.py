@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,17 @@ UNSTABLE = {("0.3", "10"), ("0.3", "100"), ("0.03", "100")}
 
 
 @pytest.fixture
-def unstable_sweep(small_sweep: Path) -> Path:
-    """The first two of four runs are past stability; the third pulls away."""
-    text = small_sweep.read_text().replace("[0, 1]", "[100, 1]").replace("  seed:\n    values: [5, 6]\n", "")
-    text = text.replace(
-        "  method_kwargs", "  method_kwargs.radial_ent_loss_weight:\n    values: [0, 2]\n  method_kwargs", 1
+def unstable_sweep(tmp_path: Path) -> Path:
+    """Four runs: without the factor 1/d, the first two are past stability; with it, the second and fourth pull away."""
+    path = tmp_path / "unstable.yaml"
+    path.write_text(
+        "method: grid\n"
+        "parameters:\n"
+        "  method_kwargs.radial_ce_loss_weight: {values: [100, 1]}\n"
+        "  method_kwargs.radial_ent_loss_weight: {values: [0, 2]}\n"
+        'command: ["${program}", --config-name, radialvicreg, optimizer.lr=0.1, "${args_no_hyphens}"]\n'
     )
-    # The weight of the cross-entropy changes slowest: 100 with both entropies, then 1 with both.
-    entropy, cross = text.index("  method_kwargs.radial_ent"), text.index("  method_kwargs.radial_ce")
-    end = text.index("command:")
-    small_sweep.write_text(text[:entropy] + text[cross:end] + text[entropy:cross] + text[end:])
-    return small_sweep
+    return path
 
 
 @pytest.mark.parametrize(
@@ -100,8 +99,7 @@ def test_runs_that_pull_away_are_counted_once(
     unstable_sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     order: list[str] = []
-    train: Callable[[list[str], Path], int] = lambda arguments, log: order.append(log.stem) or 0  # noqa: E731
-    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
+    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", lambda _, log: order.append(log.stem) or 0)
     assert run_missing("small", load_sweep(unstable_sweep).runs(), [f"runs_dir={tmp_path / 'runs'}"]) == []
     assert order == ["0", "1", "2", "3"]
     said = capsys.readouterr().err
