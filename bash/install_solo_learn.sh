@@ -45,7 +45,7 @@ if [ -z "$checkout" ]; then
     fi
 fi
 
-"$python" -m pip install --quiet "einops>=0.6" "tqdm>=4.60"
+"$python" -m pip install --quiet "einops>=0.6" "tqdm>=4.60" "hydra-core>=1.3,<1.4"  # the extra `solo` of setup.cfg
 site="$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
 printf '%s\n' "$checkout" > "$site/solo_learn_checkout.pth"
 if is_importable; then

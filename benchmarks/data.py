@@ -24,7 +24,7 @@ from PIL import Image
 from torch.utils.data import Dataset, default_collate
 from torchvision.transforms import InterpolationMode, v2
 
-from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, save
+from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, output_folder, save
 from radial_vicreg.commands.compose import compose
 from radial_vicreg.data.augmentation import SOLARIZE_THRESHOLD, MultiCrop, mean_and_std
 from radial_vicreg.hosts.standalone import data as files
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=11)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")

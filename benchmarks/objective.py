@@ -19,13 +19,22 @@ import argparse
 import importlib.util
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, milliseconds, peak_extra_bytes, save
+from benchmarks.runner import (
+    RESULTS,
+    Timing,
+    as_plain,
+    compare,
+    markdown_table,
+    milliseconds,
+    output_folder,
+    peak_extra_bytes,
+    save,
+)
 from radial_vicreg.losses import RadialVICRegLoss
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -215,7 +224,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--compile", action="store_true", help="also under torch.compile")
     parser.add_argument("--threads", type=int, help="CPU threads; default: PyTorch's")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)

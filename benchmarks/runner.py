@@ -6,6 +6,7 @@ GPU CUDA events time the work that was queued; on a CPU the clock does.
 
 from __future__ import annotations
 
+import argparse
 import platform
 import re
 import statistics
@@ -18,7 +19,7 @@ from typing import Any
 
 import torch
 
-from radial_vicreg.files import write_json
+from radial_vicreg.files import claim_output, write_json
 
 RESULTS = Path(__file__).parent / "results"
 #: A sample repeats a short call until it takes this long, so that the clock's own cost does not count.
@@ -135,6 +136,14 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> s
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in cells
     ]
     return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+
+def output_folder(text: str) -> Path:
+    """An ``--out`` that can be written, as argparse's ``type``: known before anything is measured."""
+    try:
+        return claim_output(text, "folder")
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def save(

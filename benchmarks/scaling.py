@@ -18,7 +18,6 @@ import datetime
 import math
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +25,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, milliseconds, save
+from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, milliseconds, output_folder, save
 from radial_vicreg.losses import _statistics
 
 FLOAT = 4
@@ -179,7 +178,7 @@ def main() -> None:
     parser.add_argument("--per-gpu", type=int, default=256, help="samples on each GPU")
     parser.add_argument("--dims", nargs="+", type=int, default=[512, 2048, 8192])
     parser.add_argument("--measure", action="store_true", help="two gloo processes on this machine as well")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args()
     given = Assumptions()
     rows = model_rows(options.per_gpu, options.dims, given)

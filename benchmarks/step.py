@@ -30,7 +30,16 @@ from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader
 
-from benchmarks.runner import RESULTS, Timing, as_plain, markdown_table, milliseconds, quartile_range, save
+from benchmarks.runner import (
+    RESULTS,
+    Timing,
+    as_plain,
+    markdown_table,
+    milliseconds,
+    output_folder,
+    quartile_range,
+    save,
+)
 from radial_vicreg.commands.compose import compose
 from radial_vicreg.hosts.train import build_solo, build_standalone, normalise
 
@@ -258,7 +267,7 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=6, help="steps of a variant before the next one's turn")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.models import resnet18
 
-from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg import RadialVICRegLoss
 
 
 def main() -> None:
@@ -30,7 +30,8 @@ def main() -> None:
     backbone = resnet18()
     backbone.fc = nn.Identity()
     model = nn.Sequential(backbone, VICRegProjectionHead(512, 256, 64))
-    criterion = RadialVICRegLoss(radial_ce_loss_weight=100.0)  # was: lightly.loss.VICRegLoss()
+    # Was: lightly.loss.VICRegLoss(), which halves the variance (docs/objective.md maps every argument).
+    criterion = RadialVICRegLoss(var_loss_weight=12.5, radial_ce_loss_weight=100.0)
     dataset = ImageFolder(arguments.data, transform=VICRegTransform(input_size=32))
     loader = DataLoader(dataset, batch_size=64, shuffle=True, drop_last=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

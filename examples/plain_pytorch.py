@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torchvision.models import resnet18
 
-from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg import RadialVICRegLoss
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from radial_vicreg.losses import radial_kl, radial_wasserstein_loss
+from radial_vicreg.losses import covariance_loss, radial_kl, radial_wasserstein_loss
 
 _MAX_SPECTRUM = 2048  # rows of the singular value decomposition, whose cost grows with N d min(N, d)
 _MAX_BINS = 200  # one far outlier among narrow radii would otherwise ask for thousands
@@ -52,23 +52,20 @@ def radius_statistics(z: Tensor) -> dict[str, float]:
         ValueError: fewer than two embeddings or non-finite values.
     """
     z = z.float()
+    w1_chi = float(radial_wasserstein_loss(z, target="quantiles"))  # first: it refuses what the rest would fail on
     count, dim = z.shape
     radii = z.norm(dim=1)
     singular = torch.linalg.svdvals(z[:: math.ceil(count / _MAX_SPECTRUM)])
     share = singular / singular.sum().clamp_min(torch.finfo(z.dtype).tiny)
-    centred = z - z.mean(dim=0)
-    gram = centred @ centred.T if count < dim else centred.T @ centred
-    square_sum = gram.square().sum() / (count - 1) ** 2
-    variances = centred.square().sum(dim=0) / (count - 1)
-    off_diagonal = (square_sum - variances.square().sum()).clamp_min(0) / max(dim * (dim - 1), 1)
     return {
-        "w1_chi": float(radial_wasserstein_loss(z, target="quantiles")),
+        "w1_chi": w1_chi,
         "kl": float(radial_kl(z)),
         "radius_mean": float(radii.mean()),
         "radius_std": float(radii.std()),
         "embedding_mean_norm": float(z.mean(dim=0).norm()),
         "effective_rank": float(torch.exp(-torch.xlogy(share, share).sum())),
-        "off_diagonal_covariance": float(off_diagonal.sqrt()),
+        # Their squares' sum over d, by the loss; there are d (d - 1) of them.
+        "off_diagonal_covariance": math.sqrt(float(covariance_loss(z)) / max(dim - 1, 1)),
         "count": float(count),
     }
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from radial_vicreg import __version__
-from radial_vicreg.files import write_json
+from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.hosts.standalone.backbone import (
     TIMM_NAMES,
     TORCHVISION_NAMES,
@@ -45,13 +45,18 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
         The card's file and its content.
 
     Raises:
-        ValueError: an unknown format, a ViT for torchvision, or features that differ after loading.
+        ValueError: an unknown format, a ViT for torchvision, a folder that cannot be written, or features that differ
+            after loading.
         ImportError: safetensors is not installed.
     """
     if fmt not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {fmt!r}")
+    if fmt == "safetensors":
+        _safetensors()
+    if out is not None:
+        claim_output(out, "folder")
     run = open_run(path)
-    folder = Path(out) if out is not None else run.folder / "export" / fmt
+    folder = claim_output(run.folder / "export" / fmt if out is None else out, "folder")
     card = _card(run, fmt)
     weights = folder / card["weights"]
     folder.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,8 @@ def draw_radii(panels: Sequence[tuple[str, Radii]], dim: int, path: str | Path) 
 def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int) -> Any:
     """The figure of :func:`draw_radii`, with an Agg canvas, not yet written.
 
+    All panels show the same range of radii, so that they can be compared.
+
     Args:
         panels: title and radii of each panel.
         dim: dimension d of the embeddings.
@@ -44,13 +46,13 @@ def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int) -> Any:
     from scipy.stats import chi
 
     figure, axes = new_figure(columns=len(panels))
-    for axis, (title, radii) in zip(axes[0], panels, strict=True):
-        histogram = radius_histogram(radii) if isinstance(radii, Tensor) else radii
-        edges, density = (np.asarray(histogram[key], dtype=float) for key in ("edges", "density"))
-        low = min(edges[0], chi.ppf(1e-4, dim))
-        high = max(edges[-1], chi.ppf(1 - 1e-4, dim))
-        margin = 0.05 * (high - low)
-        grid = np.linspace(max(0.0, low - margin), high + margin, 512)
+    found = [radius_histogram(radii) if isinstance(radii, Tensor) else radii for _, radii in panels]
+    histograms = [[np.asarray(histogram[key], dtype=float) for key in ("edges", "density")] for histogram in found]
+    low = min(chi.ppf(1e-4, dim), *(edges[0] for edges, _ in histograms))
+    high = max(chi.ppf(1 - 1e-4, dim), *(edges[-1] for edges, _ in histograms))
+    margin = 0.05 * (high - low)
+    grid = np.linspace(max(0.0, low - margin), high + margin, 1024)
+    for axis, (title, _), (edges, density) in zip(axes[0], panels, histograms, strict=True):
         axis.stairs(density, edges, fill=True, color=RADII_COLOUR, alpha=0.65, label="embeddings")
         axis.plot(grid, chi.pdf(grid, dim), color=CHI_COLOUR, linewidth=2, label=rf"$\chi({dim})$")
         axis.set(title=title, xlabel=r"radius $\|z\|_2$", xlim=(grid[0], grid[-1]))

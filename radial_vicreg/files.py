@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 _LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # what _temporary makes, and made before it had a random part
 
@@ -36,6 +36,36 @@ def write_json(path: str | Path, content: Any) -> Path:
     with atomic_file(path) as stream:
         stream.write(text.encode())
     return Path(path)
+
+
+def claim_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
+    """Make sure that an output can be written, before the work starts that it is for.
+
+    Nothing is created: a command that is refused for another reason leaves nothing behind.
+
+    Args:
+        path: where it is to be; it and the folders above it need not exist yet.
+        kind: ``"file"``, which may replace an older one, or ``"folder"``, which may be there already.
+
+    Returns:
+        ``path``.
+
+    Raises:
+        ValueError: something of another kind is in the way, or the folder that is there cannot be written to.
+    """
+    path = Path(path)
+    wrong = path.is_dir() if kind == "file" else os.path.lexists(path) and not path.is_dir()
+    if wrong:
+        other = "folder" if kind == "file" else "file"
+        raise ValueError(f"{path} is to be a {kind}, but there is a {other}: move it away or choose another place")
+    place = path if kind == "folder" else path.parent
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise ValueError(f"{path} cannot be written: {place} is no folder; move it away or choose another place")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ValueError(f"{path} cannot be written: no permission to write into {place}; choose another place")
+    return path
 
 
 @contextmanager

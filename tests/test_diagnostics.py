@@ -78,3 +78,24 @@ def test_the_two_modes_use_running_and_batch_statistics() -> None:
 def test_one_image_is_too_few_to_measure() -> None:
     with pytest.raises(ValueError, match="at least 2 images, got 1"):
         measure_radii(Embedder(), [torch.randn(1, 4)], batch_statistics=False)
+
+
+@pytest.mark.parametrize("shape", [(512, 16), (64, 63), (65, 1)], ids=["many samples", "barely more", "one dimension"])
+def test_whitened_embeddings_have_no_off_diagonal_covariance(shape: tuple[int, int]) -> None:
+    z = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    z = z - z.mean(dim=0)
+    z = (z @ torch.linalg.inv(torch.linalg.cholesky(torch.cov(z.T).reshape(shape[1], shape[1]))).T).float()
+    covariance = torch.cov(z.double().T).reshape(shape[1], shape[1])
+    covariance.fill_diagonal_(0)
+    expected = (covariance.square().sum() / max(shape[1] * (shape[1] - 1), 1)).sqrt().item()
+    # What float32 can resolve of unit variances; the sum minus its diagonal leaves 1e-5 or nothing at all.
+    assert radius_statistics(z)["off_diagonal_covariance"] == pytest.approx(expected, abs=2e-7)
+    assert expected < 1e-7
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (3, 6)], ids=["N > d", "N < d"])
+def test_non_finite_embeddings_are_counted(shape: tuple[int, int]) -> None:
+    z = torch.randn(shape)
+    z[1, 2] = torch.nan
+    with pytest.raises(ValueError, match="z: 1 of 18 values are not finite"):
+        radius_statistics(z)

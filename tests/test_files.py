@@ -1,14 +1,16 @@
-"""Atomic JSON."""
+"""Atomic files, and places that are claimed before the work."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from radial_vicreg.files import write_json
+from radial_vicreg.files import claim_output, write_json
 
 
 def test_written_json_reads_back_and_folders_are_made(tmp_path: Path) -> None:
@@ -47,3 +49,42 @@ def test_a_failed_replacement_leaves_the_previous_file_and_no_litter(
 def test_a_written_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("")
     assert write_json(tmp_path / "a.json", {}).stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_claim_creates_nothing(kind: Literal["file", "folder"], tmp_path: Path) -> None:
+    place = tmp_path / "a" / "b" / "c"
+    assert claim_output(place, kind) == place
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_claimed_over_files_and_folders_over_folders(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    claim_output(tmp_path / "file", "file")
+    claim_output(tmp_path, "folder")
+    assert (tmp_path / "file").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("file", "folder", "is to be a folder, but there is a file: move it away or choose another place"),
+        ("folder", "file", "is to be a file, but there is a folder"),
+        ("file/below", "folder", "cannot be written: .*/file is no folder"),
+        ("file/below/deep.json", "file", "cannot be written: .*/file is no folder"),
+        ("dangling", "folder", "is to be a folder, but there is a file"),
+        ("dangling/deep.json", "file", "cannot be written: .*/dangling is no folder"),
+    ],
+)
+def test_what_is_in_the_way_is_named(name: str, kind: Literal["file", "folder"], message: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=message):
+        claim_output(tmp_path / name, kind)
+
+
+def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda place, mode: False)  # the superuser may write anywhere
+    with pytest.raises(ValueError, match=f"no permission to write into {tmp_path}"):
+        claim_output(tmp_path / "new" / "file.json", "file")

@@ -1,58 +1,235 @@
-"""What an installed wheel holds. The editable installation is the one that every other test runs in."""
+"""What a wheel, a source distribution and an editable installation hold, on every Python that the package declares."""
 
 from __future__ import annotations
 
+import configparser
+import functools
+import json
+import os
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[1]
+CONFIGURATIONS = sorted(path.relative_to(REPOSITORY / "yaml").as_posix() for path in REPOSITORY.glob("yaml/**/*.yaml"))
+HYDRA = "hydra-core>=1.3,<1.4"
+NEXT_HYDRA = "hydra-core>=1.4.0rc1,<1.5"  # finds plug-ins by entry points; a pre-release is taken until there is more
+FORMS = ("wheel", "sdist", "editable")
+
+# Three lines of somebody else's, who has never heard of this package; and what they loaded for it.
+UNRELATED = """
+import hydra
+@hydra.main(version_base=None)
+def main(cfg): print(cfg)
+main()
+import sys; print("loaded:", [name for name in sys.modules if name.split(".")[0] in ("radial_vicreg", "torch")])
+"""
+WHAT_IS_THERE = """
+import json, pathlib, sys
+from hydra.core.plugins import Plugins
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+ours = [plugin for plugin in Plugins.instance().discover(SearchPathPlugin) if "RadialVICReg" in plugin.__name__]
+from hydra_plugins.radial_vicreg_plugin import configuration_folder
+folder = pathlib.Path(configuration_folder())
+print(json.dumps({"plugins": len(ours), "folder": str(folder), "python": sys.version.split()[0],
+                  "files": sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.yaml"))}))
+"""
+
+
+def declared_pythons() -> list[str]:
+    setup = configparser.ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg")
+    return re.findall(r"Python :: (3\.\d+)", setup["metadata"]["classifiers"])
+
+
+@functools.cache
+def find_python(version: str) -> str | None:
+    """An interpreter of that version with venv: on the path (pyenv's shims may answer no), or among pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    candidates = [shutil.which(f"python{version}"), *sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True)]
+    check = f"import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
+    for candidate in filter(None, candidates):
+        if subprocess.run([str(candidate), "-c", check], capture_output=True).returncode == 0:
+            return str(candidate)
+    return None
+
+
+def run(*command: str | Path, cwd: Path | None = None, **environment: str) -> str:
+    """Runs a command without this checkout on its path; what it printed, or a failure with all that it said."""
+    kept = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**kept, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    # Hydra goes on with a warning where it cannot load a plug-in.
+    assert "plugin" not in done.stderr.lower(), done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(out), str(REPOSITORY)],
-        check=True,
-        timeout=300,
-    )
-    (found,) = out.glob("*.whl")
-    return found
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is packaged, in a folder with a blank: setuptools leaves a build folder in what it builds."""
+    copy = tmp_path_factory.mktemp("source") / "a source tree"
+    for name in ("hydra_plugins", "radial_vicreg", "yaml"):
+        shutil.copytree(REPOSITORY / name, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, copy)
+    return copy
 
 
-def test_the_wheel_holds_every_configuration_the_plugin_and_the_type_marker(wheel: Path) -> None:
-    names = set(zipfile.ZipFile(wheel).namelist())
-    yaml = {path.relative_to(REPOSITORY / "yaml") for path in (REPOSITORY / "yaml").rglob("*.yaml")}
-    assert yaml
-    assert {f"radial_vicreg/yaml/{path.as_posix()}" for path in yaml} <= names
-    assert "radial_vicreg/py.typed" in names
-    assert "hydra_plugins/radial_vicreg_plugin/__init__.py" in names
-    assert "hydra_plugins/__init__.py" not in names  # a namespace package, shared with other plug-ins
-    assert not [name for name in names if name.startswith(("tests/", "benchmarks/", "yaml/"))]
+@pytest.fixture(scope="module")
+def distributions(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Wheel and source distribution, both built from the tree."""
+    out = tmp_path_factory.mktemp("built")
+    run(sys.executable, "-m", "build", "--wheel", "--sdist", "--outdir", out, source)
+    (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
+    return {"wheel": wheel, "sdist": sdist, "editable": source}
 
 
-def test_an_installed_wheel_resolves_its_configurations_in_any_hydra_application(
-    wheel: Path, run_python: Callable[..., CompletedProcess[str]], tmp_path: Path
+@pytest.fixture(scope="module")
+def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """Makes a virtual environment with Hydra and nothing else, once for each pair, and gives its interpreter."""
+
+    @functools.cache
+    def make(version: str, hydra: str) -> Path:
+        base = find_python(version)
+        assert base is not None
+        folder = tmp_path_factory.mktemp("venv") / "an environment"
+        run(base, "-m", "venv", folder)
+        run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", hydra)
+        return folder / "bin" / "python"
+
+    return make
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An interpreter whose environment has Hydra and the package, without what else the package needs."""
+
+    python: Path
+    form: str
+
+
+@pytest.fixture(scope="module")
+def installed(
+    request: pytest.FixtureRequest,
+    make_environment: Callable[[str, str], Path],
+    distributions: dict[str, Path],
+) -> Installed:
+    version, hydra, form = request.param
+    python = make_environment(version, hydra)
+    editable = ("--editable",) if form == "editable" else ()
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall")
+    run(*pip, *editable, distributions[form])
+    return Installed(python, form)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every declared Python that is here, and the next Hydra on the newest of them."""
+    if "installed" not in metafunc.fixturenames:
+        return
+    slow = metafunc.config.getoption("--slow")  # without it nothing runs, and nothing needs to be looked for
+    found = [version for version in declared_pythons() if not slow or find_python(version)]
+    pairs = [(version, HYDRA) for version in found] + [(version, NEXT_HYDRA) for version in found[-1:]]
+    cells = [(*pair, form) for pair in pairs for form in FORMS]
+    names = [f"python{version}-hydra{hydra.partition('>=')[2]}-{form}" for version, hydra, form in cells]
+    metafunc.parametrize("installed", cells, ids=names, indirect=True, scope="module")
+
+
+@pytest.mark.parametrize("version", declared_pythons())
+def test_every_declared_python_is_tried(version: str) -> None:
+    if find_python(version) is None:
+        pytest.skip(f"Python {version} is declared and not on this machine: its installations were not tried")
+
+
+def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_no_others(distributions: dict[str, Path]) -> None:
+    wheel = zipfile.ZipFile(distributions["wheel"]).namelist()
+    with tarfile.open(distributions["sdist"]) as archive:
+        sdist = [member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()]
+    expected = {f"radial_vicreg/yaml/{name}" for name in CONFIGURATIONS}
+    assert len(expected) > 40
+    for names in (wheel, sdist):
+        assert {name for name in names if name.endswith(".yaml")} == expected
+        assert not [name for name in names if name.endswith("yaml/__init__.py")]  # it would shadow PyYAML
+
+
+def test_the_wheel_holds_the_plugin_the_type_marker_and_nothing_of_the_repository(
+    distributions: dict[str, Path],
 ) -> None:
-    site = tmp_path / "site"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    (tmp_path / "app.py").write_text(
-        "import hydra, radial_vicreg\n"
-        '@hydra.main(version_base="1.2")\n'
-        "def main(cfg):\n    print(cfg.method, radial_vicreg.__file__)\nmain()\n"
+    names = set(zipfile.ZipFile(distributions["wheel"]).namelist())
+    assert {"radial_vicreg/py.typed", "hydra_plugins/radial_vicreg_plugin/__init__.py"} <= names
+    assert "hydra_plugins/__init__.py" not in names  # a namespace package, shared with other plug-ins
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"radial_vicreg", "hydra_plugins"}
+
+
+def test_an_installation_is_found_by_hydra_and_holds_every_configuration(
+    installed: Installed, source: Path, tmp_path: Path
+) -> None:
+    seen = json.loads(run(installed.python, "-c", WHAT_IS_THERE, cwd=tmp_path))
+    assert seen["plugins"] == 1, seen
+    assert seen["files"] == CONFIGURATIONS
+    root = source if installed.form == "editable" else installed.python.parents[1]
+    assert Path(seen["folder"]).is_relative_to(root.resolve()), seen
+    conflicts = subprocess.run([installed.python, "-m", "pip", "check"], capture_output=True, text=True, cwd=tmp_path)
+    # Installed with --no-deps: what is missing is known, a version that does not fit would be an error.
+    assert {line.split()[-1] for line in conflicts.stdout.splitlines()} == {"installed."}, conflicts.stdout
+
+
+def test_an_unrelated_hydra_application_runs_beside_it_in_every_way(installed: Installed, tmp_path: Path) -> None:
+    folder = tmp_path / "an application"
+    folder.mkdir()
+    (folder / "app.py").write_text(UNRELATED)
+
+    def app(*arguments: str, **variables: str) -> str:
+        return run(installed.python, "app.py", *arguments, cwd=folder, **variables)
+
+    nothing = "loaded: []"
+    plain = app("+a=1")
+    assert "{'a': 1}" in plain
+    assert nothing in plain
+    assert "shared/dataset: celeba, cifar10" in app("--help")
+    ours = app("--config-name", "radialvicreg")
+    assert "'method': 'radialvicreg'" in ours
+    assert nothing in ours
+    sweep = app("-m", "+a=1,2")
+    assert "{'a': 1}" in sweep
+    assert "{'a': 2}" in sweep
+    assert "hydra_bash_completion" in app("-sc", "install=bash")
+    offered = app("-sc", "query=bash", COMP_LINE="python app.py shared/optimizer=")
+    assert offered.split()[:2] == ["shared/optimizer=adamw", "shared/optimizer=lars"]
+    (shown,) = [line for line in app("--info", "searchpath").splitlines() if line.startswith("| radial-vicreg ")]
+    path = Path(shown.split("|")[2].strip().removeprefix("file://"))  # as it is: nothing is quoted
+    assert " " in str(path)
+    assert (path / "radialvicreg.yaml").is_file()
+
+
+def test_hydras_compose_and_ours_find_the_configurations(installed: Installed, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "study.yaml").write_text("defaults: [/radialvicreg, _self_]\nseed: 77\n")
+    (tmp_path / "test_own.py").write_text(
+        "from hydra import compose, initialize, initialize_config_dir\n"
+        "with initialize(version_base=None, config_path=None): print(compose('radialvicreg').method)\n"
+        f"with initialize_config_dir({str(tmp_path / 'own')!r}, version_base=None): print(compose('study').seed)\n"
     )
-    # First on the path, so that the editable installation of this checkout is not what answers.
-    done = run_python(str(tmp_path / "app.py"), "--config-name", "radialvicreg", PYTHONPATH=str(site))
-    assert done.returncode == 0, done.stderr
-    method, origin = done.stdout.split()
-    assert method == "radialvicreg"
-    assert Path(origin).is_relative_to(site)
+    assert run(installed.python, "test_own.py", cwd=tmp_path).split() == ["radialvicreg", "77"]
+    ours = (
+        "from radial_vicreg.commands.compose import compose; "
+        "print(compose('radialvicreg', []).method, compose('study', ['seed=78'], 'own').seed)"
+    )
+    # Without a warning of Hydra's next version, which refuses what solo-learn's scripts ask of it.
+    assert run(installed.python, "-W", "error", "-c", ours, cwd=tmp_path).split() == ["radialvicreg", "78"]

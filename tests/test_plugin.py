@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import configparser
+import inspect
 import json
+import os
 from collections.abc import Callable
-from importlib import metadata
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 
+from radial_vicreg.commands import doctor
+
+REPOSITORY = Path(__file__).parents[1]
 Run = Callable[..., CompletedProcess[str]]
 
 OTHER_APPLICATION = """
 import hydra, json, sys
 
-@hydra.main(version_base="1.2", config_path="conf", config_name="config")
+@hydra.main(version_base=None, config_path="conf", config_name="config")
 def main(cfg):
     print(json.dumps({"cfg": dict(cfg), "torch": "torch" in sys.modules, "solo": "solo" in sys.modules,
                       "ours": sorted(name for name in sys.modules if name.startswith("radial_vicreg"))}))
@@ -32,6 +39,21 @@ def other_application(tmp_path: Path) -> Path:
     return tmp_path / "app.py"
 
 
+def _plain_application(folder: Path) -> tuple[str, ...]:
+    """Arguments of Python for an application without configurations, which leaves no files."""
+    (folder / "app.py").write_text(
+        "import hydra, json\nfrom omegaconf import OmegaConf\n"
+        "@hydra.main(version_base=None)\n"
+        "def main(cfg):\n    print(json.dumps(OmegaConf.to_container(cfg)))\nmain()\n"
+    )
+    return str(folder / "app.py"), "hydra.run.dir=.", "hydra.output_subdir=null"
+
+
+def _first(folder: Path) -> str:
+    """A PYTHONPATH with that folder before whatever leads to the package under test."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+
+
 def test_other_hydra_applications_get_a_search_path_and_nothing_else(run_python: Run, other_application: Path) -> None:
     done = run_python(str(other_application))
     assert done.returncode == 0, done.stderr
@@ -39,7 +61,7 @@ def test_other_hydra_applications_get_a_search_path_and_nothing_else(run_python:
     assert seen["cfg"] == {"a": 1}
     assert not seen["torch"]
     assert not seen["solo"]
-    assert not [name for name in seen["ours"] if name.startswith("radial_vicreg.hosts")]
+    assert seen["ours"] == []
 
 
 def test_the_search_path_is_appended_last_so_that_an_applications_own_files_win(
@@ -54,16 +76,66 @@ def test_the_search_path_is_appended_last_so_that_an_applications_own_files_win(
 
 def test_configurations_resolve_without_a_config_path(run_python: Run, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
-        'import hydra\n@hydra.main(version_base="1.2")\ndef main(cfg):\n    print(cfg.method, cfg.max_epochs)\nmain()\n'
+        "import hydra\n@hydra.main(version_base=None)\ndef main(cfg):\n    print(cfg.method, cfg.max_epochs)\nmain()\n"
     )
     done = run_python(str(tmp_path / "app.py"), "--config-name", "radialvicreg", "max_epochs=7")
     assert done.stdout.split() == ["radialvicreg", "7"], done.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["app.py"]  # no outputs folder, no log file
 
 
-def test_the_entry_point_of_hydra_1_4_is_declared_as_well() -> None:
-    (point,) = [point for point in metadata.entry_points(group="hydra.plugins") if point.name == "radial_vicreg"]
-    assert point.load().RadialVICRegSearchPath
+def test_the_entry_point_of_hydra_1_4_is_the_plugins_class() -> None:
+    """A module there makes Hydra 1.4 warn in every application of the environment and load nothing."""
+    setup = configparser.ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg")
+    name, _, value = setup["options.entry_points"]["hydra.plugins"].strip().partition(" = ")
+    point = EntryPoint(name, value, "hydra.plugins").load()
+    assert issubclass(point, SearchPathPlugin)
+    assert not inspect.isabstract(point)
+
+
+def test_the_configurations_are_found_in_a_folder_of_any_name_without_importing_the_package(
+    run_python: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a blank, 50%20 a=b #1 größe it's"
+    package = folder / "radial_vicreg"
+    (package / "yaml" / "group").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise SystemExit('imported')\n")
+    (package / "yaml" / "mine.yaml").write_text("defaults: [group: one]\nfound: true\n")
+    (package / "yaml" / "group" / "one.yaml").write_text("b: 2\n")
+    done = run_python(*_plain_application(tmp_path), "--config-name", "mine", PYTHONPATH=_first(folder))
+    assert json.loads(done.stdout) == {"group": {"b": 2}, "found": True}, done.stderr
+
+
+def test_a_missing_configuration_folder_stops_no_application_and_is_named_where_it_is_needed(
+    run_python: Run, tmp_path: Path
+) -> None:
+    package = tmp_path / "broken" / "radial_vicreg"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    application, path = _plain_application(tmp_path), _first(tmp_path / "broken")
+    done = run_python(*application, "+a=1", PYTHONPATH=path)
+    assert json.loads(done.stdout) == {"a": 1}, done.stderr
+    assert run_python(*application, "--help", PYTHONPATH=path).returncode == 0
+    wanted = run_python(*application, "--config-name", "radialvicreg", PYTHONPATH=path)
+    assert wanted.returncode == 1
+    assert f"provider=radial-vicreg, path=file://{package / 'yaml'}" in wanted.stderr
+
+
+def test_a_script_named_radial_vicreg_beside_an_application_is_left_alone(run_python: Run, tmp_path: Path) -> None:
+    (tmp_path / "radial_vicreg.py").write_text("raise SystemExit('imported')\n")
+    done = run_python(*_plain_application(tmp_path), "+a=1")
+    assert json.loads(done.stdout) == {"a": 1}, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("--info", "searchpath"), ("--cfg", "job"), ("-sc", "install=bash")]
+)
+def test_what_an_application_tells_of_itself_ends_well(
+    run_python: Run, other_application: Path, arguments: tuple[str, ...]
+) -> None:
+    done = run_python(str(other_application), *arguments)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
 
 
 def test_the_losses_import_no_more_than_torch_numpy_and_scipy(run_python: Run) -> None:
@@ -72,3 +144,11 @@ def test_the_losses_import_no_more_than_torch_numpy_and_scipy(run_python: Run) -
         "print([m for m in ('lightning', 'timm', 'torchvision', 'hydra', 'matplotlib', 'sklearn') if m in sys.modules])"
     )
     assert run_python("-c", code).stdout.strip() == "[]"
+
+
+def test_doctor_counts_the_configurations_and_tells_when_there_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert doctor._plugin() == f"found, {len(list(REPOSITORY.glob('yaml/**/*.yaml')))} configurations"
+    monkeypatch.setattr("hydra_plugins.radial_vicreg_plugin.configuration_folder", lambda: str(tmp_path / "gone"))
+    assert f"no configurations in {tmp_path / 'gone'}: reinstall" in doctor._plugin()

@@ -6,6 +6,8 @@ import math
 
 import lightning.pytorch as pl
 
+from radial_vicreg.probes.metrics import BALANCED_ACCURACY
+
 
 class EpochSummary(pl.Callback):
     """Prints loss, mean radius with its target, W1 to chi(d) and the online probe after every epoch.
@@ -39,6 +41,8 @@ class EpochSummary(pl.Callback):
             parts.append(f"W1 to chi {w1:.2f}")
         if "val_acc1" in metrics:
             parts.append(f"online probe {metrics['val_acc1']:.1f} %")
+        if BALANCED_ACCURACY in metrics:
+            parts.append(f"online probe {metrics[BALANCED_ACCURACY]:.1f} % (balanced)")
         if trainer.is_global_zero:
             bar = trainer.progress_bar_callback
             (print if bar is None else bar.print)("  ".join(parts))

@@ -16,6 +16,7 @@ from radial_vicreg.callbacks.stop_on_signal import stop_requested
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.files import remove_leftovers, write_json
 from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.results import RESULTS, describe_run, read_stored_run
 
 
@@ -143,9 +144,7 @@ class ResultsWriter(pl.Callback):
             "steps": trainer.global_step,
             "seconds": round(self._seconds(), 1),
             "processes": trainer.world_size,
-            "probes": {
-                "online_linear": {"top1": last.get("val_acc1"), "top5": last.get("val_acc5")},
-            },
+            "probes": {"online_linear": _host_probe(last)},
             "loss_terms": {name: value for name, value in last.items() if name.startswith("train_")},
             "history": self.history,
         }
@@ -172,6 +171,13 @@ def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
     for name in kept:
         kept[name] = metrics.get(f"{name}_epoch", kept[name])
     return kept
+
+
+def _host_probe(last: dict[str, float]) -> dict[str, float | None]:
+    """Figures of the host's own linear probe; the online probes add what it does not log."""
+    if BALANCED_ACCURACY in last:
+        return {"balanced_accuracy": last[BALANCED_ACCURACY], "accuracy": last.get("val_attribute_acc")}
+    return {"top1": last.get("val_acc1"), "top5": last.get("val_acc5")}
 
 
 def _merge(target: dict[str, Any], addition: dict[str, Any]) -> None:

@@ -41,9 +41,9 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
     GlobalHydra.instance().clear()
     if config_path is None:
         # No folder of its own: the package's plug-in puts its configurations on every search path.
-        context: Any = initialize(config_path=None, version_base="1.2")
+        context: Any = initialize(config_path=None, **_version_base())
     else:
-        context = initialize_config_dir(str(Path(config_path).resolve()), version_base="1.2")
+        context = initialize_config_dir(str(Path(config_path).resolve()), **_version_base())
     with context:
         try:
             cfg = hydra_compose(config_name, overrides=list(overrides))
@@ -81,6 +81,13 @@ def parse_hydra_flags(
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides")
     parsed = parser.parse_intermixed_args(list(arguments))
     return compose(parsed.config_name, parsed.overrides, parsed.config_path), parsed.cfg
+
+
+def _version_base() -> dict[str, Any]:
+    """Asks for the installed Hydra's own behaviour: 1.3 warns without the argument, 1.4 with it."""
+    from hydra import __version__
+
+    return {"version_base": None} if __version__.startswith("1.3.") else {}
 
 
 def _explain(error: Exception, config_name: str) -> str:

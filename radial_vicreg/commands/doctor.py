@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from pathlib import Path
 
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.hosts.detect import choose_host, find_solo_learn
@@ -55,10 +56,16 @@ def _plugin() -> str:
     from hydra.core.plugins import Plugins
     from hydra.plugins.search_path_plugin import SearchPathPlugin
 
+    reinstall = "reinstall radial-vicreg with pip in this environment"
     names = [plugin.__name__ for plugin in Plugins.instance().discover(SearchPathPlugin)]
-    if "RadialVICRegSearchPath" in names:
-        return "found"
-    return "not found: reinstall radial-vicreg with pip in this environment"
+    if "RadialVICRegSearchPath" not in names:
+        return f"not found: {reinstall}"
+    from hydra_plugins.radial_vicreg_plugin import configuration_folder
+
+    folder = configuration_folder()
+    count = sum(1 for _ in Path(folder).rglob("*.yaml")) if folder else 0
+    # Hydra passes over a folder that is missing without a word.
+    return f"found, {count} configurations" if count else f"found, but no configurations in {folder}: {reinstall}"
 
 
 def _importable(module: str) -> bool:

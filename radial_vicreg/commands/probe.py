@@ -53,6 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         workers=parsed.workers,
         seed=parsed.seed,
         on_bad_image=parsed.on_bad_image,
+        for_results=parsed.add_to_results,
     )
     where = str(file)
     if parsed.add_to_results:

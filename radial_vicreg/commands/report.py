@@ -32,13 +32,22 @@ def run(arguments: Sequence[str]) -> int:
         default="online",
         help="probes of the tables: those of pretraining, or those of `radial-vicreg probe --add-to-results`",
     )
+    parser.add_argument(
+        "--select",
+        choices=("paper", "best"),
+        default="paper",
+        help="what fills a cell: the experiment nearest to the paper's settings, or the best of those that differ in "
+        "what the paper swept, by the cell's own validation figure",
+    )
     parsed = parser.parse_args(list(arguments))
     from radial_vicreg.report import build_report
 
-    report = build_report(parsed.runs, parsed.out, parsed.source)
+    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select)
     print(report.summary)
     for problem in report.problems:
         print(f"  not used: {problem.path}: {problem.kind}; {problem.reason}")
     print(f"cells of the paper's tables filled: {report.filled[0]} of {report.filled[1]}")
+    for line in report.choices:
+        print(f"  {line}")
     print(f"written: {report.out / 'report.html'}, report.md, tables, figures")
     return 0

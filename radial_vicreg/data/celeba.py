@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 
 from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import open_image, shown, unreadable_images
-from radial_vicreg.data.staging import MARKER, staged_folder
+from radial_vicreg.data.staging import claim_folder, staged_folder
 
 NUM_ATTRIBUTES = 40
 IMAGES = "faces"
@@ -56,7 +56,7 @@ def prepare_celeba(out: str | Path, source: str | Path | None = None) -> Path:
         ValueError: the copy is incomplete or contradicts itself, or ``out`` holds something else.
         ConnectionError: it cannot be downloaded.
     """
-    target = Path(out)
+    target = claim_folder(Path(out))
     root = _download(target.resolve().parent) if source is None else _find_root(require_directory(source, "--source"))
     images = next(root / name for name in _ALIGNED if (root / name).is_dir()).resolve()
     table, split_of = _read_lists(root)
@@ -174,8 +174,6 @@ def _write_split(folder: Path, table: AttributeTable, chosen: Sequence[int], ima
 def _is_prepared(target: Path, count: int) -> bool:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return False
-    if not (target / MARKER).is_file():
-        raise ValueError(f"{target} exists and was not prepared by this command: move it away or choose another --out")
     return sum(1 for split in _SPLITS for _ in (target / split / IMAGES).glob("*")) == count
 
 

@@ -10,7 +10,8 @@ from PIL import Image
 from rich.progress import track
 from torchvision.datasets import CIFAR10, CIFAR100
 
-from radial_vicreg.data.staging import is_complete, staged_folder
+from radial_vicreg.data.staging import claim_folder, is_complete, staged_folder
+from radial_vicreg.files import claim_output
 
 _CLASSES = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 _SPLITS = {"train": True, "val": False}
@@ -61,7 +62,10 @@ def prepare_cifar(name: str, out: str | Path, as_folder: bool = False) -> Path:
         ValueError: unknown name, or ``out/train`` or ``out/val`` holds something else.
         ConnectionError: it cannot be downloaded.
     """
-    root = Path(out)
+    root = claim_output(out, "folder")
+    if as_folder:
+        for split in _SPLITS:
+            claim_folder(root / split)
     splits = {split: open_cifar(name, root, train) for split, train in _SPLITS.items()}
     if as_folder:
         for split, dataset in splits.items():

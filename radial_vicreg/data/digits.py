@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from radial_vicreg.data.staging import is_complete, staged_folder
+from radial_vicreg.files import claim_output
 
 _VAL_FRACTION = 0.2
 _SPLIT_SEED = 0
@@ -34,7 +35,7 @@ def prepare_digits(out: str | Path, size: int = 32) -> Path:
     """
     if size < 8:
         raise ValueError(f"size={size}: the digits have 8 x 8 pixels, give 8 or more")
-    folder = Path(out)
+    folder = claim_output(out, "folder")
     digits = load_digits()
     description = {"dataset": "digits", "size": size, "num_images": len(digits.target)}
     if is_complete(folder, description):

@@ -15,7 +15,7 @@ from radial_vicreg.data.imagenet_source import (
     shorter_side_of_resized,
     sort_by_name,
 )
-from radial_vicreg.data.staging import MARKER, staged_folder
+from radial_vicreg.data.staging import MARKER, claim_folder, staged_folder
 
 CLASSES: dict[str, dict[str, str]] = {
     # What the first authors' own script links as ImageNet-10; the paper names no classes.
@@ -100,7 +100,7 @@ def prepare_imagenet10(
     images = sort_by_name(lying) if split == "imagenet" else lying
     _check_counts(source, images, expected, split, classes)
     resized = shorter_side_of_resized(source, images)
-    target = Path(out) if out is not None else default_folder(split, classes, resized)
+    target = claim_folder(Path(out) if out is not None else default_folder(split, classes, resized))
     description = {
         "dataset": "imagenet10",
         "classes": classes,

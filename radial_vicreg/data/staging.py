@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from radial_vicreg.files import claim_output
+
 MARKER = "radial_vicreg_data.json"
 """File in a finished folder that says what was written there, ``num_images`` included."""
 
@@ -39,6 +41,24 @@ def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
     if found != dict(description):
         raise ValueError(f"{folder} holds {found}, but {dict(description)} was asked for: remove it or choose another")
     return sum(1 for _ in folder.rglob("*.png")) == description["num_images"]
+
+
+def claim_folder(folder: Path) -> Path:
+    """Make sure, before a download or a long reading, that a data folder can be written in its place.
+
+    Args:
+        folder: where it is to be.
+
+    Returns:
+        ``folder``.
+
+    Raises:
+        ValueError: it holds something that no command of ours wrote, or it cannot be written.
+    """
+    claim_output(folder, "folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
+        raise ValueError(f"{folder} exists and was not prepared by this command: move it away or choose another --out")
+    return folder
 
 
 @contextmanager

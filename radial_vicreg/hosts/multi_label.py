@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import lightning.pytorch as pl
 import torch
 import torch.nn.functional as F
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from radial_vicreg.data.celeba import load_attributes
+from radial_vicreg.probes.metrics import BALANCED_ACCURACY, BalancedAccuracy
 
 
 def is_multi_label(cfg: DictConfig) -> bool:
@@ -27,6 +29,21 @@ def attribute_scores(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """
     loss = F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
     return loss, 100.0 * ((logits.detach() > 0) == (targets > 0.5)).float().mean()
+
+
+def log_balanced_accuracy(
+    module: pl.LightningModule, metric: BalancedAccuracy, logits: Tensor, targets: Tensor
+) -> None:
+    """Adds a validation batch and logs the epoch's :data:`BALANCED_ACCURACY`; Lightning computes it once an epoch.
+
+    Args:
+        module: whose validation step this is; ``metric`` is an attribute of it.
+        metric: counts of the epoch. They are no part of a checkpoint.
+        logits: shape ``(N, attributes)``.
+        targets: zeros and ones, same shape.
+    """
+    metric.update(logits.detach(), targets)
+    module.log(BALANCED_ACCURACY, metric, on_step=False, on_epoch=True)
 
 
 def attributes_by_index(cfg: DictConfig) -> Tensor:

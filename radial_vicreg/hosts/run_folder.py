@@ -10,6 +10,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg.callbacks.run_checkpoint import LAST_CHECKPOINT, epoch_checkpoints
+from radial_vicreg.files import atomic_link, claim_output
 from radial_vicreg.hosts.standalone.optim import process_count
 from radial_vicreg.identity import config_hash
 from radial_vicreg.probes.checkpoint import read_checkpoint
@@ -53,6 +54,19 @@ def choose_run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
                 " use ckpt=auto, which does so where there is none"
             )
     return _new_folder(parent), None
+
+
+def claim_runs_dir(cfg: DictConfig) -> None:
+    """Make sure, before images are read, that :func:`choose_run_folder` can make its folder.
+
+    Args:
+        cfg: normalised configuration.
+
+    Raises:
+        ValueError: ``runs_dir`` is a file or cannot be written.
+    """
+    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        claim_output(Path(cfg.runs_dir).expanduser(), "folder")
 
 
 def _folder_name(cfg: DictConfig, plain: dict[str, Any], processes: int) -> str:
@@ -106,6 +120,9 @@ def _newest_readable(runs: list[StoredRun]) -> Path | None:
             if problem is None:
                 for further in damaged:
                     _say(f"{further}; continuing from {path}")
+                last = path.with_name(LAST_CHECKPOINT)
+                if last.resolve() != path.resolve() and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+                    atomic_link(path, last)  # its writer was killed in between, or what it named is damaged
                 return path
             damaged.append(problem)
     if damaged:

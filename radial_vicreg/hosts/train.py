@@ -26,7 +26,7 @@ from radial_vicreg.hosts.detect import choose_host
 from radial_vicreg.hosts.fitting import fit
 from radial_vicreg.hosts.loaders import build_train_loader
 from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
-from radial_vicreg.hosts.run_folder import choose_run_folder
+from radial_vicreg.hosts.run_folder import choose_run_folder, claim_runs_dir
 from radial_vicreg.hosts.standalone import data as standalone_data
 from radial_vicreg.hosts.standalone import memory
 from radial_vicreg.hosts.standalone.optim import build_optimizer, build_scheduler, process_count
@@ -70,6 +70,7 @@ def pretrain(cfg: DictConfig) -> Path:
     trainer = build_trainer(cfg)
     # Before anything is said or written: outside of distributed strategies, Lightning takes the environment's word.
     adopt_rank(trainer.global_rank)
+    claim_runs_dir(cfg)
     host, reason = choose_host(cfg.host)
     rank_zero_only(print)(f"host: {host} ({reason})")
     pl.seed_everything(cfg.seed, workers=True, verbose=False)

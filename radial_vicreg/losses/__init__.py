@@ -1,7 +1,12 @@
-"""Losses of Radial-VICReg: plain functions of one view, and :class:`RadialVICRegLoss` that adds them up."""
+"""Losses of Radial-VICReg: plain functions of one view, and :class:`RadialVICRegLoss` that adds them up.
+
+What draws nothing works under ``torch.func`` (``grad``, ``hessian``; ``jacrev`` and ``vmap``, too), under
+``torch.compile(fullgraph=True)`` and ``torch.export``, where nobody looks for non-finite values: docs/objective.md.
+"""
 
 from __future__ import annotations
 
+from radial_vicreg.losses._draws import EXTRA_STATE
 from radial_vicreg.losses.e2mc import e2mc_loss, hypercovariance_loss, marginal_entropy
 from radial_vicreg.losses.equilibrium import RadialEquilibrium, radial_equilibrium
 from radial_vicreg.losses.objective import RADIAL_OBJECTIVES, RadialVICRegLoss
@@ -17,6 +22,7 @@ from radial_vicreg.losses.radial import (
 from radial_vicreg.losses.vicreg import covariance_loss, invariance_loss, variance_loss
 
 __all__ = [
+    "EXTRA_STATE",
     "RADIAL_OBJECTIVES",
     "WASSERSTEIN_TARGETS",
     "RadialEquilibrium",

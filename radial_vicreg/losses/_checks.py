@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from radial_vicreg.distributed import gather_integers
+from radial_vicreg.losses._tracing import values_are_at_hand
 
 #: dtypes that the losses take; the two half types are computed, and returned, in float32.
 SUPPORTED_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -53,7 +54,8 @@ def checked_vector(values: Tensor, name: str, length: int | None = None) -> Tens
 def checked_batch(z1: Tensor, z2: Tensor, agree: bool) -> tuple[Tensor, Tensor]:
     """Both views checked for training.
 
-    On a CPU non-finite values raise at once; on a GPU they are not looked for, since that would stall it.
+    On a CPU non-finite values raise at once (but for tracers, see :func:`require_finite`); on a GPU they are not
+    looked for, since that would stall it.
 
     Args:
         z1: embeddings of view 1, shape ``(N, d)``.
@@ -84,7 +86,12 @@ def checked_batch(z1: Tensor, z2: Tensor, agree: bool) -> tuple[Tensor, Tensor]:
 
 
 def require_finite(values: Tensor, name: str) -> None:
-    """Raise a ValueError that counts the non-finite entries of ``values`` (waits for a GPU)."""
+    """Raise a ValueError that counts the non-finite entries of ``values`` (waits for a GPU).
+
+    Nothing is looked for where there are no values to look at: under a tracer or a transform of ``torch.func``.
+    """
+    if not values_are_at_hand():
+        return
     # One pass; a sum can overflow where no value does, but it is never finite when a value is not.
     if math.isfinite(values.detach().sum().item()):
         return
@@ -114,7 +121,8 @@ def checked_number(name: str, value: Any, *, positive: bool = False) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name}: expected {allowed}, got {value!r} ({type(value).__name__}).")
     number = float(value)
-    if not math.isfinite(number) or number < 0 or (positive and number == 0):
+    # By comparisons, which also refuse nan: a compiler's symbolic number has no isfinite.
+    if not 0 <= number < math.inf or (positive and number == 0):
         raise ValueError(f"{name}: expected {allowed}, got {value!r}.")
     return number
 
@@ -158,6 +166,11 @@ def _checked_layouts(z1: Tensor, z2: Tensor, names: tuple[str, str]) -> tuple[Te
             f"{names[0]} and {names[1]} must have one shape (row i of each belongs to image i), "
             f"got {tuple(first.shape)} and {tuple(second.shape)}."
         )
+    if first.device != second.device:
+        raise ValueError(
+            f"{names[0]} and {names[1]} must be on one device, got {first.device} and {second.device}; "
+            "move one of them with .to(device)."
+        )
     dtype = torch.promote_types(first.dtype, second.dtype)
     return first.to(dtype), second.to(dtype)
 
@@ -165,6 +178,11 @@ def _checked_layouts(z1: Tensor, z2: Tensor, names: tuple[str, str]) -> tuple[Te
 def _require_float(values: Tensor, name: str, shape: str) -> None:
     if not isinstance(values, Tensor):
         raise ValueError(f"{name}: expected a torch.Tensor of shape {shape}, got {type(values).__name__}.")
+    if values.is_meta:
+        raise ValueError(
+            f"{name}: expected values, got a tensor on the meta device, which has a shape {tuple(values.shape)} and no "
+            "values; build the network on a real device (module.to_empty(device=...), then load its weights)."
+        )
     if values.dtype not in SUPPORTED_DTYPES:
         raise ValueError(
             f"{name}: expected float16, bfloat16, float32 or float64, got {values.dtype}; convert it with .float()."

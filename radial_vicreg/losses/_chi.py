@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
 
 import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
+
+from radial_vicreg.losses._tracing import is_exported
 
 #: Quantile vectors kept (one per batch size, dimension, dtype and device); a run uses one or two.
 CACHED_QUANTILE_VECTORS = 32
@@ -19,17 +22,14 @@ def chi_log_normalizer(dim: int) -> float:
     return (dim / 2 - 1) * math.log(2) + math.lgamma(dim / 2)
 
 
-@lru_cache(maxsize=CACHED_QUANTILE_VECTORS)
 def chi_quantiles(count: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Ascending chi(dim) quantiles at ``(i - 1/2) / count``, shape ``(count,)``.
 
     One tensor for every caller, so it must not be written to. Cached on the device: SciPy takes milliseconds,
-    and a copy to a GPU at each step would stall it.
+    and a copy to a GPU at each step would stall it. A graph of torch.compile or torch.export holds them as a constant.
     """
-    probabilities = (np.arange(count) + 0.5) / count
-    # Outside inference mode: a cached inference tensor would be refused by a later training step.
-    with torch.inference_mode(False):
-        return torch.from_numpy(stats.chi.ppf(probabilities, dim)).to(device=device, dtype=dtype)
+    # Index: a compiler's symbolic size becomes the number that SciPy wants.
+    return _constant_quantiles(operator.index(count), operator.index(dim), dtype, device)
 
 
 def chi_draws(count: int, dim: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -42,3 +42,22 @@ def chi_draws(count: int, dim: int, like: Tensor, generator: torch.Generator | N
     seed = int(torch.randint(2**63 - 1, (), generator=generator, device=source))
     draws = np.sqrt(np.random.default_rng(seed).chisquare(dim, size=count))
     return torch.from_numpy(draws).to(like.dtype).to(like.device, non_blocking=True)
+
+
+def _constant_quantiles(count: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    # A tracer's own tensors must not stay in the cache.
+    return _new_quantiles(count, dim, dtype, device) if is_exported() else _cached_quantiles(count, dim, dtype, device)
+
+
+# torch.compiler.assume_constant_result without its import of the compiler: SciPy cannot be traced.
+_constant_quantiles._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _new_quantiles(count: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    probabilities = (np.arange(count) + 0.5) / count
+    # Outside inference mode: a cached inference tensor would be refused by a later training step.
+    with torch.inference_mode(False):
+        return torch.from_numpy(stats.chi.ppf(probabilities, dim)).to(device=device, dtype=dtype)
+
+
+_cached_quantiles = lru_cache(maxsize=CACHED_QUANTILE_VECTORS)(_new_quantiles)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from radial_vicreg.distributed import all_gather, gather_with_grad, mean_over_ranks, rank, sum_over_ranks, world_size
+from radial_vicreg.losses._tracing import needs_plain_autograd
 from radial_vicreg.losses.radial import MIN_SQUARED_NORM, squared_norms
 from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA, centred, covariance_of, variance_of
 
@@ -40,6 +41,9 @@ class ViewStatistics(NamedTuple):
 def view_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> ViewStatistics:
     """Invariance, variance, covariance and squared norms of two views, differentiable (twice, too).
 
+    Where an analytic backward cannot serve (:func:`~radial_vicreg.losses._tracing.needs_plain_autograd`) the plain
+    formulas stand in.
+
     With more samples than dimensions the ranks add up their ``d x d`` second moments; otherwise they exchange
     embeddings and each takes its own rows of the ``N x N`` Gram matrix. Either way a rank does its share of the
     matrix products only, and the backward pass needs no communication (with ``center``: d numbers).
@@ -53,6 +57,10 @@ def view_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> ViewS
     Returns:
         The statistics; gradients are such that DDP's average over ranks is that of one process.
     """
+    if needs_plain_autograd(z1, z2):
+        invariance, variance, covariance, squared = _plain_statistics(z1, z2, gather, center)
+        means = [(gather_with_grad(z) if gather else z).detach().mean(dim=0) for z in (z1, z2)]
+        return ViewStatistics(invariance, variance, covariance, squared, torch.stack(means))
     return ViewStatistics(*_Statistics.apply(z1, z2, gather, center))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from radial_vicreg.distributed import gather_with_grad, is_distributed, world_size
 from radial_vicreg.losses._checks import (
@@ -18,8 +18,10 @@ from radial_vicreg.losses._checks import (
     checked_spacing,
     full_precision,
 )
-from radial_vicreg.losses._chi import chi_draws, chi_log_normalizer, chi_quantiles
+from radial_vicreg.losses._chi import chi_log_normalizer, chi_quantiles
+from radial_vicreg.losses._draws import DrawingModule
 from radial_vicreg.losses._statistics import ViewStatistics, view_statistics
+from radial_vicreg.losses._tracing import is_exported, is_transformed
 from radial_vicreg.losses.e2mc import e2mc_of
 from radial_vicreg.losses.radial import (
     WASSERSTEIN_TARGETS,
@@ -34,16 +36,14 @@ RADIAL_OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "none")
 #: Chi draws per view of the reverse KL.
 REVERSE_KL_TARGETS = 512
 
-_WEIGHTS = (
-    "sim_loss_weight",
-    "var_loss_weight",
-    "cov_loss_weight",
-    "radial_ce_loss_weight",
-    "radial_ent_loss_weight",
-    "radial_w1_loss_weight",
-    "radial_reverse_kl_loss_weight",
-    "e2mc_loss_weight",
-)
+#: Settings that the loss reads whichever the objective, and those of each objective.
+_COMMON = ("radial_objective", "sim_loss_weight", "var_loss_weight", "cov_loss_weight")
+_READ: dict[str, tuple[str, ...]] = {
+    "kl": ("radial_ce_loss_weight", "radial_ent_loss_weight", "radial_ce_normalize", "radial_center"),
+    "wasserstein": ("radial_w1_loss_weight", "radial_w1_target", "radial_center"),
+    "reverse_kl": ("radial_reverse_kl_loss_weight", "radial_center"),
+    "none": (),
+}
 
 
 class _Unread(NamedTuple):
@@ -55,7 +55,7 @@ class _Unread(NamedTuple):
     spacing: int
 
 
-class RadialVICRegLoss(nn.Module):
+class RadialVICRegLoss(DrawingModule):
     r"""VICReg plus a radial term on each view.
 
     .. math::
@@ -85,6 +85,9 @@ class RadialVICRegLoss(nn.Module):
       ``radial_center``).
     - ``embedding_mean_norm``: norm of the batch mean, mean over the views.
 
+    Without draws it is a plain function for ``torch.func`` (``jacrev`` and ``vmap``, too), which leaves ``terms``
+    empty, ``torch.compile(fullgraph=True)`` and ``torch.export``; there nobody looks for non-finite values.
+
     Args:
         sim_loss_weight: :math:`\lambda_1`, of the invariance.
         var_loss_weight: :math:`\lambda_2`, of the variance.
@@ -100,8 +103,8 @@ class RadialVICRegLoss(nn.Module):
         radial_reverse_kl_loss_weight: of the reverse KL; compare :func:`radial_reverse_kl_loss`.
         e2mc_loss_weight: of E2MC, whichever the radial objective.
         radial_center: take the radii of z minus the (global) batch mean. The paper does not.
-        seed: of the chi draws, which depend on it and on the number of training-mode calls that drew so far. The
-            number is in the ``state_dict``, so that a resumed run goes on with the draws it would have had.
+        seed: of the chi draws, which depend on it and on the number of training-mode calls that drew so far.
+            Objectives that draw keep the number in the ``state_dict``: a resumed run has the draws of a whole one.
         gather_distributed: take statistics over all ranks; ``False`` keeps them local, without communication.
 
     Raises:
@@ -128,7 +131,7 @@ class RadialVICRegLoss(nn.Module):
         gather_distributed: bool = True,
     ) -> None:
         """Check and keep the weights; see the class."""
-        super().__init__()
+        super().__init__(seed)
         self.sim_loss_weight = checked_number("sim_loss_weight", sim_loss_weight)
         self.var_loss_weight = checked_number("var_loss_weight", var_loss_weight)
         self.cov_loss_weight = checked_number("cov_loss_weight", cov_loss_weight)
@@ -146,11 +149,9 @@ class RadialVICRegLoss(nn.Module):
         )
         self.e2mc_loss_weight = checked_number("e2mc_loss_weight", e2mc_loss_weight)
         self.radial_center = checked_flag("radial_center", radial_center)
-        self.seed = checked_integer("seed", seed, minimum=0)
         self.gather_distributed = checked_flag("gather_distributed", gather_distributed)
         self._terms: dict[str, Tensor] = {}
         self._unread: _Unread | None = None
-        self._drawn = 0
 
     def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
         """Total loss of two views of one batch; ``terms`` then holds its parts.
@@ -169,7 +170,7 @@ class RadialVICRegLoss(nn.Module):
         """
         gather = self.gather_distributed and is_distributed()
         z1, z2 = checked_batch(z1, z2, agree=gather)
-        count = len(z1) * (world_size() if gather else 1)
+        count = z1.shape[0] * (world_size() if gather else 1)
         m = checked_spacing(self.radial_spacing, count)
         # Before the rest: SciPy and generators are no operations that torch.compile could put into its graph.
         targets = self._chi_targets(count, z1)
@@ -181,8 +182,11 @@ class RadialVICRegLoss(nn.Module):
                 first, second = (gather_with_grad(z) if gather else z for z in (z1, z2))
                 terms["e2mc"] = e2mc_of(first) + e2mc_of(second)
                 terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
-        self._terms = {name: term.detach() for name, term in terms.items()}
-        self._unread = _Unread(statistics.squared_norms.detach(), ordered.detach(), statistics.mean, m)
+        if is_transformed():  # what is wrapped for a transform is of no use after it
+            self._terms, self._unread = {}, None
+        elif not is_exported():
+            self._terms = {name: term.detach() for name, term in terms.items()}
+            self._unread = _Unread(statistics.squared_norms.detach(), ordered.detach(), statistics.mean, m)
         return terms["loss"]
 
     @property
@@ -194,18 +198,22 @@ class RadialVICRegLoss(nn.Module):
             self._unread = None
         return self._terms
 
-    def get_extra_state(self) -> int:
-        """Number of training-mode calls that drew so far, for the ``state_dict``."""
-        return self._drawn
-
-    def set_extra_state(self, state: int) -> None:
-        """Take up the draws after ``state`` training-mode calls that drew."""
-        self._drawn = int(state)
+    @property
+    def draws_samples(self) -> bool:
+        """Whether a call draws from the chi distribution, so that its number matters."""
+        samples = self.radial_objective == "wasserstein" and self.radial_w1_target == "samples"
+        return samples or self.radial_objective == "reverse_kl"
 
     def extra_repr(self) -> str:
-        """The objective and every weight that is not zero."""
-        weights = (f"{name}={getattr(self, name):g}" for name in _WEIGHTS if getattr(self, name) > 0)
-        return ", ".join((f"radial_objective={self.radial_objective!r}", *weights))
+        """What the chosen objective reads, and whatever else is not at its default."""
+        read = {*_COMMON, *_READ[self.radial_objective]}
+        if self.draws_samples:
+            read.add("seed")
+        if self.radial_objective == "kl" and self._uses_order:
+            read.add("radial_spacing")
+        defaults = {name: given.default for name, given in inspect.signature(RadialVICRegLoss).parameters.items()}
+        shown = (name for name in defaults if name in read or getattr(self, name) != defaults[name])
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def _ordered_radii(self, squared: Tensor, gather: bool) -> Tensor:
         """Radii of all ranks, sorted along the first dimension, one column a view; with gradient if a term needs it."""
@@ -291,11 +299,3 @@ class RadialVICRegLoss(nn.Module):
         if self.radial_w1_target == "quantiles":
             return chi_quantiles(count, z.shape[1], z.dtype, z.device)[:, None]
         return self._draws(count, z).sort(dim=0).values
-
-    def _draws(self, count: int, z: Tensor) -> Tensor:
-        # One generator per call, not one that runs on: the draws are then the same on every rank and after a
-        # resume.
-        entropy = np.random.SeedSequence((self.seed, self._drawn)).generate_state(1, np.uint64)
-        generator = torch.Generator().manual_seed(int(entropy[0]))
-        self._drawn += self.training
-        return torch.stack([chi_draws(count, z.shape[1], z, generator) for _ in range(2)], dim=1)

@@ -18,6 +18,7 @@ from radial_vicreg.losses._checks import (
     full_precision,
 )
 from radial_vicreg.losses._chi import chi_draws, chi_log_normalizer, chi_quantiles
+from radial_vicreg.losses._tracing import outside_graphs
 
 #: Smallest squared norm that the root and the logarithm see: their gradients stay finite at a norm of zero.
 MIN_SQUARED_NORM = 1e-24
@@ -250,6 +251,7 @@ def reverse_kl_of(radii: Tensor, targets: Tensor, bandwidth: float | None = None
     return math.log(count * math.sqrt(2 * math.pi)) - log_density.mean()
 
 
+@outside_graphs
 def _shared_draws(count: int, z: Tensor, generator: torch.Generator | None) -> Tensor:
     draws = chi_draws(count, z.shape[1], z, generator)
     return broadcast_from_rank_zero(draws) if generator is None else draws

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.hosts.config_rules import AUGMENTATION_RULES, RULES
 from radial_vicreg.hosts.standalone.backbone import build_backbone
+from radial_vicreg.losses import EXTRA_STATE
 
 _HASH_BLOCK = 1 << 20
 _NEEDED = ("backbone.name", "data.dataset", "method_kwargs.proj_hidden_dim", "method_kwargs.proj_output_dim")
@@ -163,7 +164,8 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
     if absent:
         raise ValueError(f"{checkpoint} holds no state of a training to go on from: it has no {', '.join(absent)}")
     wanted, found = model.state_dict(), content["state_dict"]
-    for name in sorted(wanted.keys() | found.keys()):
+    names = {name for name in wanted.keys() | found.keys() if name.rpartition(".")[2] != EXTRA_STATE}
+    for name in sorted(names):  # what is no parameter and no buffer has no shape: its module judges it
         mine, other = (getattr(state.get(name), "shape", None) for state in (wanted, found))
         if mine != other:
             shapes = " and ".join("none" if shape is None else str(tuple(shape)) for shape in (other, mine))

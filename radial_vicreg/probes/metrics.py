@@ -15,7 +15,35 @@ from torchmetrics.classification import (
 )
 
 MULTI_LABEL_METRICS = ("accuracy", "balanced_accuracy", "auroc", "average_precision")
+BALANCED_ACCURACY = "val_balanced_accuracy"
+"""Logged name of the host's own probe of attributes: what a sweep over CelebA maximises, and table 4 prints."""
 _UNLABELLED = -1
+
+
+class BalancedAccuracy(MultilabelStatScores):
+    """Mean balanced accuracy of attributes in percent, from counts over all batches and processes.
+
+    It is no mean of the batches' values: a batch without an image of an attribute says nothing about its recall.
+
+    Args:
+        outputs: number of attributes.
+    """
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__(num_labels=outputs, average=None, validate_args=False)
+
+    def update(self, scores: Tensor, targets: Tensor) -> None:
+        """Adds a batch.
+
+        Args:
+            scores: logits, shape ``(N, attributes)``; above 0 means there.
+            targets: zeros and ones, same shape.
+        """
+        super().update((scores > 0).long(), (targets > 0.5).long())
+
+    def compute(self) -> Tensor:
+        """The mean over attributes that some images have and others lack, 0-d; NaN without such an attribute."""
+        return 100.0 * balanced_accuracies(super().compute()).nanmean().float()
 
 
 class ProbeMetrics:
@@ -60,8 +88,10 @@ class ProbeMetrics:
             scores: logits or votes, shape ``(N, outputs)``. Attributes: above 0 means there.
             targets: classes ``(N,)``, or attributes ``(N, outputs)`` of zeros and ones.
         """
-        for metric in self._metrics.values():
-            if self.multi_label:
+        for name, metric in self._metrics.items():
+            if name == "counts":
+                metric.update((scores > 0).long(), targets.long())
+            elif self.multi_label:
                 metric.update(scores.float().sigmoid(), targets.long())
             else:
                 metric.update(scores.float(), targets)
@@ -84,13 +114,27 @@ class ProbeMetrics:
         return _multi_label_figures(found)
 
 
+def balanced_accuracies(counts: Tensor) -> Tensor:
+    """Mean of the recalls of "there" and "not there" of each attribute.
+
+    Args:
+        counts: true positives, false positives, true negatives, false negatives and their positives, ``(A, 5)``, as
+            torchmetrics counts them.
+
+    Returns:
+        Shares from 0 to 1, float64, shape ``(A,)``; NaN for an attribute that all images have or lack.
+    """
+    true_positive, false_positive, true_negative, false_negative, _ = counts.double().unbind(dim=-1)
+    recalls = true_positive / (true_positive + false_negative) + true_negative / (true_negative + false_positive)
+    return recalls / 2
+
+
 def _multi_label_figures(found: dict[str, Tensor]) -> dict[str, Any]:
     true_positive, false_positive, true_negative, false_negative, _ = found["counts"].double().unbind(dim=-1)
     positive, negative = true_positive + false_negative, true_negative + false_positive
-    recalls = (true_positive / positive + true_negative / negative) / 2
     values = {
         "accuracy": (true_positive + true_negative) / (positive + negative),
-        "balanced_accuracy": recalls,
+        "balanced_accuracy": balanced_accuracies(found["counts"]),
         "auroc": found["auroc"].double(),
         "average_precision": found["average_precision"].double(),
     }

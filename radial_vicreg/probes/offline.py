@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from radial_vicreg.files import write_json
+from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.hosts.standalone.data import skipped_images
 from radial_vicreg.locks import changing
 from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run
@@ -36,6 +36,7 @@ def probe_run(
     workers: int | None = None,
     seed: int = 0,
     on_bad_image: str | None = None,
+    for_results: bool = False,
 ) -> tuple[Path, dict[str, Any]]:
     """Probes one run and writes ``<run>/probes/<probe>-<features>[-untrained].json``.
 
@@ -49,6 +50,7 @@ def probe_run(
         workers: processes that load images; default: the configuration's.
         seed: of the held-out split and of the MLP.
         on_bad_image: ``"error"`` or ``"skip"``, as ``data.on_bad_image``; default: the configuration's.
+        for_results: refuse before the work what :func:`add_to_results` would refuse after it.
 
     Returns:
         The file and its content.
@@ -59,6 +61,10 @@ def probe_run(
     if probe not in PROBES or features not in KINDS:
         raise ValueError(f"probe must be one of {', '.join(PROBES)} and features one of {', '.join(KINDS)}")
     run = open_run(path, untrained=untrained)
+    name = f"{probe}-{features}{'-untrained' if untrained else ''}.json"
+    file = claim_output(run.folder / "probes" / name, "file")
+    if for_results:
+        _results_for(run.folder, run.epoch, untrained)
     for key, given in (("train_path", train), ("val_path", val), ("on_bad_image", on_bad_image)):
         if given is not None:
             run.cfg.data[key] = str(given)
@@ -83,8 +89,7 @@ def probe_run(
         "features_cached": found.cached,
         "skipped_images": {split: len(files) for split, files in skipped_images(run.cfg).items()},
     }
-    name = f"{probe}-{features}{'-untrained' if untrained else ''}.json"
-    return write_json(run.folder / "probes" / name, content), content
+    return write_json(file, content), content
 
 
 def add_to_results(folder: Path, content: dict[str, Any]) -> str:
@@ -101,16 +106,9 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
         ValueError: there is no ``results.json``, or the checkpoint is not that of the finished run.
     """
     file = folder / "results.json"
-    if not file.is_file():
-        raise ValueError(f"{folder} has no results.json to add to")
     key = f"offline_{content['probe']}_{content['features']}{'_untrained' if content['untrained'] else ''}"
     with changing(file):  # several probes of one run end at the same time
-        results = json.loads(file.read_text())
-        if not content["untrained"] and content["epoch"] != results.get("epochs"):
-            epochs = results.get("epochs")
-            raise ValueError(
-                f"the checkpoint is of epoch {content['epoch']}, results.json of epoch {epochs}: not added"
-            )
+        _, results = _results_for(folder, content["epoch"], content["untrained"])
         results.setdefault("probes", {})[key] = {**content["test"], "chosen": content["chosen"]}
         write_json(file, results)
     return key
@@ -133,6 +131,19 @@ def summary(content: dict[str, Any]) -> str:
         f"{content['val_images']} images ({chosen}, chosen on held-out training images"
         f"{f'; {skipped} unreadable images left out' if skipped else ''})"
     )
+
+
+def _results_for(folder: Path, epoch: int | None, untrained: bool) -> tuple[Path, dict[str, Any]]:
+    """The ``results.json`` that a probe of this epoch may be added to, and its content."""
+    file = folder / "results.json"
+    if not file.is_file():
+        raise ValueError(f"{folder} has no results.json to add to")
+    results = json.loads(file.read_text())
+    if not untrained and epoch != results.get("epochs"):
+        raise ValueError(
+            f"the checkpoint is of epoch {epoch}, results.json of epoch {results.get('epochs')}: not added"
+        )
+    return claim_output(file, "file"), results
 
 
 def _identity(run: LoadedRun, untrained: bool) -> dict[str, Any]:

@@ -8,20 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radial_vicreg.figures import save_figure
-from radial_vicreg.report.cells import build_tables
+from radial_vicreg.files import claim_output
+from radial_vicreg.report.cells import OPTIMISTIC, Cell, build_tables
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
 from radial_vicreg.report.drawing import Drawn, draw_all
+from radial_vicreg.report.experiments import experiment_csv, experiment_notes, experiment_rows
+from radial_vicreg.report.formats import Text, to_latex, to_markdown
 from radial_vicreg.report.page import build_page
-from radial_vicreg.report.tables import (
-    Text,
-    experiment_csv,
-    experiment_rows,
-    table_csv,
-    table_notes,
-    table_rows,
-    to_latex,
-    to_markdown,
-)
+from radial_vicreg.report.tables import table_csv, table_notes, table_rows
 
 Section = tuple[str, list[str], list[list[list[Text]]], list[str]]
 """Caption, header, body and notes of a table."""
@@ -39,6 +33,7 @@ class Report:
         experiments: what was averaged.
         problems: files that no table uses.
         filled: cells of the paper's tables that have a value, and all cells.
+        choices: what ``select="best"`` chose for which cell.
     """
 
     out: Path
@@ -46,28 +41,31 @@ class Report:
     experiments: list[Experiment]
     problems: list[Problem]
     filled: tuple[int, int]
+    choices: list[str]
 
 
-def build_report(runs_dir: str | Path, out: str | Path, source: str = "online") -> Report:
-    """Writes tables 1 to 4, the list of experiments, the figures, ``report.md`` and ``report.html``.
+def build_report(runs_dir: str | Path, out: str | Path, source: str = "online", select: str = "paper") -> Report:
+    """Write tables 1 to 4, the list of experiments, the figures, ``report.md`` and ``report.html``.
 
     Args:
         runs_dir: every ``results.json`` below it is read, and nothing else.
         out: folder to write; files of an earlier report are replaced.
         source: ``"online"`` or ``"offline"`` probes for the tables.
+        select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (of what the paper swept).
 
     Returns:
         What was written.
 
     Raises:
-        ValueError: ``runs_dir`` does not exist, or another source.
+        ValueError: ``runs_dir`` does not exist, another source or selection, or ``out`` cannot be written.
     """
+    target = claim_output(out, "folder")
+    claim_output(target / "figures", "folder")
     runs, problems = collect(runs_dir)
     experiments, repeated = group(runs)
     problems = sorted([*problems, *repeated], key=lambda problem: problem.path)
-    target = Path(out)
     target.mkdir(parents=True, exist_ok=True)
-    tables = build_tables(experiments, source)
+    tables = build_tables(experiments, source, select)
     sections: list[Section] = []
     for table in tables:
         header, body = table_rows(table)
@@ -75,9 +73,8 @@ def build_report(runs_dir: str | Path, out: str | Path, source: str = "online") 
         sections.append((caption, header, body, table_notes(table)))
         stem = target / f"table{table.number}"
         _write(stem.with_suffix(".csv"), table_csv(table))
-        _write(stem.with_suffix(".tex"), to_latex(header, body, table.caption, f"tab:{stem.name}"))
-        notes = "".join(f"- {note}\n" for note in sections[-1][3])
-        _write(stem.with_suffix(".md"), f"{caption}\n\n{to_markdown(header, body)}\n{notes}")
+        _write(stem.with_suffix(".tex"), to_latex(header, body, table.caption, f"tab:{stem.name}", sections[-1][3]))
+        _write(stem.with_suffix(".md"), f"{caption}\n\n{to_markdown(header, body)}\n{_bullets(sections[-1][3])}")
     if experiments:
         sections.append(_experiment_section(experiments, target))
     figures = draw_all(experiments)
@@ -87,16 +84,22 @@ def build_report(runs_dir: str | Path, out: str | Path, source: str = "online") 
     _write(target / "report.html", build_page(_TITLE, summary, sections, figures, problems))
     _write(target / "report.md", _markdown(summary, sections, figures, problems))
     cells = [cell for table in tables for cell in table.cells]
-    return Report(target, summary, experiments, problems, (sum(bool(cell.values) for cell in cells), len(cells)))
+    filled = (sum(bool(cell.values) for cell in cells), len(cells))
+    return Report(target, summary, experiments, problems, filled, _choices(cells))
+
+
+def _choices(cells: Sequence[Cell]) -> list[str]:
+    chosen = [f"{cell.config}, {cell.features} {cell.probe}: {cell.remarks[0]}" for cell in cells if cell.candidates]
+    return [OPTIMISTIC, *chosen] if chosen else []
 
 
 def _experiment_section(experiments: list[Experiment], target: Path) -> Section:
     header, body = experiment_rows(experiments)
     caption = "All experiments (mean ± standard deviation over n seeds; W1 to chi in evaluation mode)"
     _write(target / "experiments.csv", experiment_csv(experiments))
-    _write(target / "experiments.tex", to_latex(header, body, caption, "tab:experiments"))
-    _write(target / "experiments.md", to_markdown(header, body))
-    notes = [f"{found.experiment_hash}: {note}" for found in experiments for note in found.notes]
+    notes = experiment_notes(experiments)
+    _write(target / "experiments.tex", to_latex(header, body, caption, "tab:experiments", notes))
+    _write(target / "experiments.md", f"{to_markdown(header, body)}\n{_bullets(notes)}")
     return caption, header, body, notes
 
 
@@ -111,7 +114,7 @@ def _summary(experiments: Sequence[Experiment], problems: Sequence[Problem], run
 def _markdown(summary: str, sections: Sequence[Section], figures: Sequence[Drawn], problems: Sequence[Problem]) -> str:
     parts = [f"# {_TITLE}", summary]
     for caption, header, body, notes in sections:
-        parts += [f"## {caption}", to_markdown(header, body).rstrip(), "\n".join(f"- {note}" for note in notes)]
+        parts += [f"## {caption}", to_markdown(header, body).rstrip(), _bullets(notes).rstrip()]
     parts.append("## Figures")
     for drawn in figures:
         parts.append(
@@ -120,6 +123,10 @@ def _markdown(summary: str, sections: Sequence[Section], figures: Sequence[Drawn
     if problems:
         parts += ["## Not used", "\n".join(f"- `{p.path}`: {p.kind}; {p.reason}" for p in problems)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _bullets(notes: Sequence[str]) -> str:
+    return "".join(f"- {note}\n" for note in notes)
 
 
 def _replace_figure(drawn: Drawn, path: Path) -> None:

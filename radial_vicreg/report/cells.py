@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
+from radial_vicreg.report.choose import choose_best, choose_nearest
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.setting import Setting
+from radial_vicreg.report.compare import by_seed
+from radial_vicreg.report.paper import Deviation, matches, paper
 from radial_vicreg.report.statistics import Summary, summarise
 
 SOURCES = ("online", "offline")
+SELECTIONS = ("paper", "best")
+OPTIMISTIC = (
+    "The choice and the figure are of the same validation images, so the figure is optimistic; each cell chooses by "
+    "its own probe."
+)
 _PROBES = {
     ("online", "linear", "encoder"): "online_linear",
     ("online", "linear", "projector"): "online_projector_linear",
@@ -43,7 +47,10 @@ class Cell:
         paper: the paper's mean and standard deviation of each metric.
         experiment: the one that was found, if any.
         values: ours, by metric.
-        deviations: where that experiment differs from the paper, ``name ours (paper's)``.
+        seeds: ours of each seed, by metric.
+        deviations: where that experiment differs from the paper's cell.
+        chosen: values of the swept keys that ``select="best"`` chose.
+        candidates: number of experiments that they were chosen from.
         remarks: why there is none, or which others were not used.
     """
 
@@ -54,7 +61,10 @@ class Cell:
     paper: dict[str, tuple[float, float]]
     experiment: Experiment | None = None
     values: dict[str, Summary] = field(default_factory=dict)
-    deviations: list[str] = field(default_factory=list)
+    seeds: dict[str, dict[Hashable, float]] = field(default_factory=dict)
+    deviations: list[Deviation] = field(default_factory=list)
+    chosen: dict[str, Any] = field(default_factory=dict)
+    candidates: int = 0
     remarks: list[str] = field(default_factory=list)
 
     @property
@@ -62,6 +72,10 @@ class Cell:
         """What fills the cell, for one seed."""
         extra = " data.format=image_folder" if self.config.startswith("imagenet10") else ""
         return f"radial-vicreg pretrain --config-name {self.config}{extra} seed=5"
+
+    def differences(self, stated: bool) -> list[str]:
+        """``name ours (wanted)`` of what differs from the paper, or from our choices where the paper says nothing."""
+        return [str(deviation) for deviation in self.deviations if deviation.stated is stated]
 
 
 @dataclass
@@ -73,12 +87,16 @@ class Table:
         caption: what it shows, with what ours is.
         columns: their headings.
         rows: block (an architecture, or empty), label and cells of each.
+        swept: what the paper chose the best of.
+        notes: on the whole table.
     """
 
     number: int
     caption: str
     columns: list[str]
     rows: list[tuple[str, str, list[Cell]]]
+    swept: tuple[str, ...] = ("beta1", "beta2", "lr")
+    notes: list[str] = field(default_factory=list)
 
     @property
     def cells(self) -> list[Cell]:
@@ -86,98 +104,65 @@ class Table:
         return [cell for _, _, cells in self.rows for cell in cells]
 
 
-@cache
-def paper() -> dict[str, Any]:
-    """The paper's settings and values, shipped with the package."""
-    content: dict[str, Any] = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
-    return content
-
-
-def build_tables(experiments: Sequence[Experiment], source: str = "online") -> list[Table]:
+def build_tables(experiments: Sequence[Experiment], source: str = "online", select: str = "paper") -> list[Table]:
     """Tables 1 to 4 with every cell that the experiments can fill.
 
     Args:
         experiments: grouped runs.
         source: ``"online"`` takes the probes that learned during pretraining (as solo-learn's do, last epoch);
             ``"offline"`` those that ``radial-vicreg probe --add-to-results`` added. They are never mixed.
+        select: ``"paper"`` fills a cell with the experiment that is nearest to the paper's settings; ``"best"`` with
+            the best of those that differ in what the paper swept, by the mean of the cell's first figure over seeds.
 
     Returns:
         The four tables.
 
     Raises:
-        ValueError: another source.
+        ValueError: another source or selection.
     """
     if source not in SOURCES:
         raise ValueError(f"the source of the tables must be one of {', '.join(SOURCES)}, got {source!r}")
+    if select not in SELECTIONS:
+        raise ValueError(f"the selection must be one of {', '.join(SELECTIONS)}, got {select!r}")
     tables = [_table_1(), _table_2(), _table_3(), _table_4()]
     for table in tables:
-        table.caption += f" Ours: {source} probes, mean ± standard deviation over n seeds."
+        table.caption += f" Ours: {source} probes, mean ± standard deviation over n seeds"
+        table.caption += f", best of the sweep over {', '.join(table.swept)}." if select == "best" else "."
+        table.notes += [OPTIMISTIC] if select == "best" else []
         for cell in table.cells:
-            _fill(cell, experiments, source)
+            _fill(cell, experiments, source, table.swept if select == "best" else None)
     return tables
 
 
-def matches(setting: Setting, name: str) -> bool:
-    """Whether a run is the method of one of the paper's configurations: data set, backbone, d, objective, weights.
-
-    Args:
-        setting: of the run.
-        name: key of ``configs`` in ``paper.json``, ``dataset/backbone/variant``.
-
-    Returns:
-        True also where rates, epochs or batch size differ: see :func:`deviations`.
-    """
-    dataset, backbone, _ = name.split("/")
-    wanted = paper()["configs"][name]
-    objective = "none" if wanted["method"] == "vicreg" else wanted.get("objective", "kl")
-    return (
-        (setting.dataset, setting.backbone, setting.dim) == (dataset, backbone, wanted["proj_output_dim"])
-        and setting.objective == objective
-        and (setting.beta1, setting.beta2) == (wanted.get("beta1", 0), wanted.get("beta2", 0))
-        and setting.gamma == wanted.get("gamma", 0)
-        and setting.weights == tuple(wanted[key] for key in ("sim", "var", "cov"))
-        and not setting.center
-        and not setting.e2mc
-    )
-
-
-def deviations(setting: Setting, name: str) -> list[str]:
-    """Where a run of the right method differs from what the paper states, as ``name ours (paper's)``."""
-    wanted = paper()["configs"][name]
-    found = []
-    for key, value in setting.details.items():
-        if key in wanted and str(_number(value)) != str(_number(wanted[key])):
-            found.append(f"{key} {value} ({wanted[key]})")
-    return found
-
-
-def _fill(cell: Cell, experiments: Sequence[Experiment], source: str) -> None:
-    found = [experiment for experiment in experiments if matches(experiment.setting, cell.config)]
-    if len(found) > 1:
-        exact = [experiment for experiment in found if not deviations(experiment.setting, cell.config)]
-        others = [experiment.experiment_hash for experiment in found if experiment not in exact]
-        if len(exact) != 1:
-            hashes = ", ".join(experiment.experiment_hash for experiment in found)
-            cell.remarks.append(f"{len(found)} experiments fit ({hashes}): not averaged, see the list of experiments")
-            return
-        found = exact
-        cell.remarks.append(f"not used, since the settings differ from the paper's: {', '.join(others)}")
-    if not found:
-        return
-    experiment = found[0]
+def _fill(cell: Cell, experiments: Sequence[Experiment], source: str, swept: tuple[str, ...] | None) -> None:
+    fitting = [found for found in experiments if matches(found.setting, cell.config, swept or ())]
     probe = (
         _PROBES[source, cell.probe, cell.features] if source == "online" else f"offline_{cell.probe}_{cell.features}"
     )
-    values = {metric: summarise(experiment.values("probes", probe, metric)) for metric in cell.metrics}
-    if not any(values.values()):
-        cell.remarks.append(f"{experiment.experiment_hash} has no probes.{probe}.{cell.metrics[0]}")
+    by = f"probes.{probe}.{cell.metrics[0]}"
+
+    def score(experiment: Experiment) -> list[float]:
+        return experiment.values("probes", probe, cell.metrics[0])
+
+    usable = [found for found in fitting if score(found)]
+    lacking = [found.experiment_hash for found in fitting if not score(found)]
+    cell.remarks += [f"no {by} in {', '.join(lacking)}"] if lacking else []
+    if not usable:
         return
-    cell.experiment = experiment
-    cell.values = {metric: value for metric, value in values.items() if value is not None}
-    cell.deviations = deviations(experiment.setting, cell.config)
+    if swept is None:
+        choice = choose_nearest(usable, cell.config, score)
+    else:
+        choice = choose_best(usable, cell.config, score, swept, by)
+    experiment = cell.experiment = choice.experiment
+    cell.deviations, cell.chosen, cell.candidates = choice.deviations, choice.chosen, choice.candidates
+    for metric in cell.metrics:
+        seeds = by_seed(experiment, "probes", probe, metric)
+        value = summarise(list(seeds.values()))
+        if value is not None:
+            cell.seeds[metric], cell.values[metric] = seeds, value
     if any(value.count < len(experiment.runs) for value in cell.values.values()):
         cell.remarks.append(f"some of its {len(experiment.runs)} seeds have no probes.{probe}")
-    cell.remarks += experiment.notes
+    cell.remarks = [*choice.remarks, *cell.remarks, *experiment.notes]
 
 
 def _table_1() -> Table:
@@ -226,16 +211,9 @@ def _table_4() -> Table:
         "CelebA, 40 attributes, linear probes, mean balanced accuracy (%; chance is 50, as in the paper's column; "
         "it names no metric)."
     )
-    return Table(4, caption, [f"{features} d {d}" for features, d in kinds], rows)
+    return Table(4, caption, [f"{features} d {d}" for features, d in kinds], rows, swept=("lr", "classifier_lr"))
 
 
 def _cell(config: str, paper_values: dict[str, Any], probe: str = "linear", features: str = "encoder") -> Cell:
     values = {metric: (float(pair[0]), float(pair[1])) for metric, pair in paper_values.items()}
     return Cell(config, probe, features, tuple(values), values)
-
-
-def _number(value: Any) -> Any:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return value

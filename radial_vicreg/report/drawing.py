@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from radial_vicreg.figures import new_figure, radii_figure
-from radial_vicreg.report.cells import deviations, matches, paper
 from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.curves import COLOURS, draw_curves, has_curves
+from radial_vicreg.report.naming import differences
+from radial_vicreg.report.paper import deviations, matches, nearness, paper
+from radial_vicreg.report.setting import Setting
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _MARKERS = "osD^vPX*"
 _W1 = ("radii", "final", "eval", "w1_chi")
 _ACCURACY = (("probes", "online_linear", "top1"), ("probes", "online_linear", "balanced_accuracy"))
-_MOST_CURVES = len(COLOURS)
 _MOST_MAPS = 6
-_CURVES = {
-    "train_vicreg_loss": "VICReg's terms of the loss",
-    "val_acc1": "online linear probe (%)",
-    "train_w1_chi": r"$W_1$ to $\chi$ (batch)",
-}
+_Grid = tuple[str, bool | None]  # of the settings, and the reading of 1/d
+_IN_A_TITLE = ("method", "beta1", "beta2", "lr", "proj_hidden_dim", "crop_size")
 
 
 @dataclass
@@ -86,7 +84,7 @@ def _radii(experiments: Sequence[Experiment], name: str, objectives: tuple[str, 
         name,
         figure,
         f"{what}, with the density of chi({setting.dim}): {setting.images}, {setting.backbone}, "
-        f"{setting.details['max_epochs']} epochs, evaluation mode, seeds {seeds}.{remark}",
+        f"{setting.details.get('max_epochs')} epochs, evaluation mode, seeds {seeds}.{remark}",
     )
 
 
@@ -106,19 +104,19 @@ def _comparable(experiments: Sequence[Experiment], objectives: tuple[str, ...]) 
     if not complete:
         return None
 
-    def nearness(family: dict[str, list[Experiment]]) -> tuple[bool, bool, int]:
+    def rank(family: dict[str, list[Experiment]]) -> tuple[bool, bool, int]:
         setting = family[objectives[0]][0].setting
         return setting.dataset == "cifar100", setting.dim == 512, sum(len(found) for found in family.values())
 
-    best = max(complete, key=nearness)
-    return [max(best[objective], key=_paper_cell) for objective in objectives]
+    best = max(complete, key=rank)
+    return [min(best[objective], key=_paper_rank) for objective in objectives]
 
 
-def _paper_cell(experiment: Experiment) -> tuple[bool, bool, int]:
-    """For choosing: exactly one of the paper's settings, one of its methods at least, number of seeds."""
-    names = [name for name in paper()["configs"] if matches(experiment.setting, name)]
-    exact = any(not deviations(experiment.setting, name) for name in names)
-    return exact, bool(names), len(experiment.runs)
+def _paper_rank(experiment: Experiment) -> tuple[float, ...]:
+    """For sorting: those nearest to one of the paper's settings first, then those with most seeds."""
+    setting = experiment.setting
+    near = [nearness(deviations(setting, name)) for name in paper()["configs"] if matches(setting, name)]
+    return (*min(near, default=(float("inf"),)), -len(experiment.runs))
 
 
 def _scatter(experiments: Sequence[Experiment]) -> Drawn:
@@ -134,23 +132,38 @@ def _scatter(experiments: Sequence[Experiment]) -> Drawn:
     correlations = [compute([p[1] for p in points], [p[2] for p in points]) for compute in (pearson, spearman)]
     if correlations[0] is None or correlations[1] is None:
         return Drawn("figure2d", None, f"{what}: needs four or more comparable runs, found {len(points)}.")
-    figure, axes = new_figure(width=5.2, height=3.8)
+    figure, axes = new_figure(width=5.6, height=4.2)
     axis = axes[0][0]
     objectives = sorted({point[0].setting.objective for point in points})
-    for index, objective in enumerate(objectives):
-        chosen = [point for point in points if point[0].setting.objective == objective]
-        style = {"color": COLOURS[index], "marker": _MARKERS[index], "alpha": 0.8}
-        axis.scatter([p[1] for p in chosen], [p[2] for p in chosen], label=_objective_name(objective), **style)
+    rates = sorted({float(point[0].setting.details["lr"]) for point in points}, reverse=True)
+    for experiment, w1, accuracy in points:
+        marker = _MARKERS[rates.index(float(experiment.setting.details["lr"])) % len(_MARKERS)]
+        colour = COLOURS[objectives.index(experiment.setting.objective)]
+        axis.scatter(w1, accuracy, color=colour, marker=marker, alpha=0.7, edgecolors="white", linewidths=0.4)
     axis.set(xlabel=r"$W_1$ of the radii to $\chi(d)$ (evaluation mode)", ylabel="online linear probe (%)")
     axis.set_title(f"Pearson {_interval(correlations[0])}\nSpearman {_interval(correlations[1])}", fontsize=10)
-    axis.legend(frameon=False)
+    _scatter_legend(figure, objectives, rates)
     setting = points[0][0].setting
     return Drawn(
         "figure2d",
         figure,
-        f"{what}: {len(points)} runs on {setting.images}, {setting.backbone}, d {setting.dim}; 95 % intervals (Fisher; "
-        "Bonett and Wright). Runs of one experiment are not independent of one another.",
+        f"{what}: {len(points)} runs on {setting.images}, {setting.backbone}, d {setting.dim}; shapes "
+        "are learning rates; 95 % intervals (Fisher; Bonett and Wright). Runs of one experiment are not independent of "
+        "one another.",
     )
+
+
+def _scatter_legend(figure: Any, objectives: Sequence[str], rates: Sequence[float]) -> None:
+    """Colours are objectives, shapes are learning rates."""
+    from matplotlib.lines import Line2D
+
+    def handle(colour: str, marker: str, label: str) -> Any:
+        return Line2D([], [], color=colour, marker=marker, linestyle="", label=label)
+
+    handles = [handle(colour, "o", _objective_name(name)) for colour, name in zip(COLOURS, objectives, strict=False)]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, title="objective")
+    shapes = [handle("grey", _MARKERS[index % len(_MARKERS)], f"{rate:g}") for index, rate in enumerate(rates)]
+    figure.legend(handles=shapes, loc="outside right upper", frameon=False, title="lr")
 
 
 def _interval(found: Correlation) -> str:
@@ -165,14 +178,17 @@ def _objective_name(objective: str) -> str:
 
 def _heat_maps(experiments: Sequence[Experiment]) -> Drawn:
     what = "Figure 5: sensitivity to beta1 and beta2"
-    grids: dict[str, dict[tuple[float, float], list[float]]] = defaultdict(dict)
-    settings = {}
-    for experiment in experiments:
+    grids: dict[_Grid, dict[tuple[float, float], list[float]]] = defaultdict(dict)
+    examples: dict[_Grid, Setting] = {}
+    scored = [each for each in experiments if each.setting.objective in ("kl", "none")]
+    for experiment in scored:
         values = [value for keys in _ACCURACY for value in experiment.values(*keys)]
-        if experiment.setting.objective in ("kl", "none") and values:
-            key = experiment.setting.grid
-            grids[key][experiment.setting.beta1, experiment.setting.beta2] = values
-            settings[key] = experiment.setting
+        for key in _grids_of(experiment, scored) if values else ():
+            betas = (experiment.setting.beta1, experiment.setting.beta2)
+            if len(values) > len(grids[key].get(betas, [])):  # two experiments are never averaged
+                grids[key][betas] = values
+            if key not in examples or len(experiment.setting.details) > len(examples[key].details):
+                examples[key] = experiment.setting  # without a radial term some details are missing
     usable = {
         key: grid for key, grid in grids.items() if len({b1 for b1, _ in grid}) > 1 and len({b2 for _, b2 in grid}) > 1
     }
@@ -180,14 +196,26 @@ def _heat_maps(experiments: Sequence[Experiment]) -> Drawn:
         return Drawn("figure5", None, f"{what}: needs a sweep over both (radial-vicreg sweep).")
     chosen = sorted(usable, key=lambda key: -len(usable[key]))[:_MOST_MAPS]
     figure, axes = new_figure(columns=len(chosen), width=4.6, height=3.4)
-    for axis, key in zip(axes[0], chosen, strict=True):
-        setting = settings[key]
+    others = differences([examples[key] for key in chosen], without=_IN_A_TITLE)
+    for axis, key, other in zip(axes[0], chosen, others, strict=True):
+        setting = examples[key]
         title = f"{setting.dataset}, {setting.backbone}, d {setting.dim}, lr {setting.details['lr']}"
+        title += f"\n{other}" if other else ""
         _heat_map(axis, {cell: float(np.mean(values)) for cell, values in usable[key].items()}, title)
     left_out = f" {len(usable) - len(chosen)} smaller grids are left out." if len(usable) > len(chosen) else ""
     return Drawn(
         "figure5", figure, f"{what}: online linear probe (%), mean over seeds; empty where no run finished.{left_out}"
     )
+
+
+def _grids_of(experiment: Experiment, others: Sequence[Experiment]) -> list[_Grid]:
+    """The grids that an experiment is a point of: without a cross-entropy, those of both readings of its 1/d."""
+    setting = experiment.setting
+    if "ce_normalize" in setting.details:
+        return [(setting.grid, setting.details["ce_normalize"])]
+    alike = [other.setting.details for other in others if other.setting.grid == setting.grid]
+    readings = {details["ce_normalize"] for details in alike if "ce_normalize" in details}
+    return [(setting.grid, reading) for reading in readings or {None}]
 
 
 def _heat_map(axis: Any, grid: dict[tuple[float, float], float], title: str) -> None:
@@ -209,40 +237,18 @@ def _heat_map(axis: Any, grid: dict[tuple[float, float], float], title: str) -> 
 def _curves(experiments: Sequence[Experiment]) -> Drawn:
     families: dict[str, list[Experiment]] = defaultdict(list)
     for experiment in experiments:
-        if len(experiment.runs[0].content.get("history") or []) > 1:
+        if has_curves(experiment):
             families[experiment.setting.family].append(experiment)
     largest: list[Experiment] = max(families.values(), key=len, default=[])
-    chosen = sorted(largest, key=_paper_cell, reverse=True)
-    if not chosen:
+    if not largest:
         return Drawn("curves", None, "Training curves: no finished run of two epochs or more.")
-    figure, axes = new_figure(columns=len(_CURVES), width=4.2, height=3.6)
-    for axis, (key, label) in zip(axes[0], _CURVES.items(), strict=True):
-        for colour, experiment in zip(COLOURS, chosen[:_MOST_CURVES], strict=False):
-            _curve(axis, experiment, key, colour)
-        axis.set(xlabel="epoch", ylabel=label)
-        axis.xaxis.get_major_locator().set_params(integer=True)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 4), frameon=False)
-    more = f" {len(chosen) - _MOST_CURVES} more are left out." if len(chosen) > _MOST_CURVES else ""
+    chosen = sorted(largest, key=_paper_rank)
+    figure, common = draw_curves(chosen)
+    more = f" {len(chosen) - len(COLOURS)} more are left out." if len(chosen) > len(COLOURS) else ""
     setting = chosen[0].setting
+    place = ", ".join(filter(None, (setting.images, setting.backbone, f"d {setting.dim}", common)))
     return Drawn(
         "curves",
         figure,
-        f"Training curves: {setting.images}, {setting.backbone}, d {setting.dim}; mean over seeds, the band from the "
-        f"lowest to the highest seed.{more}",
+        f"Training curves: {place}; mean over seeds, the band from the lowest to the highest seed.{more}",
     )
-
-
-def _curve(axis: Any, experiment: Experiment, key: str, colour: str) -> None:
-    series: dict[float, list[float]] = defaultdict(list)
-    for run in experiment.runs:
-        for entry in run.content["history"]:
-            if isinstance(entry.get(key), (int, float)):
-                series[entry["epoch"]].append(entry[key])
-    epochs = sorted(series)
-
-    def over(reduce: Callable[[list[float]], Any]) -> list[float]:
-        return [float(reduce(series[epoch])) for epoch in epochs]
-
-    axis.plot(epochs, over(np.mean), color=colour, linewidth=1.6, label=experiment.setting.label)
-    axis.fill_between(epochs, over(min), over(max), color=colour, alpha=0.2, linewidth=0)

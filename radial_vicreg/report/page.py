@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from radial_vicreg.report.collect import Problem
 from radial_vicreg.report.drawing import Drawn
-from radial_vicreg.report.tables import Row
+from radial_vicreg.report.formats import Row
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }

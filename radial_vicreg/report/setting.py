@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from radial_vicreg.identity import canonical_precision, digest, identity_parts
-from radial_vicreg.keys import effective_objective
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS, effective_objective
 
 _HARDWARE = ("precision", "sync_batchnorm")
 _LABELS = {
@@ -16,6 +16,29 @@ _LABELS = {
     "wasserstein": "Radial-VICReg W1",
     "reverse_kl": "Radial-VICReg rKL",
 }
+_DETAILS = {
+    "proj_hidden_dim": "method_kwargs.proj_hidden_dim",
+    "optimizer": "optimizer.name",
+    "lr": "optimizer.lr",
+    "classifier_lr": "optimizer.classifier_lr",
+    "weight_decay": "optimizer.weight_decay",
+    "clip_lr": "optimizer.kwargs.clip_lr",
+    "eta": "optimizer.kwargs.eta",
+    "exclude_bias_n_norm": "optimizer.kwargs.exclude_bias_n_norm",
+    "batch_size": "optimizer.batch_size",
+    "scheduler": "scheduler.name",
+    "max_epochs": "max_epochs",
+    "crop_size": "augmentations.0.crop_size",
+    "num_crops": "augmentations.0.num_crops",
+    "crop_min_scale": "augmentations.0.rrc.crop_min_scale",
+    "gaussian_blur": "augmentations.0.gaussian_blur.prob",
+    "solarization": "augmentations.0.solarization.prob",
+    "precision": "precision",
+    "patch_size": "backbone.kwargs.patch_size",
+    "img_size": "backbone.kwargs.img_size",
+}
+"""What the paper states beside the method, by the names of ``paper.json``, and where a configuration has it."""
+_NEEDED = ("proj_hidden_dim", "optimizer", "lr", "batch_size", "crop_size")
 
 
 @dataclass(frozen=True)
@@ -34,9 +57,11 @@ class Setting:
         center: ``radial_center``, False without a radial objective.
         e2mc: weight of E2MC.
         weights: lambda 1 to 3.
-        details: the rest that the paper states, by the names of ``paper.json``.
+        details: the rest that the paper states, by the names of ``paper.json``; ``devices``, the number of processes;
+            ``ce_normalize`` and ``spacing`` (m) where the objective reads them. What a configuration leaves open is
+            left out.
         family: hash of everything but method, loss weights, rates, batch size and seed: what may be compared.
-        grid: hash of everything but beta1, beta2 and the seed.
+        grid: hash of everything but beta1, beta2, the 1/d of the cross-entropy and the seed.
     """
 
     dataset: str
@@ -77,7 +102,6 @@ class Setting:
         objective, beta1, beta2, gamma = _radial(str(config["method"]), kwargs)
         folder = "/".join(PurePath(str(data.get("train_path"))).parts[-2:])
         dataset = str(data.get("name") or data["dataset"])
-        optimizer, crop = config["optimizer"], config["augmentations"][0]["crop_size"]
         return cls(
             dataset=dataset,
             images=f"{dataset} {folder}" if data["dataset"] == "custom" else dataset,
@@ -90,26 +114,20 @@ class Setting:
             center=bool(kwargs.get("radial_center")) and objective != "none",
             e2mc=float(kwargs.get("e2mc_loss_weight") or 0),
             weights=tuple(float(kwargs.get(f"{name}_loss_weight", 0)) for name in ("sim", "var", "cov")),  # type: ignore
-            details={
-                "proj_hidden_dim": kwargs["proj_hidden_dim"],
-                "optimizer": optimizer["name"],
-                "lr": optimizer["lr"],
-                "classifier_lr": optimizer.get("classifier_lr"),
-                "weight_decay": optimizer.get("weight_decay"),
-                "batch_size": optimizer["batch_size"],
-                "devices": processes,
-                "max_epochs": config.get("max_epochs"),
-                "crop_size": crop,
-                "precision": canonical_precision(config.get("precision")),
-            },
+            details=_details(config, processes, beta1, beta2),
             family=_family(config, processes),
             grid=_grid(config, processes),
         )
 
     @property
+    def method(self) -> str:
+        """The method in words."""
+        return _LABELS.get(self.objective, self.objective)
+
+    @property
     def label(self) -> str:
         """The method with its weights, in words."""
-        text = _LABELS.get(self.objective, self.objective)
+        text = self.method
         if self.objective == "kl":
             text += f" (β1 {self.beta1:g}, β2 {self.beta2:g})"
         elif self.objective != "none":
@@ -145,7 +163,40 @@ def _grid(config: dict[str, Any], processes: int) -> str:
     parts = _comparable_parts(config, processes)
     dropped = ("radial_objective", "radial_ce", "radial_ent", "radial_spacing", "radial_center")
     parts["objective"] = {key: value for key, value in parts["objective"].items() if not key.startswith(dropped)}
+    kwargs = config["method_kwargs"]
+    parts["radii"] = [kwargs.get("radial_spacing"), bool(kwargs.get("radial_center"))]
     return digest(parts)
+
+
+def _details(config: dict[str, Any], processes: int, beta1: float, beta2: float) -> dict[str, Any]:
+    found = {key: _at(config, path) for key, path in _DETAILS.items()}
+    for key in _NEEDED:
+        if found[key] is None:
+            raise KeyError(_DETAILS[key])
+    for key, value in OPTIMIZER_DEFAULTS.get(str(found["optimizer"]), {}).items():
+        if found.get(key, value) is None:
+            found[key] = value
+    kwargs = config["method_kwargs"]
+    found["devices"] = processes
+    if processes > 1:  # one process has nothing to synchronise
+        found["sync_batchnorm"] = bool(config.get("sync_batchnorm"))
+    if beta1:
+        found["ce_normalize"] = bool(kwargs.get("radial_ce_normalize", True))
+    if beta2:
+        found["spacing"] = kwargs.get("radial_spacing") or "round(sqrt(N))"
+    found["precision"] = canonical_precision(found["precision"])
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _at(config: Any, path: str) -> Any:
+    for part in path.split("."):
+        if isinstance(config, dict):
+            config = config.get(part)
+        elif isinstance(config, list) and part.isdigit() and int(part) < len(config):
+            config = config[int(part)]
+        else:
+            return None
+    return config
 
 
 def _comparable_parts(config: dict[str, Any], processes: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from radial_vicreg.files import claim_output
 from radial_vicreg.identity import config_hash
 from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.sweeps.grid import SweepRun
@@ -37,7 +38,7 @@ def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = 
         Indices of the runs that failed.
 
     Raises:
-        ValueError: a configuration that cannot be composed.
+        ValueError: a configuration that cannot be composed, or logs that cannot be written.
         KeyboardInterrupt: after the running process has been told to stop.
     """
     states = states_of(runs, overrides)
@@ -45,7 +46,7 @@ def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = 
     unstable = {mark.run.index for mark in marks if mark.past_stability is not None}
     todo = [state for state in states if state.status != FINISHED]
     todo.sort(key=lambda state: state.run.index in unstable)
-    logs = Path(runs_dir(runs, overrides)) / "sweeps" / name
+    logs = claim_output(Path(runs_dir(runs, overrides)) / "sweeps" / name, "folder")
     logs.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     console.print(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")

@@ -13,7 +13,7 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
-from radial_vicreg.probes.metrics import MULTI_LABEL_METRICS, ProbeMetrics
+from radial_vicreg.probes.metrics import MULTI_LABEL_METRICS, BalancedAccuracy, ProbeMetrics
 
 
 @pytest.mark.parametrize("classes", [3, 5, 12])
@@ -63,3 +63,28 @@ def test_computing_clears_what_was_collected() -> None:
     assert metrics.compute()["top1"] == 0.0
     metrics.update(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
     assert metrics.compute()["top1"] == 100.0
+
+
+def test_balanced_accuracy_over_unequal_batches_is_that_of_all_images_and_no_mean_of_batches() -> None:
+    scores, targets = torch.randn(53, 4), (torch.rand(53, 4) > torch.tensor([0.5, 0.8, 0.2, 0.6])).float()
+    metric, parts = BalancedAccuracy(4), []
+    for part, target in zip(scores.split(20), targets.split(20), strict=True):
+        parts.append(float(metric(part, target)))
+    expected = 100 * np.mean([balanced_accuracy_score(targets[:, a], scores[:, a] > 0) for a in range(4)])
+    assert float(metric.compute()) == pytest.approx(expected, abs=1e-4)
+    assert abs(np.mean(parts) - expected) > 0.1
+    assert abs(np.average(parts, weights=[20, 20, 13]) - expected) > 0.1
+
+
+def test_both_counts_take_every_logit_above_zero_for_there() -> None:
+    scores, targets = torch.tensor([[1e-9], [0.5], [-1e-9], [0.9]]), torch.tensor([[1.0], [1.0], [0.0], [0.0]])
+    metric, probe = BalancedAccuracy(1), ProbeMetrics(1, multi_label=True)
+    metric.update(scores, targets)
+    probe.update(scores, targets)
+    assert float(metric.compute()) == probe.compute()["balanced_accuracy"] == 75.0  # sigmoid(1e-9) is 0.5 in float32
+
+
+def test_counts_are_no_part_of_a_checkpoint() -> None:
+    metric = BalancedAccuracy(3)
+    metric.update(torch.randn(5, 3), torch.ones(5, 3))
+    assert metric.state_dict() == {}

@@ -14,10 +14,17 @@ from torch import Tensor, nn
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
 from radial_vicreg.hosts.check_config import refuse_pretrain_only
 from radial_vicreg.hosts.method_kwargs import DEFAULTS, REQUIRED, check_method_kwargs
-from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, is_multi_label, replace_targets
+from radial_vicreg.hosts.multi_label import (
+    attribute_scores,
+    attributes_by_index,
+    is_multi_label,
+    log_balanced_accuracy,
+    replace_targets,
+)
 from radial_vicreg.hosts.solo.data import configured_rates
 from radial_vicreg.hosts.standalone.backbone import apply_small_stem
 from radial_vicreg.hosts.training import RadialTraining
+from radial_vicreg.probes.metrics import BalancedAccuracy
 
 
 class RadialVICReg(RadialTraining, BaseMethod):
@@ -49,6 +56,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self.add_radial_parts(self.cfg, self.features_dim)
         self._warned_about_size = False
         self.multi_label = is_multi_label(self.cfg)
+        if self.multi_label:
+            self.balanced_accuracy = BalancedAccuracy(NUM_ATTRIBUTES)
         # radial-vicreg pretrain gives the attributes with each image; solo-learn's script, only the image's number.
         looks_up = self.multi_label and self.cfg.data.dataset == "custom"
         self._attributes = attributes_by_index(self.cfg) if looks_up else None
@@ -112,14 +121,17 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return out
 
     def base_validation_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
-        """solo-learn's step, or the multi-label one."""
+        """solo-learn's step, or the multi-label one, which logs ``val_balanced_accuracy`` too."""
+        out: dict[str, Any]
         if self.multi_label:
-            return self._attribute_step(X, targets)
-        out: dict[str, Any] = super().base_validation_step(X, targets)
+            out = self._attribute_step(X, targets)
+            log_balanced_accuracy(self, self.balanced_accuracy, out["logits"], targets)
+        else:
+            out = super().base_validation_step(X, targets)
         return out
 
     def log_dict(self, dictionary: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """Logs solo-learn's metrics; of attributes there is one accuracy, ``*_attribute_acc``, and no top-5."""
+        """Logs solo-learn's metrics; of attributes its means over batches are ``*_attribute_acc``, without a top-5."""
         if self.multi_label:
             kept = {name: value for name, value in dictionary.items() if not name.endswith("acc5")}
             dictionary = {name.replace("acc1", "attribute_acc"): value for name, value in kept.items()}

@@ -12,11 +12,12 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torchmetrics.functional.classification import multiclass_accuracy
 
-from radial_vicreg.hosts.multi_label import attribute_scores, is_multi_label
+from radial_vicreg.hosts.multi_label import attribute_scores, is_multi_label, log_balanced_accuracy
 from radial_vicreg.hosts.standalone.backbone import build_backbone
 from radial_vicreg.hosts.standalone.data import num_classes
 from radial_vicreg.hosts.standalone.optim import build_optimizer, build_scheduler, scaled_lr
 from radial_vicreg.hosts.training import RadialTraining
+from radial_vicreg.probes.metrics import BalancedAccuracy
 
 _NO_LABEL = -1
 
@@ -45,6 +46,8 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
         self.multi_label = is_multi_label(cfg)
         self.classifier = nn.Linear(features_dim, self.num_classes)
         self.add_radial_parts(cfg, features_dim)
+        if self.multi_label:
+            self.balanced_accuracy = BalancedAccuracy(self.num_classes)
         # solo-learn's switch and default; a third faster on a CPU, more on a GPU.
         self.channels_last = not OmegaConf.select(cfg, "performance.disable_channel_last", default=False)
         if self.channels_last:
@@ -78,11 +81,14 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
     def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         """Logs the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size.
 
-        For multi-label data ``val_attribute_acc`` takes the place of the accuracies.
+        For multi-label data ``val_attribute_acc`` and ``val_balanced_accuracy`` take the place of the accuracies.
         """
         images, targets = batch
-        metrics = {f"val_{name}": value for name, value in self._probe(self(images)["logits"], targets).items()}
+        logits = self(images)["logits"]
+        metrics = {f"val_{name}": value for name, value in self._probe(logits, targets).items()}
         self.log_dict(metrics, on_step=False, on_epoch=True, sync_dist=True, batch_size=len(targets))
+        if self.multi_label:
+            log_balanced_accuracy(self, self.balanced_accuracy, logits, targets)
 
     def configure_optimizers(self) -> Any:
         """solo-learn's parameter groups, optimizer and schedule."""

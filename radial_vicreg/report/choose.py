@@ -1,0 +1,134 @@
+"""Which of several fitting experiments fills a cell: the nearest to the paper's settings, or the best of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.paper import Deviation, deviations, is_conditional, nearness, our_choices, paper
+
+_MOST_NAMED = 6
+
+Score = Callable[[Experiment], Sequence[float]]
+"""The validation figure of every seed of an experiment; never empty."""
+
+
+@dataclass
+class Choice:
+    """The experiment of a cell, and why it is that one.
+
+    Attributes:
+        experiment: the chosen one.
+        deviations: where it differs from the paper's cell, outside the keys that the choice was over.
+        chosen: value of each key that the choice was over.
+        candidates: number of experiments that the choice was from; 0 where nothing was chosen by a score.
+        remarks: on the choice and on those that were not chosen.
+    """
+
+    experiment: Experiment
+    deviations: list[Deviation]
+    chosen: dict[str, Any] = field(default_factory=dict)
+    candidates: int = 0
+    remarks: list[str] = field(default_factory=list)
+
+
+def choose_nearest(fitting: Sequence[Experiment], config: str, score: Score) -> Choice:
+    """Takes the experiment whose settings are nearest to the paper's; of equal ones that with most seeds.
+
+    Args:
+        fitting: one at least; the method of the cell.
+        config: key of ``configs`` in ``paper.json``.
+        score: of each, to count the seeds that have one.
+
+    Returns:
+        The choice; the others are named.
+    """
+
+    def rank(experiment: Experiment) -> tuple[Any, ...]:
+        near = nearness(deviations(experiment.setting, config))
+        return (*near, -len(score(experiment)), experiment.experiment_hash, experiment.setting.images)
+
+    ordered = sorted(fitting, key=rank)
+    choice = Choice(ordered[0], deviations(ordered[0].setting, config))
+    if len(ordered) > 1:
+        named = [_named(other, config) for other in ordered[1:]]
+        more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
+        what = "the nearest to the paper's settings of"
+        choice.remarks.append(f"{what} {len(ordered)}; not used: {', '.join([*named[:_MOST_NAMED], *more])}")
+    return choice
+
+
+def choose_best(fitting: Sequence[Experiment], config: str, score: Score, swept: Sequence[str], by: str) -> Choice:
+    """Takes the experiment with the best mean score over the values of the swept keys.
+
+    All other settings are the same for all that are compared: the nearest to the paper's.
+
+    Args:
+        fitting: one at least; the method of the cell with any value of the swept keys.
+        config: key of ``configs`` in ``paper.json``.
+        score: what is compared.
+        swept: keys that may differ.
+        by: what the score is called.
+
+    Returns:
+        The choice, which says from how many it was made and gives the chosen values.
+    """
+    pool = _comparable(fitting, config, score, swept)
+
+    def rank(experiment: Experiment) -> tuple[Any, ...]:
+        values = score(experiment)
+        return (-sum(values) / len(values), -len(values), experiment.experiment_hash)
+
+    best = min(pool, key=rank)
+    chosen = {key: _value(best, key) for key in swept if _is_swept(best, key)}
+    seeds = sorted({len(score(experiment)) for experiment in pool})
+    counted = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
+    values = ", ".join(f"{key} {value} ({_reference(config, key)})" for key, value in chosen.items())
+    number = f"{len(pool)} experiment{'s' * (len(pool) > 1)}"
+    remarks = [f"chosen from {number} by {by}, mean over {counted}: {values}"]
+    if len(fitting) > len(pool):
+        remarks.append(f"{len(fitting) - len(pool)} more differ in what was not swept and were not compared")
+    return Choice(best, deviations(best.setting, config, free=swept), chosen, len(pool), remarks)
+
+
+def _comparable(fitting: Sequence[Experiment], config: str, score: Score, swept: Collection[str]) -> list[Experiment]:
+    """Those that agree with the nearest one in everything that is not swept."""
+
+    def rank(experiment: Experiment) -> tuple[Any, ...]:
+        found = deviations(experiment.setting, config, free=swept)
+        always = nearness([deviation for deviation in found if not is_conditional(deviation.key)])
+        sometimes = nearness([deviation for deviation in found if is_conditional(deviation.key)])
+        return (*always, -len(experiment.setting.details), *sometimes, -len(score(experiment)))
+
+    anchor = min(fitting, key=rank).setting
+    return [
+        experiment
+        for experiment in fitting
+        if (experiment.setting.family, experiment.setting.images) == (anchor.family, anchor.images)
+        and all(
+            str(experiment.setting.details.get(key, value if is_conditional(key) else None)) == str(value)
+            for key, value in anchor.details.items()
+            if key not in swept
+        )
+    ]
+
+
+def _named(experiment: Experiment, config: str) -> str:
+    found = ", ".join(map(str, deviations(experiment.setting, config))) or "the paper's settings as well"
+    return f"{experiment.experiment_hash} ({found})"
+
+
+def _is_swept(experiment: Experiment, key: str) -> bool:
+    return experiment.setting.objective == "kl" if key in ("beta1", "beta2") else key in experiment.setting.details
+
+
+def _value(experiment: Experiment, key: str) -> Any:
+    value = getattr(experiment.setting, key) if key in ("beta1", "beta2") else experiment.setting.details[key]
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def _reference(config: str, key: str) -> str:
+    whose = "our choice" if key in our_choices(config) else "paper"
+    return f"{whose} {paper()['configs'][config].get(key)}"

@@ -1,0 +1,119 @@
+"""Whether the best of several experiments is better than the next, beyond what their seeds vary."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from radial_vicreg.report.collect import Experiment
+
+LEVEL = 0.95
+BOLD_RULE = (
+    f"Bold: the {100 * LEVEL:g} % interval of the difference to the runner-up leaves out zero (t test, paired by seed "
+    "where both have at least two seeds in common, else Welch's). One seed is never bold."
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Difference of two means with its 95 % confidence interval.
+
+    Attributes:
+        value: mean of the first minus mean of the second.
+        error: standard error; None where a side has one seed.
+        low: lower end of the interval; None as ``error``.
+        high: upper end of the interval; None as ``error``.
+        counts: seeds of each side; of a paired difference those that both have.
+        paired: whether seeds were compared one by one.
+    """
+
+    value: float
+    error: float | None
+    low: float | None
+    high: float | None
+    counts: tuple[int, int]
+    paired: bool
+
+    def __str__(self) -> str:
+        """``value ± s.e. (kind, n; interval)``."""
+        if self.error is None or self.low is None or self.high is None:
+            return f"{self.value:.2f} (n {self.counts[0]} and {self.counts[1]}: no standard error)"
+        kind = f"paired, n {self.counts[0]}" if self.paired else f"Welch, n {self.counts[0]} and {self.counts[1]}"
+        interval = f"{100 * LEVEL:g} % interval {self.low:.2f} to {self.high:.2f}"
+        return f"{self.value:.2f} ± {self.error:.2f} ({kind}; {interval})"
+
+
+@dataclass(frozen=True)
+class Lead:
+    """The best of several rivals and the next.
+
+    Attributes:
+        best: position of the best.
+        second: position of the runner-up.
+        difference: of the two.
+        bold: whether the interval of the difference leaves out zero, on the side where the best is better.
+    """
+
+    best: int
+    second: int
+    difference: Difference
+    bold: bool
+
+
+def by_seed(experiment: Experiment, *keys: str) -> dict[Hashable, float]:
+    """The number at a path of keys of every run that has it, by the run's seed."""
+    found = {run.seed: run.figure(*keys) for run in experiment.runs}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Difference:
+    """Compares two experiments.
+
+    Args:
+        first: value of each seed, one at least.
+        second: the same of the other.
+
+    Returns:
+        The difference of their means: over the seeds that both have where these are two or more (what a seed does to
+        both cancels), else over all.
+    """
+    shared = sorted(first.keys() & second.keys(), key=str)
+    paired = len(shared) > 1
+    seeds = (shared, shared) if paired else (list(first), list(second))
+    sides = [np.array([values[seed] for seed in kept]) for values, kept in zip((first, second), seeds, strict=True)]
+    value, counts = float(sides[0].mean() - sides[1].mean()), (len(sides[0]), len(sides[1]))
+    if min(counts) < 2:
+        return Difference(value, None, None, None, counts, paired=False)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # seeds that differ by the same: the interval is one point
+        found = stats.ttest_rel(*sides) if paired else stats.ttest_ind(*sides, equal_var=False)
+        interval = found.confidence_interval(LEVEL)
+    spread = [sides[0] - sides[1]] if paired else sides
+    error = float(np.sqrt(sum(np.var(x, ddof=1) / len(x) for x in spread)))
+    low, high = (end if np.isfinite(end) else value for end in (float(interval.low), float(interval.high)))
+    return Difference(value, error, low, high, counts, paired)
+
+
+def lead(rivals: Sequence[Mapping[Hashable, float]], largest: bool = True) -> Lead | None:
+    """Finds the best and the runner-up by their means.
+
+    Args:
+        rivals: value of each seed of every one; empty where there is none.
+        largest: the largest mean is the best.
+
+    Returns:
+        Both with their difference, or None where fewer than two have a value.
+    """
+    sign = -1 if largest else 1
+    means = {index: sign * float(np.mean(list(values.values()))) for index, values in enumerate(rivals) if values}
+    if len(means) < 2:
+        return None
+    best, second = sorted(means, key=means.__getitem__)[:2]
+    difference = compare(rivals[best], rivals[second])
+    low, high = difference.low, difference.high
+    bold = low is not None and high is not None and (low > 0 if largest else high < 0)
+    return Lead(best, second, difference, bold)

@@ -1,0 +1,107 @@
+"""The list of all experiments: rows, notes, CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.compare import BOLD_RULE, Lead, by_seed, lead
+from radial_vicreg.report.formats import Text, to_csv
+from radial_vicreg.report.statistics import summarise
+from radial_vicreg.report.tables import text_of
+
+_FIGURES: dict[str, tuple[tuple[str, ...], bool | None]] = {
+    "linear (%)": (("probes", "online_linear", "top1"), True),
+    "balanced acc. (%)": (("probes", "online_linear", "balanced_accuracy"), True),
+    "projector (%)": (("probes", "online_projector_linear", "top1"), True),
+    "MLP (%)": (("probes", "online_mlp", "top1"), True),
+    "kNN 20 (%)": (("probes", "online_knn20", "top1"), True),
+    "offline linear (%)": (("probes", "offline_linear_encoder", "top1"), True),
+    "W1 before": (("radii", "initial", "eval", "w1_chi"), None),
+    "W1 after": (("radii", "final", "eval", "w1_chi"), False),
+    "norm of mean z": (("radii", "final", "eval", "embedding_mean_norm"), None),
+}
+"""Where each figure is, and whether the largest is the best (None: neither is)."""
+_COLUMNS = {"lr": "lr", "max_epochs": "Epochs"}
+
+
+def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[list[list[Text]]]]:
+    """Header and body; the best of each family of comparable ones is bold where it is clearly better than the next.
+
+    Rates and epochs have a column; so has every other setting that differs within a family.
+    """
+    shown = [name for name, (keys, _) in _FIGURES.items() if any(found.values(*keys) for found in experiments)]
+    details = {**_COLUMNS, **{key: key for key in _differing(experiments) if key not in _COLUMNS}}
+    bold = {(best, name) for name, best, _, found in _leads(experiments) if found.bold}
+    header = ["Images", "Backbone", "d", "Method", *details.values(), "n", *shown, "Experiment"]
+    body = []
+    for index, experiment in enumerate(experiments):
+        setting = experiment.setting
+        plain = [setting.images, setting.backbone, setting.dim, setting.label]
+        plain += [*(setting.details.get(key, "") for key in details), len(experiment.runs)]
+        row = [[Text(str(value))] for value in plain]
+        row += [[text_of(summarise(experiment.values(*_FIGURES[name][0])), (index, name) in bold)] for name in shown]
+        body.append([*row, [Text(experiment.experiment_hash)]])
+    return header, body
+
+
+def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
+    """Hosts and versions that disagree, and how far the best of each family is from the next."""
+    notes = [f"{found.experiment_hash}: {note}" for found in experiments for note in found.notes]
+    names = [f"{found.setting.label} ({found.experiment_hash})" for found in experiments]
+    differences = [
+        f"{figure}: {names[best]} minus {names[second]} {found.difference}"
+        for figure, best, second, found in _leads(experiments)
+    ]
+    return [*notes, *([BOLD_RULE] if differences else []), *differences]
+
+
+def experiment_csv(experiments: Sequence[Experiment]) -> str:
+    """One line an experiment, full precision: mean, standard deviation and seeds of every figure."""
+    settings = ["images", "backbone", "dim", "objective", "beta1", "beta2", "gamma", "center", "e2mc"]
+    details = sorted({key for experiment in experiments for key in experiment.setting.details})
+    columns = ["experiment_hash", *settings, *details, "seeds", "notes"]
+    for name in _FIGURES:
+        columns += [f"{name} {part}" for part in ("mean", "std", "n")]
+    lines: list[list[object]] = []
+    for experiment in experiments:
+        setting = experiment.setting
+        line = [experiment.experiment_hash, *(getattr(setting, key) for key in settings)]
+        line += [setting.details.get(key) for key in details]
+        line += [" ".join(str(run.seed) for run in experiment.runs), "; ".join(experiment.notes)]
+        for keys, _ in _FIGURES.values():
+            value = summarise(experiment.values(*keys))
+            line += [value.mean, value.std, value.count] if value else [None, None, 0]
+        lines.append(line)
+    return to_csv(columns, lines)
+
+
+def _families(experiments: Sequence[Experiment]) -> list[list[int]]:
+    found: dict[str, list[int]] = {}
+    for index, experiment in enumerate(experiments):
+        found.setdefault(experiment.setting.family, []).append(index)
+    return list(found.values())
+
+
+def _leads(experiments: Sequence[Experiment]) -> list[tuple[str, int, int, Lead]]:
+    """Figure, positions of the best and the runner-up of a family among all experiments, and their difference."""
+    found = []
+    for family in _families(experiments):
+        for name, (keys, largest) in _FIGURES.items():
+            if largest is None:
+                continue
+            result = lead([by_seed(experiments[index], *keys) for index in family], largest)
+            if result is not None:
+                found.append((name, family[result.best], family[result.second], result))
+    return found
+
+
+def _differing(experiments: Sequence[Experiment]) -> list[str]:
+    """Details with several values in one family, in their order."""
+    found = []
+    for family in _families(experiments):
+        settings = [experiments[index].setting for index in family]
+        for key in {key: None for setting in settings for key in setting.details}:
+            if len({str(setting.details[key]) for setting in settings if key in setting.details}) > 1:
+                found.append(key)
+    return list(dict.fromkeys(found))

@@ -1,0 +1,92 @@
+"""Text of tables: Markdown, LaTeX, CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Text:
+    """A cell's text; ``bold`` marks what is clearly the best of its column, ``suffix`` follows in plain type."""
+
+    text: str
+    bold: bool = False
+    suffix: str = ""
+
+
+Row = Sequence[Sequence[Text]]
+"""One row: cells, each of parts that are joined with " / "."""
+
+
+def to_markdown(header: Sequence[str], body: Sequence[Row]) -> str:
+    """A pipe table."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    rows = [
+        [" / ".join((f"**{t.text}**" if t.bold else t.text) + t.suffix for t in cell) for cell in row] for row in body
+    ]
+    return "\n".join([line(header), line(["---"] * len(header)), *map(line, rows)]) + "\n"
+
+
+def to_latex(header: Sequence[str], body: Sequence[Row], caption: str, label: str, notes: Sequence[str] = ()) -> str:
+    """A floating table with booktabs rules; the notes are comments in front of it."""
+
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(cells) + r" \\"
+
+    rows = [
+        [
+            " / ".join((rf"\textbf{{{_latex(t.text)}}}" if t.bold else _latex(t.text)) + t.suffix for t in cell)
+            for cell in row
+        ]
+        for row in body
+    ]
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        *(f"% {' '.join(note.split())}" for note in notes),
+        r"\begin{table}[ht]",
+        r"  \centering",
+        rf"  \caption{{{_latex(caption)}}}",
+        rf"  \label{{{label}}}",
+        rf"  \begin{{tabular}}{{{'l' * len(header)}}}",
+        r"    \toprule",
+        "    " + line([_latex(name) for name in header]),
+        r"    \midrule",
+        *("    " + line(row) for row in rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def to_csv(columns: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
+    """A header and lines, separated by commas."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(lines)
+    return stream.getvalue()
+
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{
+        "±": r"$\pm$",
+        "β": r"$\beta$",
+        "γ": r"$\gamma$",
+        "—": "--",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+    },
+    "\\": r"\textbackslash{}",
+}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)

@@ -1,0 +1,77 @@
+"""Short names that tell several experiments apart, for legends and titles."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.setting import Setting
+
+_HASH_DIGITS = 7
+_METHOD = ("method", "beta1", "beta2", "gamma", "center", "e2mc", "weights")
+
+
+def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
+    """Names every experiment by what differs in method and rate, and by as many details as tell them apart.
+
+    Args:
+        experiments: the ones to tell apart.
+
+    Returns:
+        A name for each, all different (where no setting tells them apart, with the beginning of the hash); and for a
+        caption, method and rate where all have the same, and what differs but is in no name.
+    """
+    settings = [experiment.setting for experiment in experiments]
+    described = [_parts(setting) for setting in settings]
+    differing = _differing(described)
+    needed = list(differing)
+    for key in reversed(differing):  # names keep the method and the rate
+        rest = [other for other in needed if other != key]
+        if key not in (*_METHOD, "lr") and len(set(_joined(described, rest))) == len(set(_joined(described, needed))):
+            needed = rest
+    names = _joined(described, needed) if needed else [setting.label for setting in settings]
+    names = [
+        name if names.count(name) == 1 else f"{name} [{experiment.experiment_hash[:_HASH_DIGITS]}]"
+        for name, experiment in zip(names, experiments, strict=True)
+    ]
+    common = [described[0][key] for key in ("method", "lr") if key not in differing]
+    others = [key for key in differing if key not in needed]
+    return names, ", ".join([*common, *([f"different but not named: {', '.join(others)}"] if others else [])])
+
+
+def differences(settings: Sequence[Setting], without: Collection[str] = ()) -> list[str]:
+    """For each setting the parts that are not the same for all that have them.
+
+    Args:
+        settings: the ones to tell apart.
+        without: parts to leave out: ``method``, ``beta1``, ``beta2``, ``gamma``, ``center``, ``e2mc``, ``weights``, or
+            a key of the details.
+
+    Returns:
+        Texts such as ``"Radial-VICReg, β1 1, lr 0.3"``; empty where nothing differs.
+    """
+    described = [_parts(setting) for setting in settings]
+    return _joined(described, [key for key in _differing(described) if key not in without])
+
+
+def _differing(described: Sequence[dict[str, str]]) -> list[str]:
+    """Parts with several values, the method's first."""
+    details = [key for parts in described for key in parts if key not in _METHOD]
+    keys = dict.fromkeys([*_METHOD, *details])
+    return [key for key in keys if len({parts[key] for parts in described if key in parts}) > 1]
+
+
+def _joined(described: Sequence[dict[str, str]], keys: Sequence[str]) -> list[str]:
+    return [", ".join(parts[key] for key in keys if key in parts) for parts in described]
+
+
+def _parts(setting: Setting) -> dict[str, str]:
+    parts = {"method": setting.method}
+    if setting.objective == "kl":
+        parts |= {"beta1": f"β1 {setting.beta1:g}", "beta2": f"β2 {setting.beta2:g}"}
+    elif setting.objective != "none":
+        parts |= {"gamma": f"γ {setting.gamma:g}"}
+    if setting.objective != "none":
+        parts |= {"center": "centred" if setting.center else "uncentred"}
+    parts |= {"e2mc": f"E2MC {setting.e2mc:g}", "weights": "λ " + "/".join(f"{x:g}" for x in setting.weights)}
+    return parts | {key: f"{key} {value}" for key, value in setting.details.items()}

@@ -1,0 +1,53 @@
+"""``from radial_vicreg import RadialVICRegLoss``, and ``import radial_vicreg`` without PyTorch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import radial_vicreg
+
+
+def _run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_package_and_its_command_line_load_without_pytorch() -> None:
+    code = (
+        "import sys, radial_vicreg, radial_vicreg.cli\n"
+        "names = 'torch', 'numpy', 'scipy', 'lightning', 'radial_vicreg.losses'\n"
+        "print(radial_vicreg.__version__, [name for name in names if name in sys.modules])"
+    )
+    assert _run(code).split(maxsplit=1) == [radial_vicreg.__version__, "[]\n"]
+
+
+def test_the_loss_is_imported_from_the_package_and_is_the_same_class() -> None:
+    from radial_vicreg import RadialVICRegLoss
+    from radial_vicreg.losses import RadialVICRegLoss as TheClass
+
+    assert RadialVICRegLoss is TheClass
+    assert {"RadialVICRegLoss", "__version__"} <= set(dir(radial_vicreg))
+
+
+def test_a_star_import_gives_the_loss() -> None:
+    assert _run("from radial_vicreg import *; print(RadialVICRegLoss.__name__)") == "RadialVICRegLoss\n"
+
+
+def test_other_names_are_refused_as_by_any_module() -> None:
+    with pytest.raises(AttributeError, match="module 'radial_vicreg' has no attribute 'RadialLoss'"):
+        _ = radial_vicreg.RadialLoss
+    assert not hasattr(radial_vicreg, "VICRegLoss")
+
+
+@pytest.mark.slow
+def test_type_checkers_see_the_class() -> None:
+    pytest.importorskip("mypy")
+    code = "from radial_vicreg import RadialVICRegLoss; reveal_type(RadialVICRegLoss(seed=1))"
+    options = ["--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
+    done = subprocess.run([sys.executable, "-m", "mypy", *options, "-c", code], capture_output=True, text=True)
+    expected = 'Revealed type is "radial_vicreg.losses.objective.RadialVICRegLoss"'
+    assert expected in done.stdout, done.stdout + done.stderr

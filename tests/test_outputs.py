@@ -1,0 +1,175 @@
+"""No command works for minutes and finds then that its output cannot be written."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from radial_vicreg import export
+from radial_vicreg.cli import main
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.data import celeba, cifar, imagenet10
+from radial_vicreg.files import write_json
+from radial_vicreg.hosts import train
+from radial_vicreg.probes import offline
+from radial_vicreg.probes.checkpoint import _build
+from radial_vicreg.report import build
+from radial_vicreg.results import describe_run
+
+
+@pytest.fixture
+def run_folder(tiny_overrides: list[str], tmp_path: Path) -> Path:
+    """A finished run of two epochs, without the training."""
+    cfg = compose("radialvicreg", tiny_overrides)
+    config: Any = OmegaConf.to_container(cfg, resolve=True)
+    folder = tmp_path / "run"
+    write_json(
+        folder / "results.json",
+        {**describe_run(config, "standalone"), "status": "finished", "epochs": 2, "probes": {}},
+    )
+    (folder / "checkpoints").mkdir()
+    torch.save({"state_dict": _build(cfg).state_dict(), "epoch": 1}, folder / "checkpoints" / "last.ckpt")
+    return folder
+
+
+@pytest.fixture
+def taken(tmp_path: Path) -> Path:
+    """A file where a folder is to be."""
+    file = tmp_path / "taken"
+    file.write_text("precious")
+    return file
+
+
+@pytest.fixture
+def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
+    """Make a function fail the test when it is called: the work that must not have begun."""
+
+    def replace(module: Any, name: str) -> None:
+        def begun(*_: Any, **__: Any) -> None:
+            raise AssertionError(f"{name} was called before the output was claimed")
+
+        monkeypatch.setattr(module, name, begun)
+
+    return replace
+
+
+def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: str) -> None:
+    capsys.readouterr()
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1, error
+    for word in words:
+        assert word in error
+
+
+IN_THE_WAY = "is to be a folder, but there is a file: move it away"
+
+
+def test_a_report_is_claimed_before_runs_are_read(
+    taken: Path, tmp_path: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(build, "collect")
+    _refused(["report", str(tmp_path), "--out", str(taken)], capsys, str(taken), IN_THE_WAY)
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "figures").touch()
+    _refused(["report", str(tmp_path), "--out", str(tmp_path / "report")], capsys, "report/figures", IN_THE_WAY)
+
+
+def test_an_export_is_claimed_before_the_checkpoint_is_read(
+    run_folder: Path, taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(export, "_save")
+    (run_folder / "export").touch()
+    _refused(["export", str(run_folder)], capsys, "export/torchvision cannot be written")
+    forbid(export, "open_run")
+    _refused(["export", str(run_folder), "--out", str(taken)], capsys, str(taken), IN_THE_WAY)
+
+
+def test_an_export_without_its_library_leaves_no_folder(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    _refused(["export", str(run_folder), "--format", "safetensors"], capsys, "pip install safetensors")
+    assert not (run_folder / "export").exists()
+
+
+def test_a_probe_s_file_is_claimed_before_features_are_extracted(
+    run_folder: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(offline, "run_features")
+    (run_folder / "probes").touch()
+    _refused(["probe", str(run_folder), "--probe", "knn"], capsys, "probes/knn-encoder.json cannot be written")
+
+
+def test_a_probe_knows_before_it_begins_whether_it_can_be_added(
+    run_folder: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(offline, "run_features")
+    arguments = ["probe", str(run_folder), "--probe", "knn", "--add-to-results"]
+    write_json(run_folder / "results.json", {**json.loads((run_folder / "results.json").read_text()), "epochs": 3})
+    _refused(arguments, capsys, "the checkpoint is of epoch 2, results.json of epoch 3: not added")
+    write_json(run_folder / "args.json", OmegaConf.to_container(OmegaConf.create(_config(run_folder))))
+    (run_folder / "results.json").unlink()
+    _refused(arguments, capsys, "has no results.json to add to")
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "results.json").read_text())["config"]
+
+
+def test_training_claims_its_runs_before_images_are_read(
+    tiny_overrides: list[str], taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(train, "build_standalone")
+    _refused(["pretrain", *tiny_overrides, "host=standalone", f"runs_dir={taken}"], capsys, str(taken), IN_THE_WAY)
+
+
+def test_a_sweep_claims_its_logs_before_the_first_run(
+    tiny_overrides: list[str], taken: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["sweep", "tables/table1", "--run", *tiny_overrides, f"runs_dir={taken}"]
+    _refused(arguments, capsys, "cannot be written", f"{taken} is no folder")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["digits"],
+        ["cifar10", "--as-folder"],
+        ["celeba"],
+        ["imagenet10", "--imagenet", "."],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_data_sets_claim_their_place_before_the_download(
+    arguments: list[str], taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(cifar, "open_cifar")
+    forbid(celeba, "_download")
+    forbid(imagenet10, "_count_images")
+    _refused(["data", *arguments, "--out", str(taken)], capsys, str(taken), IN_THE_WAY)
+    assert taken.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [(["cifar10", "--as-folder"], "out/val"), (["celeba"], "out"), (["imagenet10", "--imagenet", "."], "out")],
+    ids=["cifar10", "celeba", "imagenet10"],
+)
+def test_data_sets_find_what_is_not_theirs_before_the_download(
+    arguments: list[str], place: str, tmp_path: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(cifar, "open_cifar")
+    forbid(celeba, "_download")
+    forbid(imagenet10, "_count_images")
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "somebody's").touch()
+    arguments = ["data", *arguments, "--out", str(tmp_path / "out")]
+    _refused(arguments, capsys, f"{place} exists and was not prepared by this command: move it away")
