@@ -77,7 +77,10 @@ def equilibrium_row(cell: str) -> str:
     flag = kwargs.radial_ce_normalize
     betas = f"{kwargs.radial_ce_loss_weight:g} / {kwargs.radial_ent_loss_weight:g}"
     other = compose(cell, [f"method_kwargs.radial_ce_normalize={str(not flag).lower()}"])
-    pulls = ["-" if one is None else f"{one.curvature * one.rate:.2g}" for one in (stability, stability_of(other))]
+    pulls = [
+        "-" if one is None else f"{float(f'{one.curvature * one.rate:.2g}'):g}"
+        for one in (stability, stability_of(other))
+    ]
     found = (amount(equilibrium_of(cfg)), amount(equilibrium_of(other)))
     return f"| `{cell}` | {betas} | {'on' if flag else 'off'} | {found[0]} | {pulls[0]} | {found[1]} | {pulls[1]} |"
 
