@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
+from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch.utils.data._utils import signal_handling
 
@@ -100,8 +102,10 @@ class ExitAfterSignal(pl.Callback):
             return
         for logger in trainer.loggers:  # what Lightning would do next
             logger.finalize("failed")
-        if trainer.is_global_zero:
-            print(f"{reason} in epoch {trainer.current_epoch + 1} at step {trainer.global_step}", file=sys.stderr)
+        with suppress(OSError):  # nobody may be reading any more
+            rank_zero_only(print)(
+                f"{reason} in epoch {trainer.current_epoch + 1} at step {trainer.global_step}", file=sys.stderr
+            )
         sys.exit(TERMINATED)  # and not `raise SystemExit`: W&B notes the status that this function is called with
 
 
