@@ -5,17 +5,21 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
+from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+from torch.utils.data._utils import signal_handling
 
 from radial_vicreg.distributed import is_distributed
 
 # SIGTERM is Slurm's preemption and every scheduler's end; SIGUSR1 is what `--signal=USR1@120` sends by custom.
 _SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+_WORKER_TERMINATED = "killed by signal: Terminated"  # PyTorch's words
 TERMINATED = 128 + signal.SIGTERM
 """Exit status of a process that SIGTERM ends, by the shells' convention."""
 _STEPS_BETWEEN_VOTES = 8  # a vote is one small collective between hosts
@@ -70,7 +74,12 @@ class StopOnSignal(pl.Callback):
             self.requested = True
             raise RunStoppedError(self.reason)
 
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Lets the other callbacks keep what they have, whichever worker dies next."""
+        _let_workers_die()
+
     def _request(self, number: int, *_: Any) -> None:
+        _let_workers_die()
         self.requested = True
         self.reason = f"stopped by {signal.Signals(number).name}"
 
@@ -93,14 +102,11 @@ class ExitAfterSignal(pl.Callback):
             return
         for logger in trainer.loggers:  # what Lightning would do next
             logger.finalize("failed")
-        if trainer.is_global_zero:
-            print(f"{reason} in epoch {trainer.current_epoch + 1} at step {trainer.global_step}", file=sys.stderr)
+        with suppress(OSError):  # nobody may be reading any more
+            rank_zero_only(print)(
+                f"{reason} in epoch {trainer.current_epoch + 1} at step {trainer.global_step}", file=sys.stderr
+            )
         sys.exit(TERMINATED)  # and not `raise SystemExit`: W&B notes the status that this function is called with
-
-
-def stop_requested(trainer: pl.Trainer) -> bool:
-    """Whether a signal has told this trainer to stop."""
-    return any(callback.requested for callback in _stoppers(trainer))
 
 
 def stop_reason(trainer: pl.Trainer, exception: BaseException) -> str | None:
@@ -115,7 +121,20 @@ def stop_reason(trainer: pl.Trainer, exception: BaseException) -> str | None:
     asked = next((callback for callback in _stoppers(trainer) if callback.requested), None)
     if asked is not None:
         return asked.reason
-    return "stopped by SIGTERM" if isinstance(exception, SIGTERMException) else None
+    # A worker may get the signal before this process does.
+    terminated = isinstance(exception, SIGTERMException) or _WORKER_TERMINATED in str(exception)
+    return "stopped by SIGTERM" if terminated else None
+
+
+def _let_workers_die() -> None:
+    """Stop PyTorch from raising an error, whatever this process is at, when a data-loading process dies.
+
+    A scheduler sends SIGTERM to those as well, and the errors of the second and third would break off what the first
+    one's leads to: a checkpoint, the results.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal_handling._SIGCHLD_handler_set = False  # so that PyTorch takes it again with its next loader
 
 
 def _stoppers(trainer: pl.Trainer) -> list[StopOnSignal]:

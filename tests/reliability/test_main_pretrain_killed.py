@@ -78,7 +78,7 @@ def test_a_finished_run_of_an_earlier_version_gets_its_results_when_it_is_run_ag
 
 
 SIGNAL = """
-import os, signal, sys, runpy
+import multiprocessing, os, signal, sys, runpy
 import lightning.pytorch as pl
 from radial_vicreg.hosts.training import RadialTraining
 
@@ -92,12 +92,16 @@ class Terminate(pl.Callback):
             os.kill(os.getpid(), signal.SIGTERM)
         if trainer.global_step == 4 and where == "group":
             os.killpg(0, signal.SIGTERM)
+        if trainer.global_step == 4 and where == "workers first":
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+                worker.join()
 
 where, script = sys.argv[1:3]
 real = RadialTraining.configure_callbacks
 def with_terminate(callbacks):
     # Last when the workers get it, too: then they die before the run can stop in order.
-    return [*callbacks, Terminate()] if where == "group" else [Terminate(), *callbacks]
+    return [Terminate(), *callbacks] if where == "step" else [*callbacks, Terminate()]
 
 RadialTraining.configure_callbacks = lambda self: with_terminate(real(self))
 sys.argv = sys.argv[2:]
@@ -106,12 +110,12 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("where", ["step", "group"])
+@pytest.mark.parametrize("where", ["step", "group", "workers first"])
 def test_sigterm_is_an_interruption_with_its_reason_and_exit_status(
     where: str, arguments: list[str], tmp_path: Path, run_python: Run
 ) -> None:
     """To the process alone, and to its data-loading processes as well, as Slurm sends it."""
-    settings = [*arguments, "max_epochs=3", f"data.num_workers={int(where == 'group')}"]
+    settings = [*arguments, "max_epochs=3", f"data.num_workers={0 if where == 'step' else 2}"]
     launcher = tmp_path / "launcher.py"
     launcher.write_text(SIGNAL)
     begin = ["-c", "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"]
