@@ -27,6 +27,7 @@ from radial_vicreg.hosts.fitting import fit
 from radial_vicreg.hosts.loaders import build_train_loader
 from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
 from radial_vicreg.hosts.run_folder import choose_run_folder, claim_runs_dir
+from radial_vicreg.hosts.run_name import name_run
 from radial_vicreg.hosts.standalone import data as standalone_data
 from radial_vicreg.hosts.standalone import memory
 from radial_vicreg.hosts.standalone.optim import build_optimizer, build_scheduler, process_count
@@ -122,6 +123,7 @@ def normalise(cfg: DictConfig) -> DictConfig:
     if _effective_hardware(cfg)["precision"] != cfg.precision:
         rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={cfg.precision}")
     check_training(cfg)
+    name_run(cfg, process_count(cfg))
     return cfg
 
 

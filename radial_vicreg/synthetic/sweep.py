@@ -6,7 +6,6 @@ result files of its folder first and makes what is missing, so a kill costs the 
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
 import multiprocessing
@@ -24,6 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from radial_vicreg.locks import HeldLock
 from radial_vicreg.synthetic.distributions import DISTRIBUTIONS
 from radial_vicreg.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.synthetic.engine_torch import TorchEngine
@@ -153,20 +153,19 @@ class ResultsFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        lock = path.with_name(f".{path.name}.lock")
+        self._lock = HeldLock(lock, f"writing {path}", remedy="give each its own --shard or --out")
 
     def __enter__(self) -> ResultsFile:
+        self._lock.acquire()
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._descriptor)
-            raise BlockingIOError(f"another process writes {self._path}; give each its own --shard or --out") from None
         content = self._path.read_bytes()
         os.ftruncate(self._descriptor, content.rfind(b"\n") + 1)
         return self
 
     def __exit__(self, *exception: object) -> None:
         os.close(self._descriptor)
+        self._lock.release()
 
     def append(self, row: Row) -> None:
         """Write one row; it is on the disk when this returns."""

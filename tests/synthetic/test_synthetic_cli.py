@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from radial_vicreg.files import write_json
 from radial_vicreg.synthetic import figure1, figure3, sweep
 from radial_vicreg.synthetic.cli import Options, main
 from radial_vicreg.synthetic.distributions import sample
@@ -48,6 +49,29 @@ def test_a_run_writes_results_snapshots_and_a_figure(tmp_path: Path, capsys: pyt
     assert snapshots["points"].shape == (3, 80, 2)
     assert (out / "run.png").read_bytes().startswith(b"\x89PNG")
     assert "w2_exact" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["num_samples=80"], ["figure", "1"], ["sweep"]], ids=["run", "figure", "sweep"])
+@pytest.mark.parametrize("there", ["file", "training"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    command: list[str], there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("the work has begun")
+
+    for name in ("cli.run", "cli.sweep", "figure1.make_figure1"):
+        monkeypatch.setattr(f"radial_vicreg.synthetic.{name}", work)
+    out = tmp_path / "out"
+    if there == "file":
+        out.write_text("mine")
+    else:
+        content = {"schema_version": 2, "status": "finished", "config": {"method": "vicreg", "method_kwargs": {}}}
+        write_json(out / "results.json", content)
+    before = (out if there == "file" else out / "results.json").read_text()
+    where = [f"out={out}"] if len(command) == 1 and command != ["sweep"] else ["--out", str(out)]
+    assert main([*command, *where]) == 2
+    assert str(out) in capsys.readouterr().err
+    assert (out if there == "file" else out / "results.json").read_text() == before
 
 
 @pytest.mark.parametrize("dim", [1, 3])

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from radial_vicreg.locks import LockedError
 from radial_vicreg.synthetic.figure1 import PUBLISHED
 from radial_vicreg.synthetic.run import RunConfig, note, run, summarise
 from radial_vicreg.synthetic.selection import best_settings, summary_lines, winners_elsewhere
@@ -124,7 +125,7 @@ def test_a_sweep_killed_at_any_moment_resumes_with_nothing_lost_or_repeated(made
 
 def test_two_sweeps_cannot_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "results-0-of-1.jsonl"
-    with ResultsFile(path), pytest.raises(BlockingIOError, match="another process writes"), ResultsFile(path):
+    with ResultsFile(path), pytest.raises(LockedError, match=r"is writing .*--shard"), ResultsFile(path):
         pass
 
 
