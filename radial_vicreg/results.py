@@ -136,7 +136,8 @@ class RunsByIdentity:
         """Choose the runs whose stored configuration has the identity of another, the seed included.
 
         Args:
-            config: resolved, as requested.
+            config: resolved, as requested. Runs with another ``data.fingerprint`` are left out: same settings, but
+                other images.
             processes: number of training processes.
 
         Returns:
@@ -145,7 +146,13 @@ class RunsByIdentity:
         asked = identity_parts(config, processes)
         exact = self._by_key.get((True, digest(asked)), [])
         loose = self._by_key.get((False, digest(without_hardware(asked))), [])
-        return sorted([*exact, *loose], key=lambda run: self._order[run.path])
+        same = [run for run in (*exact, *loose) if _may_be_same_images(run.content["config"], config)]
+        return sorted(same, key=lambda run: self._order[run.path])
+
+
+def _may_be_same_images(*configs: Mapping[str, Any]) -> bool:
+    """Compare the marks of the training images, where they are known (:mod:`radial_vicreg.hosts.run_name`)."""
+    return len({(config.get("data") or {}).get("fingerprint") for config in configs} - {None}) < 2
 
 
 def identity_of(content: Mapping[str, Any]) -> dict[str, str | None]:

@@ -1,8 +1,8 @@
-"""Figures for W&B and TensorBoard."""
+"""Measurements and their figures for loggers: one call, so one row in W&B, for all that belongs together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,25 +13,35 @@ def takes_images(loggers: Sequence[Any]) -> bool:
     return any(_kind(logger) for logger in loggers)
 
 
-def log_figure(loggers: Sequence[Any], name: str, figure: Any, step: int) -> None:
-    """Sends a matplotlib figure to every logger that shows images; the others are left alone.
+def log_measurement(
+    loggers: Sequence[Any], metrics: Mapping[str, float], step: int, figures: Mapping[str, Any] | None = None
+) -> None:
+    """Send numbers to every logger in one call, with figures for those that show images.
 
     Args:
         loggers: Lightning's.
-        name: key of the image.
-        figure: with an Agg canvas.
+        metrics: key to value.
         step: optimizer steps so far.
+        figures: key to a matplotlib figure with an Agg canvas.
     """
-    kinds = [(logger, _kind(logger)) for logger in loggers]
-    if not any(kind for _, kind in kinds):
-        return
+    pixels = {name: _pixels(figure) for name, figure in (figures or {}).items()} if takes_images(loggers) else {}
+    for logger in loggers:
+        kind = _kind(logger)
+        logger.log_metrics({**metrics, **(_wandb_images(pixels) if kind == "wandb" else {})}, step=step)
+        if kind == "tensorboard":
+            for name, image in pixels.items():
+                logger.experiment.add_image(name, image, step, dataformats="HWC")
+
+
+def _pixels(figure: Any) -> np.ndarray:
     figure.canvas.draw()
-    pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
-    for logger, kind in kinds:
-        if kind == "wandb":
-            logger.log_image(name, [pixels], step=step)
-        elif kind == "tensorboard":
-            logger.experiment.add_image(name, pixels, step, dataformats="HWC")
+    return np.asarray(figure.canvas.buffer_rgba())[..., :3]
+
+
+def _wandb_images(pixels: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    import wandb
+
+    return {name: [wandb.Image(image)] for name, image in pixels.items()}
 
 
 def _kind(logger: Any) -> str | None:

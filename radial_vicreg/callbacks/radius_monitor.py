@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from radial_vicreg.callbacks.log_image import log_figure, takes_images
+from radial_vicreg.callbacks.log_image import log_measurement, takes_images
 from radial_vicreg.callbacks.online_probes import resize_to
 from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, radius_histogram
 from radial_vicreg.figures import draw_radii, radii_figure
 
 _TRAINING_IMAGES = 2048  # used when there is no validation set
 _BATCH_SIZE = 256
+_NOT_LOGGED = ("count",)  # it never changes; results.json has it
 
 
 class RadiusMonitor(pl.Callback):
@@ -28,8 +29,8 @@ class RadiusMonitor(pl.Callback):
     at 224 pixels whatever the network trains on) are resized to it. Every process measures the same images, so
     that nothing has to be gathered.
 
-    Logs ``radius_eval/*`` and ``radius_batch/*``, and with W&B or TensorBoard the figure of the radii at every
-    measurement; :meth:`results` goes into ``results.json``. Drawing takes about as long as embedding a few hundred
+    Logs ``radius_eval/*`` and ``radius_batch/*`` in one call for each measurement, with the figure of the radii for W&B
+    and TensorBoard; :meth:`results` goes into ``results.json``. Drawing takes about as long as embedding a few hundred
     images, so it is left out where nobody would see it.
 
     Args:
@@ -57,6 +58,7 @@ class RadiusMonitor(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Measures the untrained network; a resumed run keeps the measurement of its first start."""
+        self.final_radii = None  # of a checkpoint that was its run's last, and of this run is not
         if not self.history:
             self.initial_radii = self._measure(trainer, pl_module, epoch=0)
 
@@ -75,6 +77,17 @@ class RadiusMonitor(pl.Callback):
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Measures a network whose training ended before ``max_epochs``."""
         if self.final_radii is None and trainer.current_epoch > 0:
+            self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
+
+    def complete(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Measures a trained network whose checkpoint does not hold the last measurement, where one process can."""
+        if (
+            self.final_radii is None
+            and self.history
+            and trainer.world_size == 1
+            and self._images(trainer)[1] == self.source
+        ):
+            self.history = [entry for entry in self.history if entry["epoch"] != trainer.current_epoch]
             self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
 
     def results(self) -> dict[str, Any]:
@@ -105,13 +118,15 @@ class RadiusMonitor(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs; tensors and plain containers, so that it loads with ``weights_only=True``."""
-        return {"history": self.history, "initial_radii": self.initial_radii, "source": self.source}
+        radii = {"initial_radii": self.initial_radii, "final_radii": self.final_radii}
+        return {"history": self.history, "source": self.source, **radii}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores :meth:`state_dict`."""
         self.history = state_dict["history"]
         self.initial_radii = state_dict["initial_radii"]
         self.source = state_dict["source"]
+        self.final_radii = state_dict.get("final_radii")  # absent from older checkpoints
 
     def _measure(self, trainer: pl.Trainer, model: pl.LightningModule, epoch: int) -> Tensor | None:
         images, self.source = self._images(trainer)
@@ -126,17 +141,24 @@ class RadiusMonitor(pl.Callback):
             for mode in ("eval", "batch"):
                 measured[mode] = measure_radii(model, batches, batch_statistics=mode == "batch")
         entry: dict[str, Any] = {"epoch": epoch, "dim": measured["eval"].dim}
-        for mode, measurement in measured.items():
-            entry[mode] = measurement.statistics
-            for name, value in measurement.statistics.items():
-                for logger in trainer.loggers:
-                    logger.log_metrics({f"radius_{mode}/{name}": value}, step=trainer.global_step)
+        entry.update({mode: measurement.statistics for mode, measurement in measured.items()})
         self.history.append(entry)
-        radii = measured["eval"].radii
-        if trainer.is_global_zero and takes_images(trainer.loggers):
-            figure = radii_figure([(_title(f"epoch {epoch}", entry), radii)], dim=entry["dim"])
-            log_figure(trainer.loggers, "radii", figure, trainer.global_step)
-        return radii
+        if trainer.is_global_zero:
+            self._log(trainer, entry, measured["eval"].radii)
+        return measured["eval"].radii
+
+    @staticmethod
+    def _log(trainer: pl.Trainer, entry: dict[str, Any], radii: Tensor) -> None:
+        logged = {
+            f"radius_{mode}/{name}": value
+            for mode in ("eval", "batch")
+            for name, value in entry[mode].items()
+            if name not in _NOT_LOGGED
+        }
+        figures = {}
+        if takes_images(trainer.loggers):
+            figures["radii"] = radii_figure([(_title(f"epoch {entry['epoch']}", entry), radii)], dim=entry["dim"])
+        log_measurement(trainer.loggers, logged, trainer.global_step, figures)
 
     def _images(self, trainer: pl.Trainer) -> tuple[Iterator[Tensor] | None, str]:
         loaders = trainer.val_dataloaders

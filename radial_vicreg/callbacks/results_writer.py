@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import lightning.pytorch as pl
 from torch import nn
 
 from radial_vicreg.callbacks.radius_monitor import RadiusMonitor
-from radial_vicreg.callbacks.stop_on_signal import stop_requested
+from radial_vicreg.callbacks.solo_checkpoints import solo_folder
+from radial_vicreg.callbacks.stop_on_signal import stop_reason
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.files import remove_leftovers, write_json
 from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
-from radial_vicreg.results import RESULTS, describe_run, read_stored_run
+from radial_vicreg.results import RESULTS, RunsByIdentity, StoredRun, describe_run, read_stored_run
+
+LOCK = ".lock"
 
 
 class ResultsWriter(pl.Callback):
@@ -50,16 +54,20 @@ class ResultsWriter(pl.Callback):
         """Finds and claims the folder and writes the first, empty results.
 
         Raises:
-            ValueError: another process writes into the folder.
+            ValueError: another process writes into the folder, or solo-learn chose one that holds another run.
         """
+        before = self._predecessor(trainer)
         if self.folder is None:
-            self.folder = _solo_folder(trainer, self.config)
+            self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
+            self._refuse_foreign(trainer)
         self._claim(trainer)
         self._description = {
             **describe_run(self.config, self.host, trainer.world_size),
             "started": self._start_of_run(),
             "effective": _effective(trainer, pl_module),
         }
+        if before is not None:
+            self._take_over(trainer, before)
         self._write(trainer, "running")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -78,12 +86,30 @@ class ResultsWriter(pl.Callback):
             self._write(trainer, "stopped")
         self._release()
 
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Finishes the results of a run that solo-learn's auto-resume found complete, and so did not train.
+
+        It was killed after its last checkpoint by a version that wrote its results later than that.
+        """
+        if self._description or self.folder is not None or not trainer.is_global_zero:
+            return
+        before = self._predecessor(trainer)
+        if before is None or trainer.current_epoch != trainer.max_epochs:
+            return
+        self.folder, self._description = before.folder, before.content
+        with suppress(LockedError), HeldLock(self.folder / LOCK, f"training in {self.folder}"):
+            for callback in trainer.callbacks:  # type: ignore[attr-defined]
+                if isinstance(callback, RadiusMonitor):
+                    callback.complete(trainer, pl_module)
+            self._draw(trainer)
+            self._write(trainer, "finished")
+
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Keeps what there is, with the reason."""
         if self._description:
-            stopped = isinstance(exception, KeyboardInterrupt) or stop_requested(trainer)
-            status = "interrupted" if stopped else "failed"
-            self._write(trainer, status, error=f"{type(exception).__name__}: {exception}")
+            reason = stop_reason(trainer, exception)
+            error = f"{type(exception).__name__}: {exception}" if reason is None else reason
+            self._write(trainer, "failed" if reason is None else "interrupted", error)
         self._release()
 
     def state_dict(self) -> dict[str, Any]:
@@ -99,7 +125,7 @@ class ResultsWriter(pl.Callback):
         refusal = None
         if trainer.is_global_zero and self.folder is not None:
             take = self.config.get("lock") == "take"
-            lock = HeldLock(self.folder / ".lock", f"training in {self.folder}", take)
+            lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
             try:
                 lock.acquire()
             except LockedError as error:
@@ -115,6 +141,53 @@ class ResultsWriter(pl.Callback):
         """When the run began; one that goes on in its folder keeps the time of its first start."""
         before = None if self.folder is None else read_stored_run(self.folder / RESULTS)
         return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+    def _refuse_foreign(self, trainer: pl.Trainer) -> None:
+        """Refuse a folder with the results of another run: solo-learn numbers its folders by what the logger counts."""
+        assert self.folder is not None
+        found = read_stored_run(self.folder / RESULTS) if trainer.is_global_zero else None
+        foreign = found is not None and not RunsByIdentity([found]).of(self.config, trainer.world_size)
+        if any_rank(foreign):
+            raise ValueError(
+                f"{self.folder} holds the results of another run: solo-learn counts its folders by what lies in "
+                "lightning_logs of the working directory. Start in the directory of the other runs, or give each its "
+                "own checkpoint.dir"
+            )
+
+    def _take_over(self, trainer: pl.Trainer, before: StoredRun) -> None:
+        """Add what the results of a killed run know and its checkpoint does not, and say there where the run goes on.
+
+        Checkpoints of earlier versions lack their own epoch, and solo-learn gives each start a folder of its own.
+        """
+        self.history = _completed(self.history, before.content["history"], trainer.current_epoch)
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, RadiusMonitor):
+                measured = (before.content.get("radii") or {}).get("history") or []
+                callback.history = _completed(callback.history, measured, trainer.current_epoch)
+        if before.folder == self.folder or before.content["status"] != "running" or not trainer.is_global_zero:
+            return
+        reason = f"the process was killed; {self.folder} goes on from {Path(str(trainer.ckpt_path)).name}"
+        with suppress(LockedError), HeldLock(before.folder / LOCK, f"training in {before.folder}"):
+            write_json(before.path, {**before.content, "status": "interrupted", "error": reason})
+
+    def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
+        """Find the unfinished run of this configuration under solo-learn's script whose checkpoint was loaded.
+
+        ``radial-vicreg pretrain`` goes on in the run's own folder.
+        """
+        path = None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
+        run = (
+            None
+            if path is None or not path.with_name("args.json").is_file()
+            else read_stored_run(path.with_name(RESULTS))
+        )
+        if run is None or run.content["status"] == "finished":
+            return None
+        return run if RunsByIdentity([run]).of(self.config, trainer.world_size) else None
+
+    def _folder_without_checkpoints(self) -> Path:
+        folder = (self.config.get("checkpoint") or {}).get("dir", "trained_models")
+        return Path(folder) / str(self.config["method"]) / str(self.config["name"])
 
     def _draw(self, trainer: pl.Trainer) -> None:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -136,10 +209,13 @@ class ResultsWriter(pl.Callback):
         if not trainer.is_global_zero or self.folder is None:
             return
         last = self.history[-1] if self.history else {}
+        epochs = int(last.get("epoch", 0))
+        if status == "finished" and epochs != trainer.max_epochs:  # from a checkpoint older than its epoch's figures
+            last, epochs = {}, int(trainer.max_epochs or 0)
         content: dict[str, Any] = {
             **self._description,
             "status": status,
-            "epochs": len(self.history),
+            "epochs": epochs,
             "max_epochs": trainer.max_epochs,
             "steps": trainer.global_step,
             "seconds": round(self._seconds(), 1),
@@ -148,12 +224,20 @@ class ResultsWriter(pl.Callback):
             "loss_terms": {name: value for name, value in last.items() if name.startswith("train_")},
             "history": self.history,
         }
+        content.pop("error", None)  # of a run that was left unfinished
         if error is not None:
             content["error"] = error
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if hasattr(callback, "results"):
                 _merge(content, callback.results())
         write_json(self.folder / RESULTS, content)
+
+
+def _completed(history: list[dict[str, Any]], stored: list[dict[str, Any]], epochs: int) -> list[dict[str, Any]]:
+    """A history with the entries up to an epoch that only the stored one has."""
+    known = {entry["epoch"] for entry in history}
+    missing = [entry for entry in stored if entry["epoch"] not in known and entry["epoch"] <= epochs]
+    return sorted([*history, *missing], key=lambda entry: entry["epoch"])
 
 
 def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
@@ -168,9 +252,8 @@ def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any
 def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
     """Lightning keeps ``x``, ``x_step`` and ``x_epoch`` of one metric; the mean over the epoch is the one to keep."""
     kept = {name: value for name, value in metrics.items() if not name.endswith(("_step", "_epoch"))}
-    for name in kept:
-        kept[name] = metrics.get(f"{name}_epoch", kept[name])
-    return kept
+    means = {name.removesuffix("_epoch"): value for name, value in metrics.items() if name.endswith("_epoch")}
+    return {**kept, **means}
 
 
 def _host_probe(last: dict[str, float]) -> dict[str, float | None]:
@@ -186,11 +269,3 @@ def _merge(target: dict[str, Any], addition: dict[str, Any]) -> None:
             target[key].update(value)
         else:
             target[key] = value
-
-
-def _solo_folder(trainer: pl.Trainer, config: dict[str, Any]) -> Path:
-    for callback in trainer.callbacks:  # type: ignore[attr-defined]
-        if type(callback).__name__ == "Checkpointer" and hasattr(callback, "path"):
-            return Path(callback.path)
-    folder = (config.get("checkpoint") or {}).get("dir", "trained_models")
-    return Path(folder) / str(config["method"]) / str(config["name"])

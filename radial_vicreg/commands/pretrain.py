@@ -10,9 +10,6 @@ from typing import Any
 
 from radial_vicreg.commands.compose import parse_hydra_flags
 
-#: Exit status of a process that SIGTERM ends, by the shells' convention.
-TERMINATED = 128 + 15
-
 
 def run(arguments: Sequence[str]) -> int:
     """Trains one configuration and says where its results are.
@@ -37,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
 
         print(OmegaConf.to_yaml(cfg, resolve=True))
         return 0
-    from radial_vicreg.callbacks.stop_on_signal import RunStoppedError
+    from radial_vicreg.callbacks.stop_on_signal import TERMINATED, RunStoppedError
     from radial_vicreg.hosts.fitting import WorkerDiedError
     from radial_vicreg.hosts.guard import NonFiniteLossError
     from radial_vicreg.hosts.train import pretrain

@@ -43,6 +43,11 @@ PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
 }
 """Keys that only ``radial-vicreg pretrain`` reads, with the values under which solo-learn's script does the same."""
 
+_OWN_SECTIONS = ("diagnostics", "probes", "loggers")
+_OWN_KEYS = {
+    "data": ("on_bad_image", "cache", "multi_label")
+}  # in a section of solo-learn's, which may hold anything else
+
 
 def check_config(cfg: DictConfig) -> DictConfig:
     """Check what ``radial-vicreg pretrain`` is about to run, on either host.
@@ -86,11 +91,13 @@ def refuse_pretrain_only(cfg: DictConfig) -> None:
         cfg: the configuration of solo-learn's script.
 
     Raises:
-        ValueError: a setting that only ``radial-vicreg pretrain`` reads is not at its default, a name that would lead
-            out of the folder of the checkpoints, or a key that holds a password.
+        ValueError: a setting that only ``radial-vicreg pretrain`` reads is not at its default, a misspelt key or a bad
+            value in one of our sections, a name that would lead out of the folder of the checkpoints, or a key that
+            holds a password.
     """
     config = _plain(cfg)
     refuse_secrets(config)
+    _check_own_sections(config)
     _check_values(config, {"name": RULES["name"]})
     for key, allowed in PRETRAIN_ONLY.items():
         value = OmegaConf.select(cfg, key, default=allowed[0])
@@ -129,19 +136,42 @@ def _completed(cfg: DictConfig) -> DictConfig:
     return given
 
 
+def _check_own_sections(config: Mapping[Any, Any]) -> None:
+    """Refuse what would pass silently, since solo-learn's script takes any key: misspelt sections, keys and values."""
+    trainer = inspect.signature(pl.Trainer.__init__).parameters
+    sections = known_keys()
+    own = (*_OWN_SECTIONS, "runs_dir")  # not host, lock and ckpt: too many words are near those
+    _refuse_misspelt(config, own, {*top_level_keys(), *trainer})
+    for section in _OWN_SECTIONS:
+        _check_section(config, section, sections[section])
+    for section, keys in _OWN_KEYS.items():
+        _refuse_misspelt(config.get(section) or {}, keys, sections[section], f"{section}.")
+    theirs = tuple(f"{section}." for section in _OWN_SECTIONS)
+    _check_values(config, {key: rule for key, rule in RULES.items() if key.startswith(theirs)})
+
+
+def _refuse_misspelt(content: Mapping[Any, Any], own: Iterable[str], known: Iterable[str], section: str = "") -> None:
+    """Refuse a key that nothing reads when it is nearly one of ours; any other is the user's own."""
+    for key in content:
+        if str(key) not in known and difflib.get_close_matches(str(key), own, n=1, cutoff=_OWN_NAMES_CUTOFF):
+            raise unknown_key(str(key), own, section)
+
+
 def _check_keys(config: Mapping[Any, Any]) -> None:
     trainer = inspect.signature(pl.Trainer.__init__).parameters
     known = {*top_level_keys(), *trainer}
-    for key in config:
-        if str(key) not in known and difflib.get_close_matches(str(key), known, n=1, cutoff=_OWN_NAMES_CUTOFF):
-            raise unknown_key(str(key), known)
+    _refuse_misspelt(config, known, known)
     for section, keys in known_keys().items():
-        content = config.get(section)
-        if content is not None and not isinstance(content, dict):
-            raise ValueError(f"{section} must be a section with keys of its own, got {content!r}")
-        for key in content or {}:
-            if str(key) not in keys:
-                raise unknown_key(str(key), keys, f"{section}.")
+        _check_section(config, section, keys)
+
+
+def _check_section(config: Mapping[Any, Any], section: str, keys: Iterable[str]) -> None:
+    content = config.get(section)
+    if content is not None and not isinstance(content, dict):
+        raise ValueError(f"{section} must be a section with keys of its own, got {content!r}")
+    for key in content or {}:
+        if str(key) not in keys:
+            raise unknown_key(str(key), keys, f"{section}.")
 
 
 def _check_values(config: Mapping[Any, Any], rules: Mapping[str, Rule], prefix: str = "") -> None:

@@ -191,7 +191,7 @@ AUGMENTATION_RULES: dict[str, Rule] = {
 """The same for each entry of ``augmentations``."""
 
 _NOT_IN_BASE: dict[str, tuple[str, ...]] = {
-    "data": ("name", "format", "cache", "num_large_crops", "num_small_crops"),
+    "data": ("name", "format", "cache", "num_large_crops", "num_small_crops", "fingerprint"),
     "auto_resume": ("max_hours",),
     "knn_eval": ("enabled", "k", "distance_func"),
     "auto_umap": ("enabled", "dir", "frequency"),
@@ -201,7 +201,7 @@ _FILLED_IN = (
     *("seed", "devices", "accelerator", "strategy", "sync_batchnorm", "precision"),
     *("host", "runs_dir", "ckpt", "lock", "checkpoint", "wandb", "loggers"),
 )
-TOP_LEVEL = ("debug_augmentations", "resume_from_checkpoint", "augment", "augmentations", "method_tag", *_NOT_IN_BASE)
+TOP_LEVEL = ("debug_augmentations", "resume_from_checkpoint", "augment", "augmentations", *_NOT_IN_BASE)
 
 
 def defaults() -> dict[str, Any]:

@@ -12,7 +12,7 @@ import lightning.pytorch as pl
 from torch.utils.data import DataLoader
 
 from radial_vicreg.callbacks.run_checkpoint import last_checkpoint
-from radial_vicreg.callbacks.stop_on_signal import RunStoppedError, stop_requested
+from radial_vicreg.callbacks.stop_on_signal import RunStoppedError, stop_reason
 
 
 class WorkerDiedError(RuntimeError):
@@ -54,7 +54,9 @@ def fit(
         print(_how_to_continue(trainer, "interrupted"))
         raise KeyboardInterrupt from exit_
     except Exception as error:
-        if stop_requested(trainer):  # whatever broke on the way out: workers that got the signal as well, say
+        if (
+            stop_reason(trainer, error) is not None
+        ):  # whatever broke on the way out: workers that got the signal as well, say
             raise RunStoppedError(_how_to_continue(trainer, "stopped by a signal")) from error
         if "DataLoader worker (pid" in str(error):
             # Seen from the queue it has "exited unexpectedly"; which signal killed it, if any, is in the cause.

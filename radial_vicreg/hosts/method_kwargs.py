@@ -43,7 +43,10 @@ def check_method_kwargs(kwargs: Mapping[str, Any], host_keys: Collection[str] = 
         raise ValueError(
             f"method_kwargs.small_image_stem must be auto, true or false, got {filled['small_image_stem']!r}"
         )
-    build_objective(filled)
+    try:
+        build_objective(filled)
+    except ValueError as error:
+        raise ValueError(f"method_kwargs.{error}") from error
     return filled
 
 

@@ -27,6 +27,7 @@ from radial_vicreg.hosts.fitting import fit
 from radial_vicreg.hosts.loaders import build_train_loader
 from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
 from radial_vicreg.hosts.run_folder import choose_run_folder, claim_runs_dir
+from radial_vicreg.hosts.run_name import name_run
 from radial_vicreg.hosts.standalone import data as standalone_data
 from radial_vicreg.hosts.standalone import memory
 from radial_vicreg.hosts.standalone.optim import build_optimizer, build_scheduler, process_count
@@ -122,6 +123,7 @@ def normalise(cfg: DictConfig) -> DictConfig:
     if _effective_hardware(cfg)["precision"] != cfg.precision:
         rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={cfg.precision}")
     check_training(cfg)
+    name_run(cfg, process_count(cfg))
     return cfg
 
 
@@ -207,9 +209,24 @@ def build_trainer(cfg: DictConfig) -> pl.Trainer:
     )
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     try:
-        return pl.Trainer(**settings)
+        trainer = pl.Trainer(**settings)
     except (MisconfigurationException, TypeError) as error:
         raise ValueError(f"Lightning's Trainer refuses the configuration: {error}") from error
+    _check_job(trainer)
+    return trainer
+
+
+def _check_job(trainer: pl.Trainer) -> None:
+    """Compare a scheduler's tasks with the processes asked for: Lightning does so when files have been written."""
+    cluster = getattr(trainer.strategy.launcher, "cluster_environment", None)
+    if cluster is None:
+        return
+    try:
+        cluster.validate_settings(num_devices=trainer.num_devices, num_nodes=trainer.num_nodes)
+    except ValueError as error:
+        raise ValueError(
+            f"the job has another number of tasks or nodes than devices and num_nodes ask for: {error}"
+        ) from error
 
 
 def equip_trainer(

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from radial_vicreg.callbacks import RadiusMonitor, ResultsWriter, build_online_probes
 from radial_vicreg.callbacks.run_checkpoint import last_checkpoint
+from radial_vicreg.callbacks.solo_checkpoints import write_checkpoints_last
+from radial_vicreg.callbacks.stop_on_signal import ExitAfterSignal, StopOnSignal
 from radial_vicreg.distributed import mean_over_ranks
 from radial_vicreg.hosts.guard import FiniteGuard
 from radial_vicreg.hosts.method_kwargs import build_objective
@@ -35,6 +37,7 @@ class RadialTraining(_Base):
     cfg: DictConfig
     host: str
     results_folder: str | None = None  # None: beside solo-learn's checkpoints
+    own_loop = True  # False: solo-learn's script trains
 
     def add_radial_parts(self, cfg: DictConfig, features_dim: int) -> None:
         """Builds projector and objective.
@@ -53,7 +56,10 @@ class RadialTraining(_Base):
         self._summed = 0
 
     def radial_step(self, z1: Tensor, z2: Tensor, class_loss: Tensor) -> Tensor:
-        """Objective of one batch plus the online probe's loss; logs every term as ``train_<term>``.
+        """Objective of one batch plus the online probe's loss.
+
+        Logs every term under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step`` every
+        ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
 
         Args:
             z1: projector output of the first view, shape ``(N, d)``.
@@ -88,8 +94,9 @@ class RadialTraining(_Base):
         self._sums, self._summed = None, 0
 
     def on_train_start(self) -> None:
-        """Warns of settings that are known to diverge, and says where a radial term pulls away from chi."""
+        """Puts solo-learn's checkpoints after our callbacks; says what is known to diverge or to pull away from chi."""
         super().on_train_start()
+        write_checkpoints_last(self.trainer)
         as_written = OmegaConf.create(self.results_config())
         if (note := equilibrium_note(as_written)) is not None:
             rank_zero_only(print)(note)
@@ -106,8 +113,9 @@ class RadialTraining(_Base):
         last_step = 0 < self.trainer.max_steps <= self.global_step
         if self._sums is not None and (self.trainer.is_last_batch or last_step or self.trainer.should_stop):
             means = (self._sums / self._summed).unbind()
-            logged = {f"train_{name}": mean for name, mean in zip(self._names, means, strict=True)}
-            self.log_dict(logged, on_step=False, on_epoch=True)
+            logged = {f"train_{name}_epoch": mean for name, mean in zip(self._names, means, strict=True)}
+            # Every process has the same means; without sync_dist Lightning warns of each of them.
+            self.log_dict(logged, on_step=False, on_epoch=True, sync_dist=True)
 
     def configure_callbacks(self) -> list[pl.Callback]:
         """Attaches probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
@@ -126,7 +134,7 @@ class RadialTraining(_Base):
                 )
             )
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
-        return callbacks
+        return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
 
     def _log_terms(self, names: list[str], values: Tensor) -> None:
         """One sum for the epoch's means, and the values of a step now and then.

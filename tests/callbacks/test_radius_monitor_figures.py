@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.loggers.logger import Logger
 
 from radial_vicreg.callbacks import RadiusMonitor
-from radial_vicreg.callbacks.log_image import log_figure, takes_images
+from radial_vicreg.callbacks.log_image import log_measurement, takes_images
 from radial_vicreg.diagnostics import radius_histogram
 from radial_vicreg.figures import radii_figure
 
@@ -37,25 +41,44 @@ def test_tensorboard_gets_a_figure_at_every_measurement(fit: Callable, tmp_path:
     assert [event.step for event in events.Images("radii")] == [0, 5, 10, 15]
 
 
-def test_wandb_gets_the_pixels_of_the_figure() -> None:
+def test_wandb_gets_numbers_and_figure_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     class WandbLogger:
-        images: list
+        calls: ClassVar[list] = []
 
-        def log_image(self, key: str, images: list, step: int) -> None:
-            self.images = [key, images[0].shape, step]
+        def log_metrics(self, metrics: dict, step: int) -> None:
+            self.calls.append((metrics, step))
 
-    logger = WandbLogger()
-    assert takes_images([logger])
-    log_figure([logger], "radii", radii_figure([("a", torch.rand(20) + 3)], 16), 7)
-    assert logger.images[0] == "radii"
-    assert logger.images[1][2] == 3
-    assert logger.images[2] == 7
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(Image=lambda pixels: pixels))
+    figure = radii_figure([("a", torch.rand(20) + 3)], 16)
+    log_measurement([WandbLogger()], {"radius_eval/kl": 1.0}, 7, {"radii": figure})
+    ((logged, step),) = WandbLogger.calls
+    assert (logged["radius_eval/kl"], step) == (1.0, 7)
+    assert logged["radii"][0].shape[-1] == 3
 
 
 def test_without_an_image_logger_nothing_is_drawn(tmp_path: Path) -> None:
     loggers = [CSVLogger(str(tmp_path))]
     assert not takes_images(loggers)
-    log_figure(loggers, "radii", None, 0)  # the figure is not even looked at
+    log_measurement(loggers, {"radius_eval/kl": 1.0}, 0, {"radii": None})  # the figure is not even looked at
+
+
+def test_a_measurement_is_one_call_without_the_number_of_images(fit: Callable) -> None:
+    class Stub(Logger):
+        name, version = "stub", "0"
+        calls: ClassVar[list] = []
+
+        def log_metrics(self, metrics: dict, step: int | None = None) -> None:
+            self.calls.append(metrics)
+
+        def log_hyperparams(self, *_: object) -> None:
+            """Nothing to keep."""
+
+    monitor = RadiusMonitor(crop_size=8, every_n_epochs=1)
+    fit([monitor], epochs=2, logger=Stub())
+    radii = [call for call in Stub.calls if any(key.startswith("radius_") for key in call)]
+    assert len(radii) == len(monitor.history) == 3
+    assert all(len(call) == 14 and "radius_eval/count" not in call for call in radii)
+    assert "count" in monitor.history[0]["eval"]
 
 
 def test_one_far_outlier_does_not_ask_for_thousands_of_bins() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,19 +170,113 @@ SWEPT = [
 ]
 
 
-@pytest.mark.parametrize("swept", SWEPT)
-def test_a_run_never_resumes_from_one_that_differs_in_a_swept_value(
-    tiny_overrides: list[str], tmp_path: Path, swept: str
-) -> None:
-    finished = solo_config(compose("radialvicreg", tiny_overrides))
+def prepared(overrides: list[str]) -> DictConfig:
+    """The configuration as main_pretrain.py hands it to auto-resume, checkpoints and W&B."""
+    completed = solo_config(compose("radialvicreg", overrides))
+    return METHODS["radialvicreg"].add_and_assert_specific_cfg(completed)
+
+
+@pytest.fixture
+def finished(tiny_overrides: list[str], tmp_path: Path) -> Callable[[DictConfig], Path | None]:
+    """A finished run of ``tiny_overrides``; returns which checkpoint auto-resume finds for a configuration."""
     folder = tmp_path / "trained_models" / "radialvicreg" / "run"
     folder.mkdir(parents=True)
-    (folder / "args.json").write_text(json.dumps(to_plain(finished)))
+    (folder / "args.json").write_text(json.dumps(to_plain(prepared(tiny_overrides))))
     (folder / "run-ep=1.ckpt").touch()
     resumer = AutoResumer(checkpoint_dir=folder.parent, max_hours=36)
-    other = solo_config(compose("radialvicreg", [*tiny_overrides, swept]))
-    assert resumer.find_checkpoint(finished)[0] == folder / "run-ep=1.ckpt"
-    assert resumer.find_checkpoint(other) == (None, None)
+    return lambda cfg: resumer.find_checkpoint(cfg)[0]
+
+
+@pytest.mark.parametrize("swept", [*SWEPT, "scheduler.min_lr=1e-3", "augment.solarization=0.3"])
+def test_a_run_never_resumes_from_one_that_differs_in_a_swept_value(
+    tiny_overrides: list[str], finished: Callable[[DictConfig], Path | None], swept: str
+) -> None:
+    assert finished(prepared(tiny_overrides)) is not None
+    assert finished(prepared([*tiny_overrides, swept])) is None
+
+
+def test_a_run_resumes_however_its_numbers_are_written(
+    tiny_overrides: list[str], finished: Callable[[DictConfig], Path | None]
+) -> None:
+    again = ["method_kwargs.radial_ce_loss_weight=100", "method_kwargs.sim_loss_weight=25", "optimizer.lr=3e-1"]
+    assert finished(prepared([*tiny_overrides, *again])) is not None
+
+
+def test_a_run_resumes_from_its_images_wherever_they_lie_and_from_no_others(
+    tiny_overrides: list[str],
+    finished: Callable[[DictConfig], Path | None],
+    image_folder: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    moved = shutil.copytree(tmp_path / "train", tmp_path / "scratch" / "job-17")
+    assert finished(prepared([*tiny_overrides, f"data.train_path={moved}"])) is not None
+    other = image_folder("other", per_class=9)
+    assert finished(prepared([*tiny_overrides, f"data.train_path={other}"])) is None
+
+
+def test_what_solo_learn_copies_holds_values_and_no_interpolations(tiny_cfg: MakeCfg) -> None:
+    given = solo_config(tiny_cfg("runs_dir=runs"))
+    model = METHODS["radialvicreg"](given)
+    copied = to_plain(given)
+    assert "${" not in json.dumps(copied)
+    assert model.cfg is given  # solo-learn reads its own object again
+    assert copied["augmentations"][0]["crop_size"] == 32
+    assert "-ce100-ent0-lr0.3-seed5-" in copied["name"]  # the rate as written
+    assert copied["optimizer"]["lr"] == pytest.approx(0.3 * 8 / 256)  # and the scaled one where solo-learn wants it
+    assert copied["name"] == model.results_config()["name"] == normalise(tiny_cfg("host=solo")).name
+    assert len(copied["name"]) <= 120
+
+
+def test_a_secret_of_the_environment_is_not_resolved(tiny_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
+    cfg = solo_config(tiny_cfg())
+    cfg.wandb.entity = "${oc.env:WANDB_API_KEY}"
+    copied = to_plain(METHODS["radialvicreg"].add_and_assert_specific_cfg(cfg))
+    assert copied["wandb"]["entity"] == "${oc.env:WANDB_API_KEY}"
+
+
+def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_images(tiny_overrides: list[str]) -> None:
+    from omegaconf import OmegaConf
+
+    first = to_plain(prepared(tiny_overrides))  # args.json, as main_knn.py and main_umap.py read it
+    first["data"]["train_path"] = "/nowhere"
+    again = METHODS["radialvicreg"].add_and_assert_specific_cfg(OmegaConf.create(first))
+    assert again.name == first["name"]
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("+diagnostics.every_n_epoch=1", "every_n_epoch is not a setting; did you mean diagnostics.every_n_epochs?"),
+        ("+probes.encoder_mpl=true", "probes.encoder_mpl is not a setting; did you mean probes.encoder_mlp"),
+        ("+loggers.tensorbord=true", "loggers.tensorbord is not a setting; did you mean loggers.tensorboard"),
+        ("+probs.encoder_knn=true", "probs is not a setting; did you mean probes"),
+        ("+diagnostic.every_n_epochs=1", "diagnostic is not a setting; did you mean diagnostics"),
+        ("+run_dir=x", "run_dir is not a setting; did you mean runs_dir"),
+        ("+data.multi_lable=true", "data.multi_lable is not a setting; did you mean data.multi_label"),
+        ("+data.on_bad_images=skip", "data.on_bad_images is not a setting; did you mean data.on_bad_image"),
+        ("diagnostics.every_n_epochs=-1", "diagnostics.every_n_epochs must be a whole number, 0 or more, got -1"),
+        ("probes.lr=0", "probes.lr must be a finite number, above 0, got 0"),
+        ("probes=3", "probes must be a section with keys of its own, got 3"),
+        ("method_kwargs.radial_ce_loss_weight=-1", "method_kwargs.radial_ce_loss_weight: expected a finite number"),
+    ],
+)  # fmt: skip
+def test_solo_learns_script_refuses_misspelt_keys_and_bad_values_of_ours(
+    tiny_overrides: list[str], override: str, said: str
+) -> None:
+    cfg = solo_config(compose("radialvicreg", [*without_runs_dir(tiny_overrides), override]))
+    with pytest.raises(ValueError, match=re.escape(said)):
+        METHODS["radialvicreg"](cfg)
+
+
+def test_solo_learns_script_takes_keys_that_are_somebody_elses(tiny_overrides: list[str]) -> None:
+    theirs = ["+my_study.probes=1", "+data.fold=3", "+tags=[a,b]"]
+    METHODS["radialvicreg"](solo_config(compose("radialvicreg", [*without_runs_dir(tiny_overrides), *theirs])))
+
+
+def without_runs_dir(overrides: list[str]) -> list[str]:
+    """Without what only ``radial-vicreg pretrain`` reads."""
+    return [item for item in overrides if not item.startswith("runs_dir=")]
 
 
 def to_plain(cfg: DictConfig) -> Any:

@@ -14,11 +14,10 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
-import torch
-from filelock import FileLock
 from finished_runs import HOSTS, AtStep, assert_same_run, checkpoint_of, only_run, results_of
 
 from radial_vicreg import cli
+from radial_vicreg.locks import HeldLock
 
 STEPS_PER_EPOCH = 3
 Add = Callable[[pl.Callback], None]
@@ -180,20 +179,21 @@ def test_a_file_system_that_fills_up_in_the_second_checkpoint(run_settings: list
     assert cli.main([*run_settings, "host=standalone", f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]) == 0
 
 
-@pytest.mark.slow
 def test_a_run_folder_takes_one_process_at_a_time(
-    run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_settings: list[str], tmp_path: Path, add_callback: Add, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main([*run_settings, "host=standalone", "max_epochs=1"]) == 0
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false"]
+    add_callback(AtStep(STEPS_PER_EPOCH + 1, lambda: os.kill(os.getpid(), signal.SIGTERM)))
+    assert cli.main(settings) == 143
     folder = only_run(tmp_path / "runs")
-    (folder / "results.json").write_text("{}")
-    torch.save({**checkpoint_of(folder)}, folder / "checkpoints" / "epoch-1.ckpt")
-    resumed = [*run_settings, "host=standalone", f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]  # of 3 epochs
-    with FileLock(folder / ".lock"):  # as another process holds it
-        assert cli.main(resumed) == cli.USAGE_ERROR
-    assert f"another process is training in {folder}" in capsys.readouterr().err
-    assert (folder / "results.json").read_text() == "{}"
-    assert cli.main(resumed) == 0
+    before = (folder / "results.json").read_bytes()
+    with HeldLock(folder / ".lock", f"training in {folder}"):  # as another process holds it
+        assert cli.main([*settings, "ckpt=last"]) == cli.USAGE_ERROR
+        said = capsys.readouterr().err
+        assert f"another process is training in {folder} (process {os.getpid()} on " in said
+        assert (folder / "results.json").read_bytes() == before
+        assert cli.main([*settings, "ckpt=last", "lock=take"]) == 0
+    assert results_of(folder)["status"] == "finished"
 
 
 @pytest.mark.slow
@@ -212,23 +212,15 @@ def test_every_checkpoint_is_kept_when_asked(run_settings: list[str], tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_from_an_earlier_epoch_keeps_what_it_writes(run_settings: list[str], tmp_path: Path) -> None:
-    settings = [*run_settings, "host=standalone"]
-    assert cli.main([*settings, "max_epochs=4", "+checkpoint.keep_prev=true"]) == 0
-    checkpoints = only_run(tmp_path / "runs") / "checkpoints"
-    first = checkpoints / "epoch-1.ckpt"
-    assert cli.main([*settings, "max_epochs=2", f"ckpt='{first}'"]) == 0
-    assert (checkpoints / "last.ckpt").resolve().name == "epoch-2.ckpt"  # and not deleted as older than epoch 4
-    assert checkpoint_of(checkpoints.parent)["epoch"] == 1
-
-
-@pytest.mark.slow
 def test_what_a_killed_process_had_begun_to_write_is_removed(run_settings: list[str], tmp_path: Path) -> None:
-    settings = [*run_settings, "host=standalone"]
-    assert cli.main([*settings, "max_epochs=1"]) == 0
+    settings = [*run_settings, "host=standalone", "max_epochs=2", "+checkpoint.keep_prev=true"]
+    assert cli.main(settings) == 0
     folder = only_run(tmp_path / "runs")
-    leftovers = [folder / ".results.json.1.tmp", folder / "checkpoints" / ".epoch-2.ckpt.1.tmp"]
-    for file in leftovers:
+    checkpoints = folder / "checkpoints"
+    leftovers = [folder / ".results.json.1.tmp", checkpoints / ".epoch-2.ckpt.1-0123abcd.tmp"]
+    others = [folder / ".draft.tmp", checkpoints / "notes.tmp"]
+    for file in (*leftovers, *others):
         file.write_bytes(b"half")
-    assert cli.main([*settings, "max_epochs=2", f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]) == 0
+    assert cli.main([*settings, f"ckpt='{checkpoints / 'epoch-1.ckpt'}'"]) == 0
     assert not any(file.exists() for file in leftovers)
+    assert all(file.exists() for file in others)

@@ -55,7 +55,8 @@ def test_wandb_logs_from_a_process_that_the_environment_calls_another(
 def test_a_job_of_another_number_of_processes_leaves_no_empty_folder(
     run_settings: list[str], tmp_path: Path, run_python: RunPython
 ) -> None:
-    environment = {"SLURM_NTASKS": "4", "SLURM_JOB_NAME": "job", "SLURM_NTASKS_PER_NODE": "4"}
+    environment = {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_NAME": "job", "SLURM_JOB_ID": "7"}
+    environment |= dict.fromkeys(("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"), "0")
     done = run_python(
         *("-m", "radial_vicreg.cli", *run_settings, "host=standalone", "devices=2", "strategy=ddp"), **environment
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+from collections.abc import Iterable
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -15,6 +16,7 @@ from torch.utils.data import Dataset
 from radial_vicreg.hosts.standalone.data import build_train_dataset as build_standalone_dataset
 from radial_vicreg.hosts.standalone.data import num_classes
 from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.secrets import without_secrets
 
 
 def solo_config(cfg: DictConfig) -> DictConfig:
@@ -72,6 +74,15 @@ def configured_rates(cfg: DictConfig) -> dict[str, Any]:
     return OmegaConf.to_container(unscaled, resolve=True)  # type: ignore[return-value]
 
 
+def resolve_in_place(cfg: DictConfig) -> None:
+    """Replace interpolations by their values: solo-learn copies its configuration unresolved to W&B and ``args.json``.
+
+    Args:
+        cfg: configuration; changed in place. An interpolation that holds a secret of the environment stays one.
+    """
+    _resolve(cfg, list(cfg))
+
+
 def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
     """solo-learn's augmentations on images that this package reads.
 
@@ -95,3 +106,16 @@ def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
 
 def _rounded(rate: float) -> float:
     return float(f"{rate:.12g}")  # 0.15 / 0.5 and 0.3 shall be one number
+
+
+def _resolve(node: Any, keys: Iterable[Any]) -> None:
+    for key in keys:
+        if OmegaConf.is_missing(node, key):
+            continue
+        if not OmegaConf.is_interpolation(node, key):
+            if OmegaConf.is_config(node[key]):
+                _resolve(node[key], range(len(node[key])) if OmegaConf.is_list(node[key]) else list(node[key]))
+            continue
+        value = OmegaConf.to_container(node[key], resolve=True) if OmegaConf.is_config(node[key]) else node[key]
+        if without_secrets(value) == value:
+            node[key] = value

@@ -21,8 +21,10 @@ from radial_vicreg.hosts.multi_label import (
     log_balanced_accuracy,
     replace_targets,
 )
-from radial_vicreg.hosts.solo.data import configured_rates
+from radial_vicreg.hosts.run_name import name_run
+from radial_vicreg.hosts.solo.data import configured_rates, resolve_in_place
 from radial_vicreg.hosts.standalone.backbone import apply_small_stem
+from radial_vicreg.hosts.standalone.optim import process_count
 from radial_vicreg.hosts.training import RadialTraining
 from radial_vicreg.probes.metrics import BalancedAccuracy
 
@@ -52,6 +54,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         if not own_loop:
             refuse_pretrain_only(cfg)
         super().__init__(cfg)
+        self.own_loop = own_loop
         self._apply_stem()
         self.add_radial_parts(self.cfg, self.features_dim)
         self._warned_about_size = False
@@ -64,16 +67,17 @@ class RadialVICReg(RadialTraining, BaseMethod):
 
     @staticmethod
     def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
-        """Fill in and check ``method_kwargs``.
+        """Fill in and check ``method_kwargs``, and write resolved values and the run's name back.
 
-        Forks of solo-learn have base classes that keep settings of their own there (``add_projector_classifier``,
-        ...). Those stay; every other key must be one of ours.
+        solo-learn reads the same object afterwards: for auto-resume, its checkpoints, ``args.json`` and W&B. Forks of
+        it have base classes that keep settings of their own in ``method_kwargs`` (``add_projector_classifier``, ...).
+        Those stay; every other key must be one of ours.
 
         Args:
             cfg: the configuration.
 
         Returns:
-            The same configuration, completed.
+            The same configuration, completed, without interpolations.
 
         Raises:
             ValueError: see :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs`.
@@ -85,6 +89,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         cfg.method_kwargs = {**filled, **of_the_host}
         if is_multi_label(cfg):
             cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
+        name_run(cfg, process_count(cfg), rates=configured_rates(cfg)["optimizer"])
+        resolve_in_place(cfg)
         return cfg
 
     @property

@@ -1,0 +1,83 @@
+"""What a logger receives: one call for what belongs together, under the names that README gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch.loggers.logger import Logger
+
+from radial_vicreg import cli
+from radial_vicreg.hosts import train
+from radial_vicreg.losses import RadialVICRegLoss
+
+HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
+#: What solo-learn's own VICReg logs.
+VICREG = {
+    *(f"train_{name}_{kind}" for name in ("vicreg_loss", "class_loss", "acc1", "acc5") for kind in ("step", "epoch")),
+    *("val_loss", "val_acc1", "val_acc5"),
+}
+
+
+class Recorder(Logger):
+    """Keeps every call."""
+
+    name, version = "recorder", "0"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[dict[str, float]] = []
+
+    def log_metrics(self, metrics: Any, step: int | None = None) -> None:
+        self.calls.append(dict(metrics))
+
+    def log_hyperparams(self, *_: Any, **__: Any) -> None:
+        """Nothing to keep."""
+
+    @property
+    def keys(self) -> set[str]:
+        return {key for call in self.calls for key in call}
+
+
+@pytest.fixture
+def record(tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recorder]:
+    def run(*settings: str) -> Recorder:
+        recorder = Recorder()
+        monkeypatch.setattr(train, "build_loggers", lambda *_: [recorder])
+        assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
+        return recorder
+
+    return run
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_run_of_one_step_makes_six_calls(host: str, record: Callable[..., Recorder]) -> None:
+    """Radii before and after, rates, the step, the validation, the epoch."""
+    recorder = record(f"host={host}", "max_epochs=1", "optimizer.batch_size=24")
+    assert len(recorder.calls) == 6
+    radii = [call for call in recorder.calls if any(key.startswith("radius_") for key in call)]
+    assert [len(call) for call in radii] == [14, 14]
+    assert not any(key.endswith("/count") for key in recorder.keys)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_radial_vicreg_has_every_panel_of_solo_learns_vicreg(host: str, record: Callable[..., Recorder]) -> None:
+    assert record(f"host={host}", "max_epochs=1").keys >= VICREG
+
+
+def test_the_names_in_readme_are_those_that_are_logged(
+    record: Callable[..., Recorder], pytestconfig: pytest.Config
+) -> None:
+    logged = record("host=standalone", "max_epochs=1", "method_kwargs.e2mc_loss_weight=1").keys
+    for objective in ("wasserstein", "reverse_kl"):
+        loss = RadialVICRegLoss(radial_objective=objective)
+        loss(torch.randn(8, 4), torch.randn(8, 4))
+        logged |= {f"train_{term}_{kind}" for term in loss.terms for kind in ("step", "epoch")}
+    text = (pytestconfig.rootpath / "README.md").read_text()
+    named = set(re.findall(r"`((?:train_|val_|radius_(?:eval|batch)/)\w+)`", text)) - {"val_path", "train_path"}
+    named -= {"val_balanced_accuracy", "val_attribute_acc"}  # of CelebA; tested there
+    assert {"train_vicreg_loss_epoch", "train_radial_w1_epoch", "val_acc1"} <= named
+    assert named <= logged, f"not logged: {sorted(named - logged)}"

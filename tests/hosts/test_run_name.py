@@ -1,0 +1,91 @@
+"""Names that tell runs apart, and the mark of a folder of images."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig
+
+from radial_vicreg.hosts.run_name import LONGEST_NAME, canonical_numbers, data_fingerprint, run_name
+from radial_vicreg.hosts.train import normalise
+
+MakeCfg = Callable[..., DictConfig]
+IDENTITY = "0123456789ab"
+
+
+def named(tiny_cfg: MakeCfg, *overrides: str) -> str:
+    return str(normalise(tiny_cfg("host=standalone", *overrides)).name)
+
+
+def test_a_name_ends_with_the_identity_and_the_images() -> None:
+    assert re.fullmatch("study-seed5-[0-9a-f]{8}-fedcba98", run_name("study-seed5", IDENTITY, "fedcba98"))
+    assert re.fullmatch("study-seed5-[0-9a-f]{8}", run_name("study-seed5", IDENTITY, None))
+    assert run_name("study-seed5", IDENTITY, None) != run_name("study-seed5", IDENTITY[::-1], None)
+
+
+@pytest.mark.parametrize("text", ["x" * 500, "ü" * 500, "-".join(["ab"] * 200)])
+def test_a_long_name_is_cut_and_stays_one_of_its_own(text: str) -> None:
+    names = {run_name(t, identity, "fedcba98") for t in (text, f"{text}b") for identity in (IDENTITY, IDENTITY[::-1])}
+    assert len(names) == 4
+    assert all(len(name.encode()) <= LONGEST_NAME and "--" not in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(100.0, "100"), (100, "100"), (0.3, "0.3"), (-0.0, "0"), (1e-3, "0.001")]
+)
+def test_a_number_is_written_in_one_way(value: float, expected: str) -> None:
+    assert str(canonical_numbers({"list": [value]})["list"][0]) == expected
+
+
+def test_what_no_number_is_stays_as_it_is() -> None:
+    assert canonical_numbers([True, None, "100.0", float("inf")]) == [True, None, "100.0", float("inf")]
+
+
+def test_a_run_has_one_name_however_its_numbers_are_written(tiny_cfg: MakeCfg) -> None:
+    whole = named(tiny_cfg, "method_kwargs.radial_ce_loss_weight=100", "optimizer.lr=1e-1")
+    assert whole == named(tiny_cfg, "method_kwargs.radial_ce_loss_weight=100.0", "optimizer.lr=0.1")
+    assert "-ce100-" in whole
+    assert "-lr0.1-" in whole
+
+
+def test_runs_that_differ_beyond_the_cut_have_names_of_their_own(tiny_cfg: MakeCfg) -> None:
+    changes = ([], ["scheduler.warmup_epochs=0"], ["method_kwargs.cov_loss_weight=2"], ["optimizer.weight_decay=0.1"])
+    names = {named(tiny_cfg, *change) for change in changes}
+    assert len(names) == len(changes)
+    assert all(len(name) <= LONGEST_NAME for name in names)
+    assert len({named(tiny_cfg, "name=study", *change) for change in changes}) == len(changes)
+
+
+def test_images_are_told_apart_by_names_and_not_by_path(make_folder: Callable[..., Path], tmp_path: Path) -> None:
+    def mark(folder: Path) -> str | None:
+        return data_fingerprint("custom", "image_folder", str(folder))
+
+    images = make_folder("images", cat=2, dog=1)
+    moved = Path(shutil.copytree(images, tmp_path / "job-17" / "copy"))
+    assert mark(images) == mark(moved) != None  # noqa: E711
+    assert mark(images) == data_fingerprint("custom", "dali", f"{images}/")
+    (moved / ".DS_Store").touch()
+    (moved / "cat" / "notes.txt").touch()
+    assert mark(images) == mark(moved)
+    marks = [mark(images)]
+    (moved / "cat" / "0.png").rename(moved / "dog" / "7.png")
+    marks.append(mark(moved))
+    (moved / "dog").rename(moved / "wolf")
+    marks.append(mark(moved))
+    (moved / "wolf" / "8.JPEG").touch()
+    marks.append(mark(moved))
+    assert len(set(marks)) == 4
+
+
+def test_data_without_a_folder_has_the_mark_that_suits_it(tmp_path: Path) -> None:
+    assert data_fingerprint("cifar10", "image_folder", str(tmp_path)) is None  # torchvision checks its files
+    assert data_fingerprint("custom", "image_folder", str(tmp_path / "absent")) is None
+    file = tmp_path / "images.h5"
+    file.write_bytes(b"1234")
+    small = data_fingerprint("imagenet100", "h5", str(file))
+    file.write_bytes(b"12345")
+    assert small not in (None, data_fingerprint("imagenet100", "h5", str(file)))

@@ -1,0 +1,149 @@
+"""solo-learn's main_pretrain.py, killed and stopped: the rerun leaves complete results."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from radial_vicreg.hosts.detect import find_solo_learn
+
+pytestmark = [pytest.mark.solo, pytest.mark.slow]
+SCRIPT = Path(__file__).with_name("killed_main_pretrain.py")
+KILLED = -9
+EPOCHS = 3
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def arguments(tiny_overrides: list[str]) -> list[str]:
+    """Without validation, and without what only ``radial-vicreg pretrain`` reads."""
+    kept = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "checkpoint.dir=", "max_epochs="))]
+    return ["--config-name", "radialvicreg", *kept, "data.val_path=null", "diagnostics.every_n_epochs=1"]
+
+
+def test_a_killed_run_leaves_complete_results_once_it_was_run_again(
+    arguments: list[str], tmp_path: Path, run_python: Run
+) -> None:
+    done = run_python(str(SCRIPT), str(tmp_path), "3", str(EPOCHS), *arguments, timeout=1500)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    attempts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(attempts) == 10
+    (expected,) = attempts[0]["left"]
+    assert (expected["status"], expected["epochs"], expected["history"]) == ("finished", EPOCHS, [1, 2, 3])
+    assert expected["measured"] == [0, 1, 2, 3]
+    for index, attempt in enumerate(attempts[1:]):
+        log = (tmp_path / f"{index}.log").read_text()
+        assert (attempt["killed"], attempt["rerun"]) == (KILLED, 0), f"{attempt}\n{log}"
+        assert attempt["left"][-1] == expected, f"{attempt}\n{log}"
+        resumed = attempt["before"] and attempt["before"][-1]["history"]
+        running = [left for left in attempt["left"] if left["status"] == "running"]
+        assert not (resumed and running), f"{attempt}\n{log}"  # only what left no checkpoint may look like that
+        assert all(left["history"] == expected["history"][: left["epochs"]] for left in attempt["left"])
+
+
+def test_a_finished_run_of_an_earlier_version_gets_its_results_when_it_is_run_again(
+    arguments: list[str], tmp_path: Path, run_python: Run
+) -> None:
+    """It was killed after its last checkpoint, which holds what the callbacks knew the epoch before."""
+    script = str(main_pretrain())
+    settings = [*arguments, "max_epochs=2"]
+    assert (done := run_python(script, *settings)).returncode == 0, done.stderr
+    (file,) = tmp_path.glob("trained_models/*/*/results.json")
+    (checkpoint,) = file.parent.glob("*.ckpt")
+    whole = json.loads(file.read_text())
+    content = torch.load(checkpoint, weights_only=True)
+    states = content["callbacks"]
+    assert states["RadiusMonitor"].pop("final_radii") is not None
+    for name in ("ResultsWriter", "RadiusMonitor"):
+        del states[name]["history"][-1]
+    torch.save(content, checkpoint)
+    late = {**whole, "status": "running", "epochs": 1, "steps": 3, "history": whole["history"][:1]}
+    late["radii"] = {**whole["radii"], "final": None}
+    file.write_text(json.dumps(late))
+    assert (done := run_python(script, *settings)).returncode == 0, done.stderr
+    (again,) = tmp_path.glob("trained_models/*/*/results.json")
+    found = json.loads(again.read_text())
+    assert [found[key] for key in ("status", "epochs", "steps")] == ["finished", 2, 6]
+    assert found["radii"]["final"]["eval"]["w1_chi"] == pytest.approx(whole["radii"]["final"]["eval"]["w1_chi"])
+    assert found["loss_terms"] == {}  # nobody knows them any more, and the first epoch's are others
+    assert run_python(script, *settings).returncode == 0
+    assert again.read_text() == file.read_text()
+
+
+SIGNAL = """
+import multiprocessing, os, signal, sys, runpy
+import lightning.pytorch as pl
+from radial_vicreg.hosts.training import RadialTraining
+
+class Terminate(pl.Callback):
+    def on_validation_batch_start(self, trainer, *_):
+        if trainer.sanity_checking and where == "sanity check":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_step == 4 and where == "step":
+            os.kill(os.getpid(), signal.SIGTERM)
+        if trainer.global_step == 4 and where == "group":
+            os.killpg(0, signal.SIGTERM)
+        if trainer.global_step == 4 and where == "workers first":
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+                worker.join()
+
+where, script = sys.argv[1:3]
+real = RadialTraining.configure_callbacks
+def with_terminate(callbacks):
+    # Last when the workers get it, too: then they die before the run can stop in order.
+    return [Terminate(), *callbacks] if where == "step" else [*callbacks, Terminate()]
+
+RadialTraining.configure_callbacks = lambda self: with_terminate(real(self))
+sys.argv = sys.argv[2:]
+sys.path.insert(0, os.path.dirname(script))
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("where", ["step", "group", "workers first"])
+def test_sigterm_is_an_interruption_with_its_reason_and_exit_status(
+    where: str, arguments: list[str], tmp_path: Path, run_python: Run
+) -> None:
+    """To the process alone, and to its data-loading processes as well, as Slurm sends it."""
+    settings = [*arguments, "max_epochs=3", f"data.num_workers={0 if where == 'step' else 2}"]
+    launcher = tmp_path / "launcher.py"
+    launcher.write_text(SIGNAL)
+    begin = ["-c", "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"]
+    done = run_python(*begin, str(launcher), where, str(main_pretrain()), *settings)
+    assert done.returncode == 143, done.stderr[-2000:]
+    (file,) = tmp_path.glob("trained_models/*/*/results.json")
+    found = json.loads(file.read_text())
+    assert (found["status"], found["error"], found["epochs"]) == ("interrupted", "stopped by SIGTERM", 1)
+    assert re.search("stopped by SIGTERM in epoch 2 at step [45]", done.stderr)
+    assert "Traceback" not in done.stderr
+    assert run_python(str(main_pretrain()), *settings).returncode == 0
+    statuses = [json.loads(file.read_text()) for file in tmp_path.glob("trained_models/*/*/results.json")]
+    (finished,) = [content for content in statuses if content["status"] == "finished"]
+    assert [entry["epoch"] for entry in finished["history"]] == [1, 2, 3]
+
+
+def test_sigterm_before_the_first_step_is_no_success_either(
+    arguments: list[str], tmp_path: Path, run_python: Run
+) -> None:
+    launcher = tmp_path / "launcher.py"
+    launcher.write_text(SIGNAL)
+    settings = [item for item in arguments if item != "data.val_path=null"]
+    settings += [f"data.val_path={tmp_path / 'val'}", "max_epochs=1", "optimizer.batch_size=2"]
+    done = run_python(str(launcher), "sanity check", str(main_pretrain()), *settings)
+    assert done.returncode == 143, done.stderr[-2000:]
+
+
+def main_pretrain() -> Path:
+    location = find_solo_learn(try_import=False).location
+    assert location is not None
+    return location.parent / "main_pretrain.py"
