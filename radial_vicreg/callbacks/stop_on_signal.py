@@ -121,9 +121,9 @@ def stop_reason(trainer: pl.Trainer, exception: BaseException) -> str | None:
     asked = next((callback for callback in _stoppers(trainer) if callback.requested), None)
     if asked is not None:
         return asked.reason
-    # A worker may get the signal before this process does.
-    terminated = isinstance(exception, SIGTERMException) or _WORKER_TERMINATED in str(exception)
-    return "stopped by SIGTERM" if terminated else None
+    # A worker may get the signal before this process does; seen from the queue, its end is the cause.
+    worker = any(_WORKER_TERMINATED in str(error) for error in (exception, exception.__cause__))
+    return "stopped by SIGTERM" if worker or isinstance(exception, SIGTERMException) else None
 
 
 def _let_workers_die() -> None:
