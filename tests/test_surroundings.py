@@ -1,4 +1,4 @@
-"""Commands start in surroundings that others have left: a notebook's environment, a machine where nothing is writable."""
+"""Commands start in surroundings that others have left: a notebook's environment, a disk that is read-only."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from radial_vicreg.cli import COMMANDS
 
 SYNTHETIC = ["synthetic", "distribution=gaussian", "num_samples=20", "steps=2", "snapshots=1"]
 NO_CACHE = """
 import sys
 from numba.core import caching
-caching.FunctionCache._impl_class._locator_classes = []  # as where neither package, home nor NUMBA_CACHE_DIR is writable
+caching.FunctionCache._impl_class._locator_classes = []  # as where nothing is writable
 from radial_vicreg import cli
 sys.exit(cli.main(sys.argv[1:]))
 """
@@ -46,7 +48,20 @@ def test_a_notebook_s_backend_stops_no_command_and_no_figure(tmp_path: Path) -> 
     assert all(command in done.stdout for command in COMMANDS)
 
 
+def test_kernels_are_compiled_where_numba_finds_no_place_for_its_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    caching = pytest.importorskip("numba.core.caching")
+    from radial_vicreg.synthetic.jit import compiled
+
+    monkeypatch.setattr(caching.FunctionCache._impl_class, "_locator_classes", [])
+    assert compiled(_square)(3.0) == 9.0
+
+
+@pytest.mark.slow
 def test_synthetic_experiments_run_where_numba_finds_no_place_for_its_cache(tmp_path: Path) -> None:
     done = python("-c", NO_CACHE, *SYNTHETIC, f"out={tmp_path / 'run'}", MPLBACKEND="nonsense")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "run.png").is_file()
+
+
+def _square(x: float) -> float:
+    return x * x
