@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import yaml
+yaml: Any = importlib.import_module("yaml")  # a folder of the checkout has this name: mypy takes it for the module
 
 MOST_NODES = 100_000
 """Values that a file may hold once its anchors are expanded; the largest of this package's holds about a hundred."""
@@ -51,18 +53,18 @@ def _configurations(folder: str | Path) -> Iterator[Path]:
             return  # somebody's home or data: what lies far below is no configuration
 
 
-def _expanded_size(root: yaml.Node | None) -> int | None:
+def _expanded_size(root: Any) -> int | None:
     """Number of values, every alias counted as what it stands for; None for a value that contains itself."""
     sizes: dict[int, int | None] = {}  # None: being counted
 
-    def size(node: yaml.Node) -> int:
+    def size(node: Any) -> int:
         if id(node) in sizes:
             known = sizes[id(node)]
             if known is None:
                 raise _ContainsItselfError
             return known
         sizes[id(node)] = None
-        children: list[yaml.Node] = []
+        children: list[Any] = []
         if isinstance(node, yaml.MappingNode):
             children = [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):

@@ -16,7 +16,7 @@ FAST_MATH = {"contract", "reassoc", "nsz", "arcp"}
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile on the first call, cached on disk where a folder for the cache can be written."""
-    options = {"fastmath": FAST_MATH, "error_model": "numpy"}
+    options: dict[str, Any] = {"fastmath": FAST_MATH, "error_model": "numpy"}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # neither beside the source, nor in the user's home, nor in NUMBA_CACHE_DIR
