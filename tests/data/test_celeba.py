@@ -110,6 +110,23 @@ def test_lists_that_contradict_are_refused(tmp_path: Path, file: str, old: str, 
 
 
 @pytest.mark.parametrize("file", ["list_attr_celeba.txt", "list_eval_partition.txt"])
+@pytest.mark.parametrize("contradicts", [True, False])
+def test_an_image_may_be_listed_twice_if_both_lines_agree(tmp_path: Path, file: str, contradicts: bool) -> None:
+    copy = write_copy(tmp_path / "copy")
+    path = copy / file
+    name, first, *rest = next(line for line in path.read_text().splitlines() if line.startswith("000004.jpg")).split()
+    if contradicts:
+        first = {"-1": "1", "1": "-1" if "attr" in file else "0", "0": "1", "2": "0"}[first]
+    path.write_text(path.read_text() + " ".join([name, first, *rest]) + "\n")
+    if not contradicts:
+        assert prepare_celeba(tmp_path / "out", copy).is_dir()
+        return
+    with pytest.raises(ValueError, match=rf"{path.stem} has two lines for 000004.jpg that contradict each other"):
+        prepare_celeba(tmp_path / "out", copy)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("file", ["list_attr_celeba.txt", "list_eval_partition.txt"])
 def test_a_list_that_is_no_text_is_named(tmp_path: Path, file: str) -> None:
     copy = write_copy(tmp_path / "copy")
     (copy / file).write_bytes(b"\xff\xfe\x00")

@@ -1,0 +1,82 @@
+"""A look at configuration files before they are loaded: repeated anchors can make gigabytes of a few lines."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+yaml: Any = importlib.import_module("yaml")  # a folder of the checkout has this name: mypy takes it for the module
+
+MOST_NODES = 100_000
+"""Values that a file may hold once its anchors are expanded; the largest of this package's holds about a hundred."""
+
+_MOST_FILES = 10_000
+
+
+def check_anchors(folder: str | Path) -> None:
+    """Refuse a folder of configurations that holds a file which anchors blow up, without expanding them.
+
+    Args:
+        folder: of ``--config-path``.
+
+    Raises:
+        ValueError: a file would hold more than ``MOST_NODES`` values, or an anchor that contains itself.
+    """
+    for path in _configurations(folder):
+        try:
+            text = path.read_bytes()
+            if b"&" not in text or b"*" not in text:
+                continue
+            size = _expanded_size(yaml.compose(text, Loader=yaml.SafeLoader))
+        except (OSError, yaml.YAMLError, ValueError, RecursionError):
+            continue  # Hydra says what is wrong with it, if it is wanted
+        if size is None or size > MOST_NODES:
+            what = "an anchor that contains itself" if size is None else f"more than {MOST_NODES:,} values"
+            raise ValueError(
+                f"{path} holds {what} once its anchors (&name, *name) are expanded: write the values out, or refer to"
+                " them with ${key}"
+            )
+
+
+def _configurations(folder: str | Path) -> Iterator[Path]:
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.endswith((".yaml", ".yml")) and (path := Path(place) / name).is_file():
+                yield path
+        seen += len(names)
+        if seen > _MOST_FILES:
+            return  # somebody's home or data: what lies far below is no configuration
+
+
+def _expanded_size(root: Any) -> int | None:
+    """Number of values, every alias counted as what it stands for; None for a value that contains itself."""
+    sizes: dict[int, int | None] = {}  # None: being counted
+
+    def size(node: Any) -> int:
+        if id(node) in sizes:
+            known = sizes[id(node)]
+            if known is None:
+                raise _ContainsItselfError
+            return known
+        sizes[id(node)] = None
+        children: list[Any] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            children = node.value
+        sizes[id(node)] = total = 1 + sum(map(size, children))
+        return total
+
+    try:
+        return 0 if root is None else size(root)
+    except _ContainsItselfError:
+        return None
+
+
+class _ContainsItselfError(Exception):
+    """An anchor's value refers to the anchor."""
