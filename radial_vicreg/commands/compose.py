@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.commands.overrides import expand_home, how_to_quote, sweeping
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.commands.yaml_guard import check_anchors
+from radial_vicreg.commands.yaml_guard import check_anchors, check_references
 from radial_vicreg.secrets import HIDDEN, is_secret
 
 _LONGEST_SHOWN = 100
@@ -56,6 +56,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
             cfg = hydra_compose(config_name, overrides=list(overrides))
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
             raise ValueError(_explain(error, config_name)) from error
+    check_references(cfg)
     expand_home(cfg)
     try:
         missing = OmegaConf.missing_keys(cfg)

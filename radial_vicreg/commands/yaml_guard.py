@@ -1,12 +1,15 @@
-"""A look at configuration files before they are loaded: repeated anchors can make gigabytes of a few lines."""
+"""A look at configurations before they are expanded: repeated references can make gigabytes of a few lines."""
 
 from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
 
 yaml: Any = importlib.import_module("yaml")  # a folder of the checkout has this name: mypy takes it for the module
 
@@ -14,6 +17,7 @@ MOST_NODES = 100_000
 """Values that a file may hold once its anchors are expanded; the largest of this package's holds about a hundred."""
 
 _MOST_FILES = 10_000
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 
 
 def check_anchors(folder: str | Path) -> None:
@@ -39,6 +43,41 @@ def check_anchors(folder: str | Path) -> None:
                 f"{path} holds {what} once its anchors (&name, *name) are expanded: write the values out, or refer to"
                 " them with ${key}"
             )
+
+
+def check_references(cfg: DictConfig) -> None:
+    """Refuse a configuration whose ``${key}`` lead to more than ``MOST_NODES`` others, without resolving them.
+
+    Args:
+        cfg: composed, not resolved.
+
+    Raises:
+        ValueError: such a value; its key is named.
+    """
+    leaves = dict(_leaves(OmegaConf.to_container(cfg, resolve=False), ""))
+    counts: dict[str, int] = {}
+
+    def count(key: str) -> int:
+        if key not in counts:
+            counts[key] = 1  # while it is counted: OmegaConf refuses a circle itself
+            counts[key] = 1 + sum(count(name) for name in _REFERENCE.findall(leaves.get(key, "")))
+        return counts[key]
+
+    try:
+        worst = max(leaves, key=count, default="")
+    except RecursionError:
+        return  # OmegaConf's words for it are told where all is resolved
+    if counts.get(worst, 0) > MOST_NODES:
+        raise ValueError(f"{worst} refers to more than {MOST_NODES:,} values by way of ${{key}}: write the values out")
+
+
+def _leaves(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
+    """Dotted keys of the texts in a configuration."""
+    if isinstance(node, str):
+        yield prefix, node
+    elif isinstance(node, (dict, list)):
+        for key, child in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _leaves(child, f"{prefix}.{key}" if prefix else str(key))
 
 
 def _configurations(folder: str | Path) -> Iterator[Path]:

@@ -34,7 +34,7 @@ def collate(samples: list[Any]) -> Any:
                 " or augmentations.0.rrc.enabled=true"
             )
     try:
-        return default_collate(samples)
+        return default_collate(list(samples))
     except (RuntimeError, OSError) as error:
         if get_worker_info() is None:
             raise
