@@ -203,7 +203,7 @@ def test_attributes_are_found_by_the_numbers_of_solo_learns_readers(celeba: Path
     ("override", "message"),
     [
         ("data.format=dali", "encode_indexes_into_labels=true only"),
-        ("+data.fraction=0.5", "would be mixed up"),
+        ("data.fraction=0.5", "would be mixed up"),
         ("data.val_path=elsewhere", "data.val_path=null"),
     ],
 )
@@ -213,7 +213,7 @@ def test_settings_that_would_mix_up_labels_are_refused(celeba: Path, override: s
 
 
 def test_dali_with_file_numbers_is_accepted(celeba: Path) -> None:
-    cfg = solo_cfg(f"data.train_path={celeba / 'train'}", "data.format=dali", "+dali.encode_indexes_into_labels=true")
+    cfg = solo_cfg(f"data.train_path={celeba / 'train'}", "data.format=dali", "dali.encode_indexes_into_labels=true")
     assert attributes_by_index(cfg).shape == (SPLITS["train"], ATTRIBUTES)
 
 
