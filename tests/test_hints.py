@@ -79,6 +79,7 @@ def test_every_key_that_a_text_names_can_be_given_without_a_plus() -> None:
         *("data.no_labels=true", "data.fraction=0.5", "log_every_n_steps=1", "resume_from_checkpoint=a.ckpt"),
         *("num_nodes=2", "accumulate_grad_batches=2", "checkpoint.keep_prev=true", "limit_val_batches=0"),
         *("dali.encode_indexes_into_labels=true", "performance.disable_channel_last=true", "auto_resume.max_hours=1"),
+        *("scheduler.interval=epoch", "scheduler.lr_decay_steps=[1,2]"),  # named by errors that fill the key in
     ],
 )
 def test_the_hints_compose_for_every_configuration_that_trains(hint: str) -> None:

@@ -139,3 +139,36 @@ def test_every_sweep_names_the_project_that_its_runs_log_to() -> None:
     folder = Path(__file__).parents[2] / "yaml" / "sweeps"
     projects = {path.name: yaml.safe_load(path.read_text()).get("project") for path in folder.rglob("*.yaml")}
     assert set(projects.values()) == {compose("radialvicreg", []).wandb.project}, projects
+
+
+@pytest.mark.slow
+@pytest.mark.solo
+def test_main_pretrain_takes_the_hints_and_the_new_group(
+    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    from radial_vicreg.hosts.detect import find_solo_learn
+
+    location = find_solo_learn(try_import=False).location
+    assert location is not None
+    given = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "data.val_path="))]
+    given += ["shared/optimizer=sgd", "optimizer.lr=1e-3", "data.no_labels=true", "log_every_n_steps=1", "num_nodes=1"]
+    given += ["resume_from_checkpoint=null", "max_epochs=1", "diagnostics.enabled=false", "checkpoint.keep_prev=true"]
+    done = run_python(str(location.parent / "main_pretrain.py"), "--config-name", "radialvicreg", *given)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.solo
+def test_main_pretrain_says_at_start_that_the_transformer_cannot_be_validated(
+    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    from radial_vicreg.hosts.detect import find_solo_learn
+
+    location = find_solo_learn(try_import=False).location
+    assert location is not None
+    given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
+    script = str(location.parent / "main_pretrain.py")
+    done = run_python(script, "--config-name", "radialvicreg", *given, VIT)
+    assert done.returncode == 1
+    assert "vit_tiny takes images of 32 pixels" in done.stderr
+    assert not (tmp_path / "trained_models").exists()
