@@ -255,6 +255,8 @@ def _configuration(folder: Path) -> tuple[DictConfig, dict[str, Any]]:
         values = {key: OmegaConf.select(cfg, key) for key in _CHECKED}
     except (OmegaConfBaseException, ValueError) as error:
         raise ValueError(f"the configuration in {folder} cannot be read: {error}") from error
+    if (method := OmegaConf.select(cfg, "method")) not in (None, "vicreg", "radialvicreg"):
+        raise ValueError(f"{folder} is a run of {method}: only VICReg's and Radial-VICReg's runs can be opened")
     for key, value in values.items():
         if value is None and key in _OPTIONAL:
             continue

@@ -19,6 +19,7 @@ from radial_vicreg import cli
 from radial_vicreg.commands.compose import compose
 from radial_vicreg.data.celeba import CelebAFolder, load_attributes, prepare_celeba
 from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, replace_targets
+from radial_vicreg.hosts.solo_limits import refuse_impossible
 from radial_vicreg.hosts.standalone.data import build_val_loader
 from radial_vicreg.probes.checkpoint import open_run
 from radial_vicreg.sweeps.grid import load_sweep
@@ -220,7 +221,7 @@ def test_attributes_are_found_by_the_numbers_of_solo_learns_readers(celeba: Path
     ("override", "message"),
     [
         ("data.format=dali", "encode_indexes_into_labels=true only"),
-        ("+data.fraction=0.5", "would be mixed up"),
+        ("data.fraction=0.5", "would be mixed up"),
         ("data.val_path=elsewhere", "data.val_path=null"),
     ],
 )
@@ -230,8 +231,12 @@ def test_settings_that_would_mix_up_labels_are_refused(celeba: Path, override: s
 
 
 def test_dali_with_file_numbers_is_accepted(celeba: Path) -> None:
-    cfg = solo_cfg(f"data.train_path={celeba / 'train'}", "data.format=dali", "+dali.encode_indexes_into_labels=true")
+    cfg = solo_cfg(f"data.train_path={celeba / 'train'}", "data.format=dali", "dali.encode_indexes_into_labels=true")
     assert attributes_by_index(cfg).shape == (SPLITS["train"], ATTRIBUTES)
+    with pytest.raises(ValueError, match="limit_val_batches=0"):  # Lightning would stop at the loader that is None
+        refuse_impossible(cfg)
+    cfg.limit_val_batches = 0
+    refuse_impossible(cfg)
 
 
 def balanced_accuracy_of(folder: Path, sizes: list[int]) -> tuple[float, float]:

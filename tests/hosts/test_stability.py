@@ -65,8 +65,8 @@ def test_without_the_factor_the_warm_up_must_be_longer(warmup: int, told: bool) 
     [
         (["optimizer.batch_size=1024"], 1024),
         (["devices=[0,1,2,3]"], 1024),
-        (["devices=[0,1]", "+num_nodes=2"], 1024),
-        (["+accumulate_grad_batches=4"], 1024),
+        (["devices=[0,1]", "num_nodes=2"], 1024),
+        (["accumulate_grad_batches=4"], 1024),
         (["devices=[0,1,2]"], 768),
     ],
     ids=str,

@@ -159,7 +159,7 @@ def test_a_copied_run_resumes_from_its_last_epoch_and_prunes_the_oldest(
 def test_going_back_sets_the_later_epochs_aside(
     run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "+checkpoint.keep_prev=true"]
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "checkpoint.keep_prev=true"]
     assert cli.main(settings) == 0
     checkpoints = only_run(tmp_path / "runs") / "checkpoints"
     assert cli.main([*settings, f"ckpt='{checkpoints / 'epoch-1.ckpt'}'"]) == 0
