@@ -30,19 +30,31 @@ def check_anchors(folder: str | Path) -> None:
         ValueError: a file would hold more than ``MOST_NODES`` values, or an anchor that contains itself.
     """
     for path in _configurations(folder):
-        try:
-            text = path.read_bytes()
-            if b"&" not in text or b"*" not in text:
-                continue
-            size = _expanded_size(yaml.compose(text, Loader=yaml.SafeLoader))
-        except (OSError, yaml.YAMLError, ValueError, RecursionError):
-            continue  # Hydra says what is wrong with it, if it is wanted
-        if size is None or size > MOST_NODES:
-            what = "an anchor that contains itself" if size is None else f"more than {MOST_NODES:,} values"
-            raise ValueError(
-                f"{path} holds {what} once its anchors (&name, *name) are expanded: write the values out, or refer to"
-                " them with ${key}"
-            )
+        check_anchors_of(path)
+
+
+def check_anchors_of(path: Path) -> None:
+    """Refuse one file, as :func:`check_anchors`.
+
+    Args:
+        path: of a YAML file; what is wrong with it otherwise is told by whoever reads it.
+
+    Raises:
+        ValueError: as :func:`check_anchors`.
+    """
+    try:
+        text = path.read_bytes()
+        if b"&" not in text or b"*" not in text:
+            return
+        size = _expanded_size(yaml.compose(text, Loader=yaml.SafeLoader))
+    except (OSError, yaml.YAMLError, ValueError, RecursionError):
+        return
+    if size is None or size > MOST_NODES:
+        what = "an anchor that contains itself" if size is None else f"more than {MOST_NODES:,} values"
+        raise ValueError(
+            f"{path} holds {what} once its anchors (&name, *name) are expanded: write the values out, or refer to"
+            " them with ${key}"
+        )
 
 
 def check_references(cfg: DictConfig) -> None:
