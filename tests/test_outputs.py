@@ -153,7 +153,7 @@ def test_data_sets_claim_their_place_before_the_download(
 ) -> None:
     forbid(cifar, "open_cifar")
     forbid(celeba, "_download")
-    forbid(imagenet10, "_count_images")
+    forbid(imagenet10, "_find_classes")
     _refused(["data", *arguments, "--out", str(taken)], capsys, str(taken), IN_THE_WAY)
     assert taken.read_text() == "precious"
 
@@ -168,7 +168,7 @@ def test_data_sets_find_what_is_not_theirs_before_the_download(
 ) -> None:
     forbid(cifar, "open_cifar")
     forbid(celeba, "_download")
-    forbid(imagenet10, "_count_images")
+    forbid(imagenet10, "_find_classes")
     (tmp_path / place).mkdir(parents=True)
     (tmp_path / place / "somebody's").touch()
     arguments = ["data", *arguments, "--out", str(tmp_path / "out")]

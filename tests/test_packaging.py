@@ -211,7 +211,7 @@ def test_an_unrelated_hydra_application_runs_beside_it_in_every_way(installed: I
     assert "{'a': 2}" in sweep
     assert "hydra_bash_completion" in app("-sc", "install=bash")
     offered = app("-sc", "query=bash", COMP_LINE="python app.py shared/optimizer=")
-    assert offered.split()[:2] == ["shared/optimizer=adamw", "shared/optimizer=lars"]
+    assert offered.split()[:2] == ["shared/optimizer=adam", "shared/optimizer=adamw"]
     (shown,) = [line for line in app("--info", "searchpath").splitlines() if line.startswith("| radial-vicreg ")]
     path = Path(shown.split("|")[2].strip().removeprefix("file://"))  # as it is: nothing is quoted
     assert " " in str(path)

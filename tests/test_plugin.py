@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import importlib
 import inspect
 import json
 import os
@@ -150,5 +151,6 @@ def test_doctor_counts_the_configurations_and_tells_when_there_are_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert doctor._plugin() == f"found, {len(list(REPOSITORY.glob('yaml/**/*.yaml')))} configurations"
-    monkeypatch.setattr("hydra_plugins.radial_vicreg_plugin.configuration_folder", lambda: str(tmp_path / "gone"))
+    plugin = importlib.import_module("hydra_plugins.radial_vicreg_plugin")
+    monkeypatch.setattr(plugin, "configuration_folder", lambda: str(tmp_path / "gone"))
     assert f"no configurations in {tmp_path / 'gone'}: reinstall" in doctor._plugin()

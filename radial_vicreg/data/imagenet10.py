@@ -94,13 +94,15 @@ def prepare_imagenet10(
         ValueError: an unknown choice, a missing class, another number of images, or ``out`` holds something else;
             nothing is written then.
     """
+    if out is not None:
+        claim_folder(Path(out))
     expected = _expected_counts(classes, split)
     source = open_source(imagenet)
     lying = _find_classes(source, classes)
     images = sort_by_name(lying) if split == "imagenet" else lying
     _check_counts(source, images, expected, split, classes)
     resized = shorter_side_of_resized(source, images)
-    target = claim_folder(Path(out) if out is not None else default_folder(split, classes, resized))
+    target = Path(out) if out is not None else claim_folder(default_folder(split, classes, resized))
     description = {
         "dataset": "imagenet10",
         "classes": classes,

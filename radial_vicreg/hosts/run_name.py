@@ -106,8 +106,11 @@ def data_fingerprint(dataset: str, data_format: str, train_path: str | None) -> 
     return _digest("\n".join([str(len(names)), *names])) if names else None
 
 
-def _image_names(folder: Path, prefix: str = "") -> Iterator[str]:
-    """Class and file names below a folder, hidden ones left out."""
+def _image_names(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
+    """Class and file names below a folder; hidden ones are left out, and links that lead back to a folder above."""
+    state = folder.stat()
+    if (here := (state.st_dev, state.st_ino)) in above:
+        return  # a ring, which the reader of the images refuses by name
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
@@ -115,7 +118,7 @@ def _image_names(folder: Path, prefix: str = "") -> Iterator[str]:
             if os.path.splitext(entry.name)[1].lower() in _IMAGES:
                 yield f"{prefix}{entry.name}"
             elif entry.is_dir():
-                yield from _image_names(Path(entry.path), f"{prefix}{entry.name}/")
+                yield from _image_names(Path(entry.path), f"{prefix}{entry.name}/", above | {here})
 
 
 def _digest(text: str) -> str:

@@ -219,7 +219,7 @@ def test_wrong_numbers_are_named_class_by_class(own_imagenet: Path, tmp_path: Pa
 
 
 def test_images_too_many_are_an_error_as_well(own_imagenet: Path, tmp_path: Path) -> None:
-    write(own_imagenet / "train" / TEN[1] / f"._{TEN[1]}_1.JPEG")
+    write(own_imagenet / "train" / TEN[1] / f"{TEN[1]}_9999.JPEG")
     with pytest.raises(ValueError, match=rf"{TEN[1]} \(English springer\) 4 of 3\. Remove what was added"):
         prepare_imagenet10(own_imagenet, tmp_path / "out")
 

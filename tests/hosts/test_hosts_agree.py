@@ -107,4 +107,4 @@ def test_logged_names_are_the_same_on_both_hosts(
         "acc1",
         "acc5",
     ):
-        assert f"train_{term}" in names[0]
+        assert f"train_{term}_epoch" in names[0]

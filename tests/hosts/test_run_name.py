@@ -89,3 +89,11 @@ def test_data_without_a_folder_has_the_mark_that_suits_it(tmp_path: Path) -> Non
     small = data_fingerprint("imagenet100", "h5", str(file))
     file.write_bytes(b"12345")
     assert small not in (None, data_fingerprint("imagenet100", "h5", str(file)))
+
+
+def test_a_ring_of_links_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "1.png").touch()
+    before = data_fingerprint("custom", "image_folder", str(tmp_path))
+    (tmp_path / "class" / "loop").symlink_to(tmp_path)
+    assert data_fingerprint("custom", "image_folder", str(tmp_path)) == before

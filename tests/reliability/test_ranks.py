@@ -33,7 +33,7 @@ def test_one_process_is_the_first_whatever_the_environment_says(
     run = only_run(tmp_path / "runs")
     (metrics,) = run.rglob("metrics.csv")
     with metrics.open() as stream:
-        assert any(row.get("train_loss") for row in csv.DictReader(stream))
+        assert any(row.get("train_loss_epoch") for row in csv.DictReader(stream))
     for ckpt in ("last", "auto"):
         assert run_python(*command, f"ckpt={ckpt}", **environment).returncode == 0
     assert only_run(tmp_path / "runs") == run  # found again, and not started anew beside it

@@ -171,7 +171,7 @@ def test_going_back_sets_the_later_epochs_aside(
 def test_figures_that_a_probe_has_added_survive_while_they_are_of_the_network(
     run_settings: list[str], tmp_path: Path
 ) -> None:
-    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "+checkpoint.keep_prev=true"]
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "checkpoint.keep_prev=true"]
     assert cli.main(settings) == 0
     run = only_run(tmp_path / "runs")
     for name in ("linear_encoder", "linear_encoder_untrained"):
