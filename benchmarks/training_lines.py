@@ -35,11 +35,12 @@ def summary_table(content: dict[str, Any]) -> str:
         "W1 to chi",
         "mean norm",
         "radius",
+        "its sd",
         "images/s",
         "s/epoch",
         "400 epochs, min",
     ]
-    keys = ["epochs", "linear_top1", "w1_chi", "embedding_mean_norm", "radius_mean"]
+    keys = ["epochs", "linear_top1", "w1_chi", "embedding_mean_norm", "radius_mean", "radius_std"]
     keys += ["images_a_second", "seconds_an_epoch", "minutes_for_400_epochs"]
     rows = []
     for name, stage in content["stages"].items():

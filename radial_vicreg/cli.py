@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -34,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0; 1 when a run failed; 2 for wrong input, with one line on standard error; 130 after Ctrl-C,
         143 after SIGTERM or SIGUSR1.
     """
+    # A notebook hands on MPLBACKEND=module://matplotlib_inline...: where that module is absent, matplotlib cannot be
+    # imported, which torchmetrics does. Figures are files here and need no other backend.
+    os.environ["MPLBACKEND"] = "agg"
     with lasting_streams():
         return _main(list(sys.argv[1:] if argv is None else argv))
 

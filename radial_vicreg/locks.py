@@ -18,6 +18,7 @@ from radial_vicreg.files import write_json
 
 # What file systems without locks answer: NFS without a lock daemon, Lustre without -o flock, some FUSE ones.
 _UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
+_TAKE_OVER = "wait for it, or, if it is gone and its file system has not noticed, give lock=take"
 _PATIENCE = 60.0  # seconds to wait for a change of a small file
 
 
@@ -35,12 +36,14 @@ class HeldLock:
         path: of the lock file; its folder is created.
         what: what the lock is for, as the end of "another process is ...".
         take: replace a lock that another process holds: for one that outlived its process on another node.
+        remedy: what to do about a refusal.
     """
 
-    def __init__(self, path: str | Path, what: str, take: bool = False) -> None:
+    def __init__(self, path: str | Path, what: str, take: bool = False, remedy: str = _TAKE_OVER) -> None:
         self.path = Path(path)
         self.what = what
         self.take = take
+        self.remedy = remedy
         self._lock: FileLock | None = None
 
     def acquire(self) -> None:
@@ -57,10 +60,7 @@ class HeldLock:
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
-            raise LockedError(
-                f"another process is {self.what}{self._holder()}: wait for it, or, if it is gone and its file system "
-                "has not noticed, give lock=take"
-            ) from error
+            raise LockedError(f"another process is {self.what}{self._holder()}: {self.remedy}") from error
         except OSError as error:
             _warn_unsupported(self.path, error)
         self._lock = lock

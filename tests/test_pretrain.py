@@ -105,7 +105,7 @@ def test_unlabelled_images_train_without_probe_and_stay_finite(
     tiny_overrides: list[str], tmp_path: Path, image_folder: Callable[..., Path]
 ) -> None:
     flat = image_folder("flat", classes=1, per_class=16) / "class_0"
-    settings = [*tiny_overrides, f"data.train_path={flat}", "data.val_path=null", "+data.no_labels=true"]
+    settings = [*tiny_overrides, f"data.train_path={flat}", "data.val_path=null", "data.no_labels=true"]
     assert cli.main(["pretrain", *settings, "host=standalone", "max_epochs=1"]) == 0
     results = json.loads((only_run(tmp_path) / "results.json").read_text())
     assert results["loss_terms"]["train_loss"] is not None  # null would be NaN
@@ -234,7 +234,7 @@ def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: P
 def test_terms_are_logged_now_and_then_and_as_means_of_the_epoch(tiny_overrides: list[str], tmp_path: Path) -> None:
     import csv
 
-    settings = [*tiny_overrides, "host=standalone", "max_epochs=2", "+log_every_n_steps=1"]
+    settings = [*tiny_overrides, "host=standalone", "max_epochs=2", "log_every_n_steps=1"]
     assert cli.main(["pretrain", *settings]) == 0
     folder = only_run(tmp_path)
     with (folder / "csv" / "version_0" / "metrics.csv").open() as stream:

@@ -237,7 +237,11 @@ def build_online_probes(settings: Mapping[str, Any], crop_size: int, seed: int) 
 
 
 def resize_to(images: Tensor, size: int) -> Tensor:
-    """Images ``(N, 3, H, W)`` at ``size`` by ``size`` pixels; the very tensor when they have that width already."""
+    """Images ``(N, 3, H, W)`` at ``size`` by ``size`` pixels; the very tensor when they have that width already.
+
+    Halves are resized in float32, since a CPU has no antialiasing for them, and given back as halves.
+    """
     if images.shape[-1] == size:
         return images
-    return F.interpolate(images, size=(size, size), mode="bilinear", antialias=True)
+    wide = images if images.dtype in (torch.float32, torch.float64) else images.float()
+    return F.interpolate(wide, size=(size, size), mode="bilinear", antialias=True).to(images.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from radial_vicreg.callbacks.solo_checkpoints import solo_folder
 from radial_vicreg.callbacks.stop_on_signal import stop_reason
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.files import remove_leftovers, write_json
-from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.locks import HeldLock, LockedError, changing
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.results import RESULTS, RunsByIdentity, StoredRun, describe_run, read_stored_run
 
@@ -230,7 +230,12 @@ class ResultsWriter(pl.Callback):
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if hasattr(callback, "results"):
                 _merge(content, callback.results())
-        write_json(self.folder / RESULTS, content)
+        file = self.folder / RESULTS
+        with ExitStack() as stack:
+            with suppress(LockedError):  # a probe that hangs on to the file does not end a training
+                stack.enter_context(changing(file))  # a probe may add its figures meanwhile
+            content["probes"].update(_offline_probes(file, epochs))
+            write_json(file, content)
 
 
 def _completed(history: list[dict[str, Any]], stored: list[dict[str, Any]], epochs: int) -> list[dict[str, Any]]:
@@ -247,6 +252,17 @@ def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any
         "sync_batchnorm": any(isinstance(part, nn.SyncBatchNorm) for part in module.modules()),
         "device": str(module.device.type),
     }
+
+
+def _offline_probes(file: Path, epochs: int) -> dict[str, Any]:
+    """Figures that ``radial-vicreg probe`` has added and that are of this epoch, or of the untrained network."""
+    run = read_stored_run(file)
+    if run is None:
+        return {}
+    probes = run.content.get("probes") or {}
+    current = run.content.get("epochs") == epochs
+    kept = [name for name in probes if name.startswith("offline_") and (current or name.endswith("_untrained"))]
+    return {name: probes[name] for name in kept}
 
 
 def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:

@@ -11,7 +11,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from radial_vicreg.commands.overrides import expand_home, how_to_quote, sweeping
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.commands.yaml_guard import check_anchors, check_references
 from radial_vicreg.secrets import HIDDEN, is_secret
 
 _LONGEST_SHOWN = 100
@@ -26,11 +28,11 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         config_path: folder to look in first.
 
     Returns:
-        The configuration.
+        The configuration, its paths with the user's home for ``~``.
 
     Raises:
-        ValueError: no such configuration or folder, an override that cannot be parsed, an unknown key (the nearest
-            known one is named), a value that is missing.
+        ValueError: no such configuration or folder, an override that cannot be parsed (the quoted form is named), an
+            unknown key (the nearest known one is named), a value that is missing, a file that anchors blow up.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize, initialize_config_dir
@@ -38,6 +40,11 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
 
     if config_path is not None and not Path(config_path).is_dir():
         raise ValueError(f"--config-path {config_path} is not a folder")
+    if several := sweeping(overrides):
+        shown = [override for override in several if not is_secret(override.partition("=")[0])]
+        raise ValueError(f"one value a key, not a choice of several: {' '.join(shown)}{how_to_quote(shown)}")
+    if config_path is not None:
+        check_anchors(config_path)
     GlobalHydra.instance().clear()
     if config_path is None:
         # No folder of its own: the package's plug-in puts its configurations on every search path.
@@ -49,6 +56,8 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
             cfg = hydra_compose(config_name, overrides=list(overrides))
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
             raise ValueError(_explain(error, config_name)) from error
+    check_references(cfg)
+    expand_home(cfg)
     try:
         missing = OmegaConf.missing_keys(cfg)
         if missing:
@@ -98,7 +107,9 @@ def _explain(error: Exception, config_name: str) -> str:
         key, sign, value = error.override.partition("=")
         shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
         hidden = HIDDEN if is_secret(key) else shown
-        return f"cannot read the override {key}{sign}{hidden}: {text if hidden == shown else 'it does not parse'}"
+        if hidden != shown:
+            return f"cannot read the override {key}{sign}{hidden}: it does not parse"
+        return f"cannot read the override {key}{sign}{shown}: {text}{how_to_quote([error.override])}"
     if isinstance(error, RecursionError):
         return f"{config_name} is nested too deeply, or its defaults lead back to it"
     if not isinstance(error, (HydraException, OmegaConfBaseException)):

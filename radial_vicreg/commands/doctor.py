@@ -8,6 +8,7 @@ from pathlib import Path
 
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.hosts.detect import choose_host, find_solo_learn
+from radial_vicreg.hosts.solo_limits import knn_fails
 from radial_vicreg.results import git_commit, versions
 
 _OPTIONAL = {
@@ -39,6 +40,8 @@ def run(arguments: Sequence[str]) -> int:
     for module, (extra, purpose) in _OPTIONAL.items():
         found = _importable(module)
         print(f"{module:<14} {'yes' if found else f'no ({purpose}: pip install radial-vicreg[{extra}])'}")
+    if solo.usable and (reason := knn_fails()):
+        print(f"{'kNN':<14} knn_eval and main_knn.py cannot work: {reason}; use radial-vicreg probe RUN --probe knn")
     host, _ = choose_host("auto")
     print(f"\nradial-vicreg pretrain would use the {host} host.")
     return 0

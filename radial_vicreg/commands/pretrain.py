@@ -63,13 +63,14 @@ def summary(folder: Path) -> str:
             f"  mean       {first['eval']['radius_mean']:6.2f} -> {last['eval']['radius_mean']:6.2f}"
             f"  (sqrt(d - 1) = {(last['dim'] - 1) ** 0.5:.2f})",
         ]
-    frozen = results["probes"].get("frozen_linear") or {}
+    probes = results.get("probes") or {}
+    frozen = probes.get("frozen_linear") or {}
     if frozen.get("trained"):
         before, after = frozen["untrained"], frozen["trained"]
         lines.append(
             f"linear probe of frozen features: untrained {before['top1']:.1f} %, trained {after['top1']:.1f} %"
         )
-    online = results["probes"]["online_linear"].get("top1")  # None for attributes
+    online = (probes.get("online_linear") or {}).get("top1")  # None for attributes
     if online is not None:
         lines.append(f"online linear probe: {online:.1f} %")
     files = [file.relative_to(folder) for file in folder.rglob("*") if file.suffix in (".ckpt", ".png", ".json")]

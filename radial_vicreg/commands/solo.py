@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 
 from radial_vicreg.hosts.detect import find_solo_learn
+from radial_vicreg.hosts.solo_limits import knn_fails
 
 _USAGE = "usage: radial-vicreg solo SCRIPT.py [arguments of the script ...]"
 
@@ -22,13 +25,13 @@ def run(arguments: Sequence[str]) -> int:
         arguments: the script and its arguments.
 
     Returns:
-        The script's exit status.
+        The script's exit status; 1 after an error of its own, whose traceback is printed as Python would.
 
     Raises:
-        ValueError: no script, no such script, or solo-learn cannot be used.
+        ValueError: no script, no such script, solo-learn cannot be used, or the script cannot work here.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py, main_knn.py), whose start-up registers nothing.")
+        print(f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py), whose start-up registers nothing.")
         return 0 if arguments else 2
     solo = find_solo_learn()
     if not solo.usable or solo.location is None:
@@ -38,6 +41,8 @@ def run(arguments: Sequence[str]) -> int:
         script = solo.location.parent / arguments[0]
     if not script.is_file():
         raise ValueError(f"no script {arguments[0]} here or in {solo.location.parent}")
+    if script.name == "main_knn.py" and (reason := knn_fails()):
+        raise ValueError(f"main_knn.py cannot work: {reason}; `radial-vicreg probe RUN --probe knn` is a kNN that does")
     import radial_vicreg.hosts.solo  # noqa: F401  # registers the method
 
     sys.argv = [str(script), *arguments[1:]]
@@ -45,5 +50,19 @@ def run(arguments: Sequence[str]) -> int:
     try:
         runpy.run_path(str(script), run_name="__main__")
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        if stop.code is None or isinstance(stop.code, int):
+            return stop.code or 0
+        print(stop.code, file=sys.stderr)  # sys.exit("a text")
+        return 1
+    except Exception as error:  # the script's, and no wrong input of this command
+        traceback.print_exception(type(error), error, _of_the_script(error.__traceback__, script))
+        return 1
     return 0
+
+
+def _of_the_script(frames: TracebackType | None, script: Path) -> TracebackType | None:
+    """Leave out the frames of this command and of runpy, unless the script was not even compiled."""
+    first = frames
+    while first is not None and Path(first.tb_frame.f_code.co_filename) != script:
+        first = first.tb_next
+    return first or frames

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -36,8 +37,7 @@ def run(arguments: Sequence[str]) -> int:
     elif parsed.status:
         _print_status(sweep, parsed.overrides)
     else:
-        for one in sweep.runs():
-            print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*parsed.overrides))}")
+        _print_list(sweep, parsed.overrides)
     return 0
 
 
@@ -50,13 +50,33 @@ def _parser() -> Parser:
     what.add_argument(
         "--index", type=int, metavar="I", help="train run I (from 0) unless it is finished: for array jobs"
     )
-    what.add_argument("--run", action="store_true", help="train all runs that are not finished, one after the other")
+    what.add_argument(
+        "--run",
+        action="store_true",
+        help="train all runs that are not finished, one after the other, those past stability last",
+    )
     what.add_argument("--status", action="store_true", help="what is finished, failed, missing")
     what.add_argument(
         "--for-pretrain", action="store_true", help="print the file for `radial-vicreg pretrain` as program"
     )
     parser.add_argument("--resume", action="store_true", help="continue unfinished runs from their last checkpoint")
     return parser
+
+
+def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
+    from radial_vicreg.sweeps.marks import marks_of
+
+    runs = sweep.runs()
+    try:
+        marks = marks_of(runs, overrides)
+    except ValueError as error:  # a list is of use before the data are there
+        print(f"which runs are past stability cannot be told: {error}", file=sys.stderr)
+        marks = []
+    unstable = {mark.run.index: mark.past_stability for mark in marks if mark.past_stability is not None}
+    for one in runs:
+        # A shell takes what follows the # for a comment, so that the line can still be pasted.
+        remark = f"  # {unstable[one.index]}" if one.index in unstable else ""
+        print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*overrides))}{remark}")
 
 
 def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool) -> int:

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 
 from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import open_image, shown, unreadable_images
+from radial_vicreg.data.listing import is_macos_file, tell_macos_files
 from radial_vicreg.data.staging import claim_folder, staged_folder
 
 NUM_ATTRIBUTES = 40
@@ -92,7 +93,10 @@ def load_attributes(split_folder: str | Path, key: str = "data.train_path") -> A
         raise ValueError(f"{key}={folder} has no {IMAGES}/ and {_ATTRIBUTES}: run `radial-vicreg data celeba`")
     names, rows = _read_table(folder / _ATTRIBUTES)
     files = [row[0] for row in rows]
-    if files != sorted(path.name for path in (folder / IMAGES).iterdir()):
+    inside = [path.name for path in (folder / IMAGES).iterdir()]
+    images = sorted(name for name in inside if not is_macos_file(name))
+    tell_macos_files(folder, len(inside) - len(images))
+    if files != images:
         raise ValueError(f"{folder}: {_ATTRIBUTES} and {IMAGES}/ name different files; prepare the folder anew")
     return AttributeTable(files, names, torch.from_numpy(np.array([row[1:] for row in rows], dtype=np.uint8)))
 
@@ -174,7 +178,8 @@ def _write_split(folder: Path, table: AttributeTable, chosen: Sequence[int], ima
 def _is_prepared(target: Path, count: int) -> bool:
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return False
-    return sum(1 for split in _SPLITS for _ in (target / split / IMAGES).glob("*")) == count
+    links = (path for split in _SPLITS for path in (target / split / IMAGES).glob("*"))
+    return sum(1 for path in links if not is_macos_file(path.name)) == count
 
 
 def _find_root(source: Path) -> Path:
@@ -198,9 +203,9 @@ def _download(parent: Path) -> Path:
 
 
 def _read_lists(root: Path) -> tuple[AttributeTable, dict[str, int]]:
-    rows = dict(_records(root, "list_attr_celeba"))
+    rows = _unique_records(root, "list_attr_celeba")
     names = rows.pop("", [])
-    split_rows = dict(_records(root, "list_eval_partition"))
+    split_rows = _unique_records(root, "list_eval_partition")
     split_rows.pop("", None)
     if len(names) != NUM_ATTRIBUTES:
         raise ValueError(f"{root}: list_attr_celeba names {len(names)} attributes, but CelebA has {NUM_ATTRIBUTES}")
@@ -224,6 +229,18 @@ def _read_lists(root: Path) -> tuple[AttributeTable, dict[str, int]]:
     present = np.array([rows[name] for name in files]) == "1"
     table = AttributeTable(files, names, torch.from_numpy(present.astype(np.uint8)))
     return table, {name: int(split_rows[name][0]) for name in files}
+
+
+def _unique_records(root: Path, stem: str) -> dict[str, list[str]]:
+    """Values by file name; a line that stands there twice says the same both times."""
+    found: dict[str, list[str]] = {}
+    for name, values in _records(root, stem):
+        if name and found.get(name, values) != values:
+            raise ValueError(
+                f"{root}: {stem} has two lines for {shown(name)} that contradict each other: keep the right one"
+            )
+        found[name] = values
+    return found
 
 
 def _records(root: Path, stem: str) -> Iterator[tuple[str, list[str]]]:

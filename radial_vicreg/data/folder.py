@@ -13,7 +13,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import open_image, unreadable_images
-from radial_vicreg.data.listing import class_folders, image_files
+from radial_vicreg.data.listing import class_folders, image_files, is_image, is_macos_file, tell_macos_files
 
 UNLABELLED = -1
 """Target of an image without a label: cross-entropy ignores it."""
@@ -36,8 +36,9 @@ class FolderSummary(NamedTuple):
 class LabelledFolder(ImageFolder):
     """torchvision's ``ImageFolder`` in the same order, without its traps.
 
-    Hidden folders (``.ipynb_checkpoints``) are no classes, a link that leads back to its own folder is an error and not
-    forty copies of the images, a folder that may not be read is an error and not an empty one.
+    Hidden folders (``.ipynb_checkpoints``) are no classes, macOS's ``._*`` are no images, a link that leads back to its
+    own folder is an error and not forty copies of the images, a folder that may not be read is an error and not an
+    empty one.
 
     Args:
         root: folder with one sub-folder per class.
@@ -85,12 +86,14 @@ class LabelledFolder(ImageFolder):
     ) -> list[tuple[str, int]]:
         """List the images of every class, at any depth, in torchvision's order."""
         self.classes, self.class_to_idx = list(class_to_idx), class_to_idx
+        left_out: list[str] = []
         samples = [
             (path, target)
             for name, target in class_to_idx.items()
-            for path in image_files(os.path.join(directory, name))
+            for path in image_files(os.path.join(directory, name), left_out)
         ]
         self._require_images(samples, "an image")
+        tell_macos_files(directory, len(left_out))
         return samples
 
     def _require_images(self, samples: Sequence[tuple[str, int]], what: str) -> None:
@@ -215,7 +218,7 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
     """The image files directly inside one folder, in sorted order, each with target -1.
 
     Args:
-        root: the folder; files that are not images and sub-folders are skipped.
+        root: the folder; files that are not images, macOS's ``._*`` and sub-folders are skipped.
         transform: applied to each RGB image.
         key: name of the setting that gave ``root``, for error messages.
         on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
@@ -237,7 +240,9 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         """List the folder."""
         folder = require_directory(root, key)
         self.transform = transform
-        self.paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in IMG_EXTENSIONS and p.is_file())
+        inside = list(folder.iterdir())
+        self.paths = sorted(path for path in inside if is_image(path.name) and path.is_file())
+        tell_macos_files(folder, sum(is_macos_file(path.name) for path in inside))
         if not self.paths:
             raise ValueError(
                 f"{key}={folder} holds no image files ({', '.join(IMG_EXTENSIONS)}): without labels, images"

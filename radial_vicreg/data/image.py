@@ -14,6 +14,8 @@ from PIL import Image, UnidentifiedImageError
 from rich.console import Console
 from rich.progress import track
 
+from radial_vicreg.data.errors import LoaderResourceError, OneLineError, lacks_descriptor, too_many_files
+
 ON_BAD_IMAGE = ("error", "skip")
 """Values of ``data.on_bad_image``: stop at the first file that cannot be read, or leave such files out."""
 
@@ -23,17 +25,8 @@ _MOST_THREADS = 16
 _LONGEST = 32
 
 
-class UnreadableImageError(OSError):
-    """An image file that cannot be read; its message is one line and names the file.
-
-    Args:
-        message: the line, or the text of a loader's worker that ends with it: PyTorch builds a worker's exception anew
-            from its whole traceback.
-    """
-
-    def __init__(self, message: str = "") -> None:
-        last = message.strip().splitlines()[-1] if message.strip() else ""
-        super().__init__(last.rpartition(f"{type(self).__name__}: ")[2])
+class UnreadableImageError(OneLineError, OSError):
+    """An image file that cannot be read; its message is one line and names the file."""
 
 
 def open_image(path: str | Path) -> Image.Image:
@@ -51,11 +44,17 @@ def open_image(path: str | Path) -> Image.Image:
     Raises:
         UnreadableImageError: the file is missing, truncated, not an image, or of a mode without a fixed range (32-bit
             integers and floats); the message names it.
+        LoaderResourceError: too many files are open, which is no fault of this one.
+        MemoryError: likewise.
     """
     try:
         with Image.open(path) as image:
             return _to_rgb(image)
+    except MemoryError:
+        raise
     except Exception as error:  # a damaged file leads Pillow's readers to errors of any kind, struct.error for one
+        if lacks_descriptor(error):
+            raise LoaderResourceError(too_many_files()) from error
         raise UnreadableImageError(
             f"cannot read the image {shown(path)} ({_reason(error, path)}): replace or remove the file, or leave such"
             " files out with data.on_bad_image=skip"

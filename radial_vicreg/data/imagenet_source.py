@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from radial_vicreg.data.folder import require_directory
-from radial_vicreg.data.listing import class_folders, image_files
+from radial_vicreg.data.listing import class_folders, image_files, tell_macos_files
 
 PARTS = ("train", "val")
 Images = Mapping[tuple[str, str], Sequence[Path]]
@@ -71,11 +71,14 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
         if missing:
             flat = "; its images must be sorted into one folder a class" if not class_folders(source / part) else ""
             raise ValueError(f"{source / part} lacks the classes {', '.join(missing)}{flat}")
-    return {
-        (part, synset): [Path(file) for file in image_files(str(source / part / synset))]
+    left_out: list[str] = []
+    images = {
+        (part, synset): [Path(file) for file in image_files(str(source / part / synset), left_out)]
         for part in PARTS
         for synset in synsets
     }
+    tell_macos_files(source, len(left_out))
+    return images
 
 
 def part_of(file: Path, synset: str) -> str | None:

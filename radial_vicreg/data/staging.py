@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from radial_vicreg.data.listing import is_macos_file
 from radial_vicreg.files import claim_output
 
 MARKER = "radial_vicreg_data.json"
@@ -40,7 +41,8 @@ def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
         ) from error
     if found != dict(description):
         raise ValueError(f"{folder} holds {found}, but {dict(description)} was asked for: remove it or choose another")
-    return sum(1 for _ in folder.rglob("*.png")) == description["num_images"]
+    # macOS may have laid its own beside them.
+    return sum(1 for file in folder.rglob("*.png") if not is_macos_file(file.name)) == description["num_images"]
 
 
 def claim_folder(folder: Path) -> Path:

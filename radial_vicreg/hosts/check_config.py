@@ -23,8 +23,9 @@ from radial_vicreg.hosts.config_rules import (
     known_keys,
     top_level_keys,
 )
+from radial_vicreg.hosts.solo_limits import refuse_impossible
 from radial_vicreg.hosts.standalone.backbone import BACKBONES, build_backbone
-from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.hosts.standalone.optim import check_optimizer, process_count
 from radial_vicreg.secrets import refuse_secrets
 
 _OWN_NAMES_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not nearly one of ours
@@ -80,6 +81,7 @@ def check_config(cfg: DictConfig) -> DictConfig:
     if config.get("strategy") not in (known_strategies := ("auto", *StrategyRegistry.available_strategies())):
         raise ValueError(f"strategy must be one of {', '.join(known_strategies)}, got {config.get('strategy')!r}")
     process_count(cfg)
+    _refuse_solo_only(cfg)
     _check_network(cfg)
     return cfg
 
@@ -92,8 +94,9 @@ def refuse_pretrain_only(cfg: DictConfig) -> None:
 
     Raises:
         ValueError: a setting that only ``radial-vicreg pretrain`` reads is not at its default, a misspelt key or a bad
-            value in one of our sections, a name that would lead out of the folder of the checkpoints, or a key that
-            holds a password.
+            value in one of our sections, a name that would lead out of the folder of the checkpoints, a key that holds
+            a password, keys of another optimizer, or what solo-learn's script cannot do
+            (:func:`radial_vicreg.hosts.solo_limits.refuse_impossible`).
     """
     config = _plain(cfg)
     refuse_secrets(config)
@@ -106,6 +109,8 @@ def refuse_pretrain_only(cfg: DictConfig) -> None:
                 f"{key}={value} is read by `radial-vicreg pretrain` only, and solo-learn's script would ignore it: use"
                 f" that command, or {key}={'null' if allowed[0] is None else str(allowed[0]).lower()}"
             )
+    check_optimizer(cfg)
+    refuse_impossible(cfg)
 
 
 def unknown_key(key: str, known: Iterable[str], section: str = "") -> ValueError:
@@ -120,6 +125,19 @@ def unknown_key(key: str, known: Iterable[str], section: str = "") -> ValueError
     near = difflib.get_close_matches(key, names, n=1)
     hint = f"did you mean {section}{near[0]}?" if near else f"known keys: {', '.join(names)}"
     return ValueError(f"{section}{key} is not a setting; {hint}")
+
+
+def _refuse_solo_only(cfg: DictConfig) -> None:
+    """Refuse what only solo-learn's script reads, and `radial-vicreg pretrain` would ignore."""
+    if (checkpoint := OmegaConf.select(cfg, "resume_from_checkpoint")) is not None:
+        raise ValueError(
+            f"resume_from_checkpoint={checkpoint} is read by solo-learn's script only: here, ckpt={checkpoint} goes on"
+            " from a checkpoint"
+        )
+    if OmegaConf.select(cfg, "knn_eval.enabled", default=False):
+        raise ValueError(
+            "knn_eval is solo-learn's script's: here, probes.encoder_knn=true is the kNN after validations"
+        )
 
 
 def _completed(cfg: DictConfig) -> DictConfig:

@@ -150,7 +150,9 @@ RULES: dict[str, Rule] = {
     "checkpoint.dir": TEXT,
     "checkpoint.frequency": whole(1),
     "checkpoint.keep_prev": FLAG,
+    "resume_from_checkpoint": TEXT.or_null(),
     "auto_resume.enabled": FLAG,
+    "dali.encode_indexes_into_labels": FLAG,
     "wandb.enabled": FLAG,
     "wandb.offline": FLAG,
     "wandb.entity": TEXT.or_null(),
@@ -191,17 +193,15 @@ AUGMENTATION_RULES: dict[str, Rule] = {
 """The same for each entry of ``augmentations``."""
 
 _NOT_IN_BASE: dict[str, tuple[str, ...]] = {
-    "data": ("name", "format", "cache", "num_large_crops", "num_small_crops", "fingerprint"),
-    "auto_resume": ("max_hours",),
+    "data": ("name", "format", "num_large_crops", "num_small_crops", "fingerprint"),
     "knn_eval": ("enabled", "k", "distance_func"),
     "auto_umap": ("enabled", "dir", "frequency"),
-    "dali": ("device", "encode_indexes_into_labels"),
 }
 _FILLED_IN = (
     *("seed", "devices", "accelerator", "strategy", "sync_batchnorm", "precision"),
     *("host", "runs_dir", "ckpt", "lock", "checkpoint", "wandb", "loggers"),
 )
-TOP_LEVEL = ("debug_augmentations", "resume_from_checkpoint", "augment", "augmentations", *_NOT_IN_BASE)
+TOP_LEVEL = ("debug_augmentations", "augment", "augmentations", *_NOT_IN_BASE)
 
 
 def defaults() -> dict[str, Any]:

@@ -13,10 +13,11 @@ from torch.utils.data import DataLoader
 
 from radial_vicreg.callbacks.run_checkpoint import last_checkpoint
 from radial_vicreg.callbacks.stop_on_signal import RunStoppedError, stop_reason
+from radial_vicreg.data.errors import OneLineError, resource_problem
 
 
 class WorkerDiedError(RuntimeError):
-    """A process that loads data is gone."""
+    """A process that loads data is gone, or has no files or memory left to go on with."""
 
 
 def fit(
@@ -41,7 +42,7 @@ def fit(
 
     Raises:
         RunStoppedError: a signal ended the run.
-        WorkerDiedError: a data-loading process was killed.
+        WorkerDiedError: a data-loading process was killed, or files or memory ran out.
         ValueError: the images of a batch have several shapes.
         KeyboardInterrupt: Ctrl-C.
     """
@@ -58,6 +59,8 @@ def fit(
             stop_reason(trainer, error) is not None
         ):  # whatever broke on the way out: workers that got the signal as well, say
             raise RunStoppedError(_how_to_continue(trainer, "stopped by a signal")) from error
+        if (problem := resource_problem(error)) is not None:
+            raise WorkerDiedError(f"{problem}. {_how_to_continue(trainer, 'Stopped')}") from error
         if "DataLoader worker (pid" in str(error):
             # Seen from the queue it has "exited unexpectedly"; which signal killed it, if any, is in the cause.
             cause = next((e for e in (error, error.__cause__) if "by signal" in str(e)), error)
@@ -65,12 +68,8 @@ def fit(
                 f"{str(cause).splitlines()[0]} Killed means, as a rule, that memory ran out, and Bus error that shared "
                 f"memory did: lower data.num_workers. {_how_to_continue(trainer, 'Stopped')}"
             ) from error
-        if "stack expects each tensor to be equal size" in str(error):  # from the batch's collation, worker or not
-            shapes = str(error).splitlines()[-1].rpartition("but got ")[2]
-            raise ValueError(
-                f"images of different shapes in one batch ({shapes}): with rrc.enabled=false only the shorter side of "
-                "an image is brought to crop_size. Take square images, or augmentations.0.rrc.enabled=true"
-            ) from error
+        if isinstance(error, OneLineError):
+            raise
         if str(error).startswith("Caught "):  # a worker's error comes with its traceback
             raise type(error)(str(error).strip().splitlines()[-1].partition(": ")[2]) from error
         raise

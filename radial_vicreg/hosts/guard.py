@@ -88,8 +88,8 @@ class FiniteGuard:
         """What happened, what to change, and where to go on from."""
         checkpoint = self.last_checkpoint()
         return NonFiniteLossError(
-            f"{what}. The network has diverged: lower optimizer.lr, lengthen scheduler.warmup_epochs, or keep "
-            "method_kwargs.radial_ce_normalize true. "
+            f"{what}. The network has diverged: lower optimizer.lr, lengthen scheduler.warmup_epochs, or set "
+            "method_kwargs.radial_ce_normalize=true. "
             + ("There is no checkpoint yet." if checkpoint is None else f"Last good checkpoint: {checkpoint}")
         )
 

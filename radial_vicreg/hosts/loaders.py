@@ -8,6 +8,7 @@ import torch
 from omegaconf import DictConfig
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
+from radial_vicreg.data.batches import collate
 from radial_vicreg.data.device import DeviceImages
 from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.hosts.standalone.optim import process_count
@@ -54,15 +55,15 @@ def build_train_loader(cfg: DictConfig, dataset: Dataset[Any]) -> DataLoader[Any
     size = len(dataset)  # type: ignore[arg-type]
     check_batch_fits(size, cfg.optimizer.batch_size, processes, where=f"data.train_path={cfg.data.train_path}")
     sampler = EpochSampler(dataset, seed=int(cfg.seed)) if processes == 1 else None
-    collate = dataset.collate if isinstance(dataset, DeviceImages) else None
+    on_device = isinstance(dataset, DeviceImages)
     return DataLoader(
         dataset,
         batch_size=cfg.optimizer.batch_size,
         sampler=sampler,
         shuffle=sampler is None,
         generator=None if sampler is None else sampler.generator,
-        num_workers=0 if collate else cfg.data.num_workers,  # a process's own GPU is of no use to its workers
-        pin_memory=torch.cuda.is_available() and collate is None,
-        collate_fn=collate,
+        num_workers=0 if on_device else cfg.data.num_workers,  # a process's own GPU is of no use to its workers
+        pin_memory=torch.cuda.is_available() and not on_device,
+        collate_fn=dataset.collate if on_device else collate,  # type: ignore[attr-defined]
         drop_last=True,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,23 @@ def claim_runs_dir(cfg: DictConfig) -> None:
     """
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         claim_output(Path(cfg.runs_dir).expanduser(), "folder")
+
+
+@contextlib.contextmanager
+def no_empty_folder(folder: Path) -> Iterator[None]:
+    """Remove a run folder, and the one around it, when an error leaves nothing in them.
+
+    Args:
+        folder: of :func:`choose_run_folder`.
+    """
+    try:
+        yield
+    except BaseException:
+        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+            with contextlib.suppress(OSError):  # not empty: what is in it says how far the run came
+                folder.rmdir()
+                folder.parent.rmdir()
+        raise
 
 
 def _folder_name(cfg: DictConfig, plain: dict[str, Any], processes: int) -> str:

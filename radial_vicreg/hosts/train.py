@@ -21,12 +21,13 @@ from radial_vicreg.callbacks import EpochSeed, EpochSummary, FrozenLinearProbe
 from radial_vicreg.callbacks.run_checkpoint import AtomicCheckpointIO, RunCheckpoint
 from radial_vicreg.callbacks.skipped_images import SkippedImages, skipped_text
 from radial_vicreg.callbacks.stop_on_signal import StopOnSignal
+from radial_vicreg.data.batches import collate
 from radial_vicreg.hosts.check_config import check_config
 from radial_vicreg.hosts.detect import choose_host
 from radial_vicreg.hosts.fitting import fit
 from radial_vicreg.hosts.loaders import build_train_loader
 from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
-from radial_vicreg.hosts.run_folder import choose_run_folder, claim_runs_dir
+from radial_vicreg.hosts.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.hosts.run_name import name_run
 from radial_vicreg.hosts.standalone import data as standalone_data
 from radial_vicreg.hosts.standalone import memory
@@ -79,11 +80,13 @@ def pretrain(cfg: DictConfig) -> Path:
     probe = frozen_probe(cfg, run)
     folder, checkpoint = choose_run_folder(cfg)
     if checkpoint is not None:
-        check_resumable(checkpoint, run.model)
+        with no_empty_folder(folder):
+            check_resumable(checkpoint, run.model)
     rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
     run.model.results_folder = str(folder)  # type: ignore[assignment]
-    equip_trainer(trainer, cfg, folder, probe, steps_per_epoch=len(run.train_loader))
-    fit(trainer, run.model, run.train_loader, run.val_loader, checkpoint)
+    with no_empty_folder(folder):
+        equip_trainer(trainer, cfg, folder, probe, steps_per_epoch=len(run.train_loader))
+        fit(trainer, run.model, run.train_loader, run.val_loader, checkpoint)
     return folder
 
 
@@ -178,7 +181,8 @@ def frozen_probe(cfg: DictConfig, run: Run) -> FrozenLinearProbe | None:
     if run.val_loader is None or cfg.data.get("no_labels", False):
         raise ValueError("probes.frozen_linear needs labels and data.val_path; set probes.frozen_linear=false")
     plain = standalone_data.build_train_dataset(cfg, transform=standalone_data.build_val_transform(cfg)).dataset
-    return FrozenLinearProbe(DataLoader(plain, batch_size=256, num_workers=cfg.data.num_workers), run.val_loader)
+    loader = DataLoader(plain, batch_size=256, num_workers=cfg.data.num_workers, collate_fn=collate)
+    return FrozenLinearProbe(loader, run.val_loader)
 
 
 def build_trainer(cfg: DictConfig) -> pl.Trainer:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.utilities import rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
@@ -17,7 +17,7 @@ from radial_vicreg.callbacks.stop_on_signal import ExitAfterSignal, StopOnSignal
 from radial_vicreg.distributed import mean_over_ranks
 from radial_vicreg.hosts.guard import FiniteGuard
 from radial_vicreg.hosts.method_kwargs import build_objective
-from radial_vicreg.hosts.stability import stability_warnings
+from radial_vicreg.hosts.stability import equilibrium_note, stability_warnings
 
 if TYPE_CHECKING:
     _Base = pl.LightningModule
@@ -94,12 +94,14 @@ class RadialTraining(_Base):
         self._sums, self._summed = None, 0
 
     def on_train_start(self) -> None:
-        """Puts solo-learn's checkpoints after our callbacks; warns of settings that are known to diverge."""
+        """Puts solo-learn's checkpoints after our callbacks; says what is known to diverge or to pull away from chi."""
         super().on_train_start()
         write_checkpoints_last(self.trainer)
+        as_written = OmegaConf.create(self.results_config())
+        if (note := equilibrium_note(as_written)) is not None:
+            rank_zero_only(print)(note)
         steps = self.trainer.num_training_batches
         if steps != float("inf"):
-            as_written = OmegaConf.create(self.results_config())
             for text in stability_warnings(as_written, int(steps) // self.trainer.accumulate_grad_batches):
                 rank_zero_warn(text)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from radial_vicreg.losses._draws import EXTRA_STATE
 from radial_vicreg.losses.e2mc import e2mc_loss, hypercovariance_loss, marginal_entropy
+from radial_vicreg.losses.equilibrium import RadialEquilibrium, radial_equilibrium
 from radial_vicreg.losses.objective import RADIAL_OBJECTIVES, RadialVICRegLoss
 from radial_vicreg.losses.radial import (
     WASSERSTEIN_TARGETS,
@@ -24,6 +25,7 @@ __all__ = [
     "EXTRA_STATE",
     "RADIAL_OBJECTIVES",
     "WASSERSTEIN_TARGETS",
+    "RadialEquilibrium",
     "RadialVICRegLoss",
     "chi_cross_entropy",
     "covariance_loss",
@@ -32,6 +34,7 @@ __all__ = [
     "invariance_loss",
     "m_spacing_entropy",
     "marginal_entropy",
+    "radial_equilibrium",
     "radial_gaussianization_loss",
     "radial_kl",
     "radial_reverse_kl_loss",

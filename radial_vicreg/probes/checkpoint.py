@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import pickle
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,8 @@ _OPTIONAL = ("seed", "data.num_workers", "data.no_labels", "data.multi_label", "
 _CHECKED = {key: RULES[key] for key in (*_NEEDED, *_OPTIONAL)} | {
     "augmentations.0.crop_size": AUGMENTATION_RULES["crop_size"]
 }
+_UNREADABLE = (-2, -2)
+_ZIP = b"PK\x03\x04"
 _RESUMED = ("epoch", "global_step", "loops", "optimizer_states", "lr_schedulers", "callbacks", "state_dict")
 
 
@@ -104,11 +109,13 @@ def find_checkpoint(path: Path) -> Path:
     """
     if path.is_file():
         return path
+    if path.is_symlink() and not path.exists():
+        return _beside_a_dangling_link(path)
     if not path.is_dir():
         raise ValueError(f"{path} does not exist; give a run's folder or a checkpoint")
     last = path / "checkpoints" / "last.ckpt"
-    if last.is_file():
-        return last
+    if last.is_file() or last.is_symlink():
+        return find_checkpoint(last)
     found = [*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")]
     found = [file for file in found if file.is_file()]  # a link may name what is gone
     if not found:
@@ -116,12 +123,23 @@ def find_checkpoint(path: Path) -> Path:
     return found[0] if len(found) == 1 else max(found, key=_progress)
 
 
+def _beside_a_dangling_link(link: Path) -> Path:
+    """The furthest checkpoint beside a link such as ``last.ckpt`` whose own is gone."""
+    gone = f"{link} is a link to {os.readlink(link)}, which is gone"
+    others = [file for file in link.parent.glob("*.ckpt") if file.is_file()]
+    best = max(others, key=_progress, default=None)
+    if best is None or _progress(best) == _UNREADABLE:
+        raise ValueError(f"{gone}, and there is no checkpoint beside it that can be read")
+    print(f"{gone}: taking {best.name}")
+    return best
+
+
 def _progress(checkpoint: Path) -> tuple[int, int]:
     """Epochs and steps that a checkpoint says it has seen: file times are those of whoever wrote or copied it last."""
     try:
         content = read_checkpoint(checkpoint)
     except ValueError:
-        return -1, -1
+        return _UNREADABLE
     epoch, step = content.get("epoch"), content.get("global_step")
     return epoch if isinstance(epoch, int) else -1, step if isinstance(step, int) else -1
 
@@ -185,11 +203,32 @@ def read_tensors(path: str | Path) -> Any:
         ValueError: it cannot be read, or would run code.
     """
     try:
-        # Mapped: whether a file can be read, and what is in it, is asked more often than its tensors are used.
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        with open(path, "rb") as stream:
+            start = stream.read(len(_ZIP))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read as a checkpoint: {error.strerror or error}") from error
+    is_whole = zipfile.is_zipfile(path)
+    try:
+        if not start or (start == _ZIP and not is_whole):
+            raise EOFError
+        # Mapped: whether a file can be read, and what is in it, is asked more often than its tensors are used. What is
+        # no ZIP archive may be of torch.save's old format, which cannot be mapped.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_whole)
     except Exception as error:  # a damaged or hostile file leads the unpickler to errors of any kind
-        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
-        raise ValueError(f"{path} cannot be read as a checkpoint: {reason}") from error
+        raise ValueError(f"{path} cannot be read as a checkpoint: {_reason(error, start, is_whole)}") from error
+
+
+def _reason(error: Exception, start: bytes, is_whole: bool) -> str:
+    """Why ``torch.load`` has failed, in our words: PyTorch's advise to load the file without its safeguard."""
+    if not start:
+        return "it is empty, so its writing was cut short"
+    if start == _ZIP and not is_whole:
+        return "its end is missing, so its writing or copying was cut short"
+    if not is_whole:
+        return "it is not a file of torch.save, it is damaged, or it would run code"
+    if isinstance(error, pickle.UnpicklingError):
+        return "it holds more than tensors and plain containers, and reading that would run code"
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def file_checksum(path: str | Path) -> str:
@@ -216,6 +255,8 @@ def _configuration(folder: Path) -> tuple[DictConfig, dict[str, Any]]:
         values = {key: OmegaConf.select(cfg, key) for key in _CHECKED}
     except (OmegaConfBaseException, ValueError) as error:
         raise ValueError(f"the configuration in {folder} cannot be read: {error}") from error
+    if (method := OmegaConf.select(cfg, "method")) not in (None, "vicreg", "radialvicreg"):
+        raise ValueError(f"{folder} is a run of {method}: only VICReg's and Radial-VICReg's runs can be opened")
     for key, value in values.items():
         if value is None and key in _OPTIONAL:
             continue

@@ -14,6 +14,8 @@ from omegaconf import DictConfig
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from radial_vicreg.data.batches import collate
+from radial_vicreg.data.errors import resources_named
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.hosts.standalone import data as standalone_data
 from radial_vicreg.locks import changing
@@ -55,6 +57,7 @@ def run_features(run: LoadedRun, kind: str, untrained: bool, workers: int | None
 
     Raises:
         ValueError: no images, no labels, or no validation set.
+        LoaderResourceError: files, shared memory or memory ran out.
     """
     datasets = _datasets(run.cfg)
     source = f"untrained-{run.cfg.get('seed')}" if untrained else file_checksum(run.checkpoint)
@@ -67,7 +70,9 @@ def run_features(run: LoadedRun, kind: str, untrained: bool, workers: int | None
         return Features(kept["train"], kept["val"], cached=True)
     for split, dataset in zip(("train", "val"), datasets, strict=True):
         count = int(run.cfg.data.get("num_workers", 0)) if workers is None else workers
-        outputs, labels = extract(run.model, DataLoader(dataset, batch_size=_BATCH_SIZE, num_workers=count))
+        loader = DataLoader(dataset, batch_size=_BATCH_SIZE, num_workers=count, collate_fn=collate)
+        with resources_named():
+            outputs, labels = extract(run.model, loader)
         for name, values in outputs.items():
             _write(folder / f"{key}-{name}-{split}.pt", values, labels)
         kept[split] = (outputs[kind], labels)

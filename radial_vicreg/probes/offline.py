@@ -109,7 +109,8 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
     key = f"offline_{content['probe']}_{content['features']}{'_untrained' if content['untrained'] else ''}"
     with changing(file):  # several probes of one run end at the same time
         _, results = _results_for(folder, content["epoch"], content["untrained"])
-        results.setdefault("probes", {})[key] = {**content["test"], "chosen": content["chosen"]}
+        added = {key: {**content["test"], "chosen": content["chosen"]}}
+        results["probes"] = (results.get("probes") or {}) | added
         write_json(file, results)
     return key
 
@@ -139,6 +140,8 @@ def _results_for(folder: Path, epoch: int | None, untrained: bool) -> tuple[Path
     if not file.is_file():
         raise ValueError(f"{folder} has no results.json to add to")
     results = json.loads(file.read_text())
+    if not isinstance(results, dict) or not isinstance(results.get("probes") or {}, dict):
+        raise ValueError(f"{file} is not of this program: its probes are no mapping; nothing can be added")
     if not untrained and epoch != results.get("epochs"):
         raise ValueError(
             f"the checkpoint is of epoch {epoch}, results.json of epoch {results.get('epochs')}: not added"

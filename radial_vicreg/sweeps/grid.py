@@ -11,6 +11,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from radial_vicreg.commands.yaml_guard import check_anchors_of
+
 _FOLDER = Path(__file__).parents[1] / "yaml" / "sweeps"
 _PRETRAIN_COMMAND = ("${env}", "${program}", "pretrain", "--config-name")
 _SWEPT_ARGUMENTS = "${args_no_hyphens}"
@@ -83,6 +85,7 @@ def load_sweep(name: str | Path) -> Sweep:
         ValueError: there is no such file, or it is not a grid that can be expanded here; key and remedy are named.
     """
     path = _find(name)
+    check_anchors_of(path)
     try:
         # The file's ${...} are W&B's: they stay as they are.
         content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)

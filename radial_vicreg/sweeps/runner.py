@@ -16,6 +16,7 @@ from radial_vicreg.files import claim_output
 from radial_vicreg.identity import config_hash
 from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.sweeps.grid import SweepRun
+from radial_vicreg.sweeps.marks import Mark, marks_of
 from radial_vicreg.sweeps.status import FINISHED, RunState, composed_runs, hashed_part, runs_dir, states_of
 
 _SECONDS_TO_STOP = 30  # Lightning finishes its step and writes the results after an interrupt
@@ -24,7 +25,8 @@ _SECONDS_TO_STOP = 30  # Lightning finishes its step and writes the results afte
 def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = (), resume: bool = False) -> list[int]:
     """Trains every run that is not finished, each in a process of its own; one that fails does not stop the rest.
 
-    What a run prints goes to ``<runs_dir>/sweeps/<name>/<index>.log``.
+    What a run prints goes to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability, which are likely to
+    diverge, come last under their own numbers.
 
     Args:
         name: of the sweep, for the logs.
@@ -40,11 +42,16 @@ def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = 
         KeyboardInterrupt: after the running process has been told to stop.
     """
     states = states_of(runs, overrides)
+    marks = marks_of(runs, overrides)
+    unstable = {mark.run.index for mark in marks if mark.past_stability is not None}
     todo = [state for state in states if state.status != FINISHED]
+    todo.sort(key=lambda state: state.run.index in unstable)
     logs = claim_output(Path(runs_dir(runs, overrides)) / "sweeps" / name, "folder")
     logs.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     console.print(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
+    for text in _remarks(marks):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     failed: list[int] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress:
@@ -101,6 +108,18 @@ def _train_unless_taken(
 def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) -> list[str]:
     """List what follows ``radial-vicreg pretrain`` for one run, which goes on where it can when asked to."""
     return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
+
+
+def _remarks(marks: Sequence[Mark]) -> list[str]:
+    unstable = sum(mark.past_stability is not None for mark in marks)
+    away = sum(mark.is_pulled_away for mark in marks)
+    texts = [f"{unstable} of {len(marks)} runs are past stability and come last: --list marks them"] * bool(unstable)
+    if away:
+        texts.append(
+            f"in {away} of {len(marks)} runs the radial term alone pulls the radii to a W1 above 1 from chi, see "
+            "docs/tables.md"
+        )
+    return texts
 
 
 def _train(arguments: list[str], log: Path) -> int:

@@ -18,8 +18,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from radial_vicreg import __version__
 from radial_vicreg.commands.compose import parse_hydra_flags
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.files import write_json
-from radial_vicreg.synthetic import figures, paper
+from radial_vicreg.files import atomic_file, claim_output, write_json
+from radial_vicreg.results import RESULTS, read_stored_run
+from radial_vicreg.synthetic import drawing, figure1, figure3
 from radial_vicreg.synthetic.metrics import SUBSAMPLE
 from radial_vicreg.synthetic.run import RunConfig, run, summarise
 from radial_vicreg.synthetic.selection import summary_lines
@@ -71,7 +72,7 @@ def main(argv: list[str]) -> int:
             _run(argv)
     except SystemExit as stop:  # argparse after --help
         return int(stop.code or 0)
-    except (ValueError, BlockingIOError, ImportError, OmegaConfBaseException) as error:
+    except (ValueError, ImportError, OmegaConfBaseException) as error:
         key = getattr(error, "full_key", None)
         print(f"{PROGRAM}: {key + ': ' if key else ''}{str(error).splitlines()[0]}", file=sys.stderr)
         return USAGE_ERROR
@@ -85,7 +86,7 @@ def _run(argv: list[str]) -> None:
         return
     options = _options(values)
     config = RunConfig(**{field.name: getattr(options, field.name) for field in fields(RunConfig)})
-    out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
+    out = _claim(Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}"))
     with _bar(TextColumn("{task.fields[terms]}")) as bar:
         task = bar.add_task(config.distribution, total=config.steps, terms="")
 
@@ -99,10 +100,21 @@ def _run(argv: list[str]) -> None:
     summary = {"version": __version__, **how, **summarise(result, options.subsample)}
     write_json(out / "results.json", summary)
     steps, clouds = zip(*result.snapshots, strict=True)
-    np.savez_compressed(out / "snapshots.npz", steps=steps, points=np.stack(clouds).astype(np.float32))
-    figures.run_figure(result, out / "run.png")
+    with atomic_file(out / "snapshots.npz") as stream:
+        np.savez_compressed(stream, steps=steps, points=np.stack(clouds).astype(np.float32))
+    drawing.run_figure(result, out / "run.png")
     _print_summary(summary)
     print(f"{out}/results.json")
+
+
+def _claim(out: Path) -> Path:
+    """Make sure, before minutes of work, that a folder can take the results and holds no training of anybody's."""
+    claim_output(out, "folder")
+    for name in (RESULTS, "snapshots.npz", "run.png"):
+        claim_output(out / name, "file")
+    if read_stored_run(out / RESULTS) is not None:
+        raise ValueError(f"{out} is the folder of a training run: choose another folder for synthetic results")
+    return out
 
 
 def _options(values: DictConfig) -> Options:
@@ -124,26 +136,25 @@ def _print_summary(summary: dict[str, Any]) -> None:
 def _figure(argv: list[str]) -> None:
     parser = Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
     parser.add_argument("number", choices=("1", "3"))
-    parser.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN); it can be resumed")
-    parser.add_argument("--preset", choices=sorted(paper.SIZES), default="quick")
+    parser.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN-PRESET); it can be resumed")
+    parser.add_argument("--preset", choices=("quick", "full"), default="quick")
     parser.add_argument("--workers", type=int, help="processes (default: one a core)")
     parser.add_argument("--seeds", type=int, help="seeds a setting (figure 1)")
-    parser.add_argument("--sweep", type=Path, help="folder of a sweep to choose the settings from (figure 1)")
+    parser.add_argument("--sweep", type=Path, help="sweep whose best settings are drawn beside (figure 1)")
     options = parser.parse_args(argv)
-    out = options.out or Path(f"runs/synthetic/figure{options.number}")
+    if options.number == "3" and (options.seeds is not None or options.sweep is not None):
+        raise ValueError("--seeds and --sweep are options of figure 1; figure 3 has one run a setting")
+    out = _claim(options.out or Path(f"runs/synthetic/figure{options.number}-{options.preset}"))
     with _row_bar() as on_row:
+        how: dict[str, Any] = {"workers": options.workers, "on_row": on_row}
         if options.number == "1":
-            paper.make_figure1(
-                out,
-                options.preset,
-                sweep_folder=options.sweep,
-                seeds=options.seeds,
-                workers=options.workers,
-                on_row=on_row,
+            lines = figure1.table_lines(
+                figure1.make_figure1(out, options.preset, sweep_folder=options.sweep, seeds=options.seeds, **how)
             )
         else:
-            paper.make_figure3(out, options.preset, workers=options.workers, on_row=on_row)
-    print(f"{out}/figure{options.number}.png")
+            lines = figure3.table_lines(figure3.make_figure3(out, options.preset, **how))
+    print("\n".join(lines))
+    print(f"{out}/results.json and {out}/figure{options.number}.png")
 
 
 def _sweep(argv: list[str]) -> None:
@@ -156,7 +167,7 @@ def _sweep(argv: list[str]) -> None:
     parser.add_argument("--batch", type=int, default=128, help="runs at once on the device")
     options = parser.parse_args(argv)
     grid = PRESETS[options.preset]
-    out = options.out or Path(f"runs/synthetic/sweep-{options.preset}")
+    out = _claim(options.out or Path(f"runs/synthetic/sweep-{options.preset}"))
     configs = grid.runs()
     with _row_bar() as on_row:
         sweep(

@@ -16,8 +16,10 @@ Array = NDArray[np.float64]
 
 NUM_SLICES = 16
 """Pie slices of the sunshine distribution (the authors' script)."""
-STRETCH = np.array([2.0, 0.5])
-"""Axis scales of the stretched sunshine: a covariance for the variance and covariance terms to act on."""
+STRETCH = 1.6
+"""Scale of both axes of the stretched sunshine (the authors' script): its covariance is 2.56 I."""
+ELONGATION = np.array([2.0, 0.5])
+"""Axis scales of the elongated sunshine: variances of 4 and 1/4 for the variance term to act on."""
 STUDENT_DEGREES = 5.0
 """Degrees of freedom of the Student-t: heavy tails with a finite fourth moment."""
 RING_WIDTH = 0.1
@@ -89,6 +91,10 @@ def _stretched_sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) 
     return _sunshine(rng, n, d, alpha) * STRETCH
 
 
+def _elongated_sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    return _sunshine(rng, n, d, alpha) * ELONGATION
+
+
 def _directions(rng: np.random.Generator, n: int, d: int) -> Array:
     points = rng.standard_normal((n, d))
     return points / np.linalg.norm(points, axis=1, keepdims=True)
@@ -127,18 +133,27 @@ class Distribution:
         draw: ``(generator, num_samples, dim, alpha) -> (num_samples, dim)``.
         summary: one line for the command's help.
         plane_only: exists for dim = 2 alone.
+        definition: raised when the name gets another meaning. Part of a run's key and of its results, so that
+            results under the former meaning are never taken for results under this one.
+        formerly: name that the former definition has now.
     """
 
     draw: Callable[[np.random.Generator, int, int, float], Array]
     summary: str
     plane_only: bool = False
+    definition: int = 1
+    formerly: str | None = None
 
 
 DISTRIBUTIONS: dict[str, Distribution] = {
     "x": Distribution(_x, "points on the diagonals, t uniform on [-sqrt 3, sqrt 3]; identity covariance"),
     "mixture": Distribution(_mixture, "alpha X + (1 - alpha) N(0, I)"),
     "sunshine": Distribution(_sunshine, "Gaussian whose even pie slices are turned onto the odd ones", True),
-    "stretched_sunshine": Distribution(_stretched_sunshine, "sunshine scaled by (2, 1/2)", True),
+    # Its first definition had the scales (2, 1/2).
+    "stretched_sunshine": Distribution(
+        _stretched_sunshine, "sunshine times 1.6; covariance 2.56 I", True, 2, "elongated_sunshine"
+    ),
+    "elongated_sunshine": Distribution(_elongated_sunshine, "sunshine times (2, 1/2); covariance diag(4, 1/4)", True),
     "gaussian": Distribution(_gaussian, "N(0, I)"),
     "ring": Distribution(_ring, "thin shell of radius sqrt d, radius uniform within 10 %"),
     "sphere": Distribution(_sphere, "the sphere of radius sqrt d exactly: one atom in the radius"),

@@ -15,5 +15,9 @@ FAST_MATH = {"contract", "reassoc", "nsz", "arcp"}
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile on the first call, cached on disk."""
-    return numba.njit(cache=True, fastmath=FAST_MATH, error_model="numpy")(function)
+    """Compile on the first call, cached on disk where a folder for the cache can be written."""
+    options: dict[str, Any] = {"fastmath": FAST_MATH, "error_model": "numpy"}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither beside the source, nor in the user's home, nor in NUMBA_CACHE_DIR
+        return numba.njit(**options)(function)

@@ -24,6 +24,8 @@ NUM_PROJECTIONS = 64
 """Directions of the sliced distance."""
 NUM_ANGLE_PROJECTIONS = 16
 """Directions of the angular test, over which its p-value is Bonferroni-corrected."""
+OFF_DIAGONAL_DEGREES = 10.0
+"""A point at a larger angle to every diagonal has left the X."""
 REFERENCE_SEED = 20_251
 """Offset that keeps the reference sample apart from the starting points of the same seed."""
 
@@ -43,7 +45,8 @@ def measure(points: Array, *, seed: int = 0, subsample: int = SUBSAMPLE) -> dict
         ``mmd2`` (against N(0, I) in closed form, subsample), ``mean_norm``, ``covariance_error`` (Frobenius norm to
         I), ``skewness`` and ``excess_kurtosis`` (largest in absolute value over the axes), ``e2mc``,
         ``marginal_entropy``, ``hypercovariance``, ``normality_statistic`` and ``normality_p`` (Henze-Zirkler),
-        ``angle_statistic`` and ``angle_p`` (uniform directions; None for d = 1).
+        ``angle_statistic`` and ``angle_p`` (uniform directions; None for d = 1) and ``off_diagonal_share`` (of the
+        points, those that are off the X; 0.78 for uniform directions in the plane).
     """
     rng = np.random.default_rng([REFERENCE_SEED, seed])
     size = min(subsample, len(points))
@@ -70,6 +73,7 @@ def measure(points: Array, *, seed: int = 0, subsample: int = SUBSAMPLE) -> dict
         "normality_p": p_value,
         "angle_statistic": angle_statistic,
         "angle_p": angle_p,
+        "off_diagonal_share": off_diagonal_share(points),
     }
 
 
@@ -158,6 +162,13 @@ def angular_uniformity(points: Array) -> tuple[float, float] | tuple[None, None]
     ]
     worst = min(tests, key=lambda test: test.pvalue)
     return float(worst.statistic), float(min(1.0, worst.pvalue * len(tests)))
+
+
+def off_diagonal_share(points: Array) -> float:
+    """Share of points more than :data:`OFF_DIAGONAL_DEGREES` away from every diagonal; a point at zero is on all."""
+    norms = np.linalg.norm(points, axis=1)
+    along = np.abs(points).sum(1) / math.sqrt(points.shape[1])  # the projection on the nearest diagonal
+    return float(np.mean(along < math.cos(math.radians(OFF_DIAGONAL_DEGREES)) * norms))
 
 
 def _directions(count: int, dim: int) -> Array:

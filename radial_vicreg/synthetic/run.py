@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from radial_vicreg.synthetic.distributions import sample
+from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, sample
 from radial_vicreg.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.synthetic.engine_torch import TorchEngine
 from radial_vicreg.synthetic.metrics import SUBSAMPLE, measure
@@ -40,8 +40,8 @@ class RunConfig:
         num_samples: number of points N.
         dim: dimension d.
         steps: gradient steps.
-        lr: peak learning rate. Gradients are means over N points, so a point moves by lr * steps / N in units of
-            its own gradient: at N = 10,000 and 200,000 steps a rate of 0.5 converges, 0.005 hardly moves.
+        lr: peak learning rate. Gradients are means over N points, so what counts is lr * weight * steps / N for the
+            way that a term's weight makes in a run, and lr * beta2 for stability (past about 1.4 it is lost).
         schedule: ``cosine``, ``linear`` or ``constant`` after the warm-up.
         warmup_steps: steps of linear warm-up.
         final_lr: rate at the end of the decay.
@@ -93,9 +93,17 @@ class RunConfig:
         return Objective(self.objective, self.lambda2, self.lambda3, self.beta1, self.beta2, self.gamma, self.m)
 
     @property
+    def definition(self) -> int:
+        """Which definition of the distribution's name is meant, from 1."""
+        return DISTRIBUTIONS[self.distribution].definition
+
+    @property
     def key(self) -> str:
         """Identifies the configuration: equal keys, equal runs."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        values = asdict(self)
+        if self.definition > 1:
+            values["definition"] = self.definition
+        text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
     def start(self) -> Array:
@@ -197,6 +205,7 @@ def summarise(result: RunResult, subsample: int = SUBSAMPLE) -> dict[str, Any]:
     moved = relative_displacement(result.start, result.end)
     return {
         "config": asdict(config),
+        "definition": config.definition,
         "key": config.key,
         "diverged_at": result.diverged_at,
         "seconds": round(result.seconds, 3),
@@ -223,8 +232,8 @@ def note(config: RunConfig, moved: float, diverged_at: int | None) -> str:
     reach = float(config.rates().sum()) / config.num_samples
     return (
         f"hardly moved ({moved:.2%} of the root-mean-square radius): either the start already minimises the objective, "
-        f"or the rate is too small. Gradients are means over {config.num_samples} points, so all rates together move "
-        f"a point by {reach:.2g} of its own gradient; about 3 is needed to converge"
+        f"or the rate is too small. Gradients are means over {config.num_samples} points: what counts is the sum of "
+        f"the rates over N, {reach:.2g}, times the weight of a term; about 3 is needed to converge"
     )
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks import gpu_check
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts.stability import stability_warnings
 
 TRAININGS = [*gpu_check.RUNS, *gpu_check.WIDE_RUNS]
 STAGES = ["images", "objective", "precision", "calibration", *TRAININGS, "torch.compile", "tests"]
@@ -51,6 +53,18 @@ def test_a_failing_stage_is_recorded_and_the_others_go_on(tmp_path: Path, monkey
         assert "skipped" in content["stages"][name]["result"]
 
 
+def test_the_pair_differs_in_the_factor_alone_and_has_the_papers_lars_within_its_stability() -> None:
+    normalized, plain = (
+        compose("radialvicreg", [*gpu_check.SETTING, *overrides, "data.train_path=."])
+        for overrides in gpu_check.WIDE_RUNS.values()
+    )
+    assert (normalized.optimizer.name, normalized.method_kwargs.proj_output_dim) == ("lars", 2048)
+    assert stability_warnings(plain, steps_per_epoch=50_000 // 256) == []
+    assert (normalized.method_kwargs.radial_ce_normalize, plain.method_kwargs.radial_ce_normalize) == (True, False)
+    normalized.method_kwargs.radial_ce_normalize = False
+    assert normalized == plain
+
+
 @pytest.mark.slow
 def test_every_stage_runs_on_a_cpu(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, wide = "Radial-VICReg, centred", "d 2048, radial_ce_normalize false"
@@ -66,6 +80,7 @@ def test_every_stage_runs_on_a_cpu(images: Path, tmp_path: Path, monkeypatch: py
         assert result["status"] == "finished"
         assert 0 <= result["linear_top1"] <= 100
         assert result["w1_chi"] > 0
+        assert result["radius_std"] > 0
         assert result["embedding_mean_norm"] > 0
         assert result["images_a_second"] > 0
     assert content["stages"]["images"]["result"] == {"train": 24, "test": 12}

@@ -19,6 +19,7 @@ from radial_vicreg import cli
 from radial_vicreg.commands.compose import compose
 from radial_vicreg.data.celeba import CelebAFolder, load_attributes, prepare_celeba
 from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, replace_targets
+from radial_vicreg.hosts.solo_limits import refuse_impossible
 from radial_vicreg.hosts.standalone.data import build_val_loader
 from radial_vicreg.probes.checkpoint import open_run
 from radial_vicreg.sweeps.grid import load_sweep
@@ -107,6 +108,23 @@ def test_lists_that_contradict_are_refused(tmp_path: Path, file: str, old: str, 
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(ValueError, match=message):
         prepare_celeba(tmp_path / "out", copy)
+
+
+@pytest.mark.parametrize("file", ["list_attr_celeba.txt", "list_eval_partition.txt"])
+@pytest.mark.parametrize("contradicts", [True, False])
+def test_an_image_may_be_listed_twice_if_both_lines_agree(tmp_path: Path, file: str, contradicts: bool) -> None:
+    copy = write_copy(tmp_path / "copy")
+    path = copy / file
+    name, first, *rest = next(line for line in path.read_text().splitlines() if line.startswith("000004.jpg")).split()
+    if contradicts:
+        first = {"-1": "1", "1": "-1" if "attr" in file else "0", "0": "1", "2": "0"}[first]
+    path.write_text(path.read_text() + " ".join([name, first, *rest]) + "\n")
+    if not contradicts:
+        assert prepare_celeba(tmp_path / "out", copy).is_dir()
+        return
+    with pytest.raises(ValueError, match=rf"{path.stem} has two lines for 000004.jpg that contradict each other"):
+        prepare_celeba(tmp_path / "out", copy)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("file", ["list_attr_celeba.txt", "list_eval_partition.txt"])
@@ -203,7 +221,7 @@ def test_attributes_are_found_by_the_numbers_of_solo_learns_readers(celeba: Path
     ("override", "message"),
     [
         ("data.format=dali", "encode_indexes_into_labels=true only"),
-        ("+data.fraction=0.5", "would be mixed up"),
+        ("data.fraction=0.5", "would be mixed up"),
         ("data.val_path=elsewhere", "data.val_path=null"),
     ],
 )
@@ -213,8 +231,12 @@ def test_settings_that_would_mix_up_labels_are_refused(celeba: Path, override: s
 
 
 def test_dali_with_file_numbers_is_accepted(celeba: Path) -> None:
-    cfg = solo_cfg(f"data.train_path={celeba / 'train'}", "data.format=dali", "+dali.encode_indexes_into_labels=true")
+    cfg = solo_cfg(f"data.train_path={celeba / 'train'}", "data.format=dali", "dali.encode_indexes_into_labels=true")
     assert attributes_by_index(cfg).shape == (SPLITS["train"], ATTRIBUTES)
+    with pytest.raises(ValueError, match="limit_val_batches=0"):  # Lightning would stop at the loader that is None
+        refuse_impossible(cfg)
+    cfg.limit_val_batches = 0
+    refuse_impossible(cfg)
 
 
 def balanced_accuracy_of(folder: Path, sizes: list[int]) -> tuple[float, float]:

@@ -187,7 +187,7 @@ def resumed_by_main_pretrain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given += ["data.val_path=null", "checkpoint.dir=main_pretrain/trained_models", "strategy=auto"]
     # By its path: runs have other names since, so that auto-resume passes it over.
     (killed,) = (release / "main_pretrain" / "trained_models" / "radialvicreg" / "1").glob("*.ckpt")
-    given += [f"max_epochs={EPOCHS}", f"+resume_from_checkpoint='{killed}'"]
+    given += [f"max_epochs={EPOCHS}", f"resume_from_checkpoint='{killed}'"]
     script = str(location.parent / "main_pretrain.py")
     done = subprocess.run(
         [sys.executable, "-c", f"{SMALL_VIT}\nimport runpy\nrunpy.run_path({script!r}, None, '__main__')", *given],

@@ -10,7 +10,7 @@ import pytest
 from old_runs import SYNTHETIC_GRID
 
 from radial_vicreg.cli import main
-from radial_vicreg.synthetic import paper
+from radial_vicreg.synthetic import figure1
 from radial_vicreg.synthetic.run import RunConfig
 from radial_vicreg.synthetic.selection import METHODS, best_settings, summary_lines
 from radial_vicreg.synthetic.sweep import PRESETS, read_rows
@@ -23,7 +23,7 @@ RESULTS = Path("synthetic/sweep/results-0-of-1.jsonl")
 def _small(monkeypatch: pytest.MonkeyPatch, release: Path) -> None:
     """The presets as small as when the fixtures were made."""
     monkeypatch.setitem(PRESETS, "quick", SYNTHETIC_GRID)
-    monkeypatch.setitem(paper.SIZES, "quick", paper.Size(64, 50, 2, 32, (0.5,)))
+    monkeypatch.setitem(figure1.SIZES, "quick", figure1.Size(64, 6, 50, 0.05, 0.005, (0.25, 0.99), 2, 32))
 
 
 def test_every_row_is_known_to_the_sweep_and_made_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,9 +52,11 @@ def test_the_best_settings_are_chosen_from_the_rows() -> None:
 
 
 @pytest.mark.slow
-def test_figure_1_takes_its_settings_from_the_rows() -> None:
+def test_figure_1_draws_the_best_settings_of_the_rows_beside() -> None:
     given = ["--sweep", "synthetic/sweep", "--out", "figure1", "--workers", "1"]
     assert main(["synthetic", "figure", "1", *given]) == 0
+    best = json.loads(Path("figure1/results.json").read_text())["best_of_sweep"]
+    assert set(best) == {"0.25", "0.99"}
     assert Path("figure1/figure1.png").is_file()
 
 

@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from radial_vicreg import cli
+from radial_vicreg.commands.pretrain import summary
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.files import write_json
-from radial_vicreg.probes.checkpoint import check_resumable, file_checksum
+from radial_vicreg.probes.checkpoint import check_resumable, file_checksum, find_checkpoint, read_checkpoint
 from radial_vicreg.probes.offline import probe_run
 
 HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
@@ -260,3 +261,70 @@ def test_results_with_wrong_types_do_not_stop_a_report(
     (strange / "results.json").write_text(json.dumps({**content, "seed": 77, **change}))
     assert cli.main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]) == 0
     assert (tmp_path / "report" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda content: b"", "it is empty, so its writing was cut short"),
+        (lambda content: content[: len(content) // 2], "its end is missing"),
+        (lambda content: bytes(1000), "it is not a file of torch.save"),
+        (lambda content: b"text", "it is not a file of torch.save"),
+    ],
+    ids=["empty", "half", "zeros", "text"],
+)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_damaged_checkpoint_is_told_in_words_of_ours(
+    command: str, spoil: Callable[[bytes], bytes], reason: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = run_folder / "checkpoints" / "last.ckpt"
+    checkpoint.write_bytes(spoil(checkpoint.read_bytes()))
+    assert cli.main([*COMMANDS[command], str(run_folder)]) == cli.USAGE_ERROR
+    error = capsys.readouterr().err
+    assert f"{checkpoint} cannot be read as a checkpoint: {reason}" in error
+    assert not any(word in error for word in ("mmap", "weights_only", "Errno"))
+
+
+def test_a_checkpoint_in_the_old_format_of_torch_is_read(tmp_path: Path) -> None:
+    torch.save({"state_dict": {"x": torch.ones(2)}}, tmp_path / "old.ckpt", _use_new_zipfile_serialization=False)
+    assert read_checkpoint(tmp_path / "old.ckpt")["state_dict"]["x"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("given", ["checkpoints/last.ckpt", "."])
+def test_a_last_checkpoint_that_is_gone_gives_way_to_the_epoch_beside_it(
+    given: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last, epoch = run_folder / "checkpoints" / "last.ckpt", run_folder / "checkpoints" / "epoch-1.ckpt"
+    last.rename(epoch)
+    last.symlink_to("epoch-2.ckpt")
+    assert find_checkpoint(run_folder / given) == epoch
+    assert "last.ckpt is a link to epoch-2.ckpt, which is gone: taking epoch-1.ckpt" in capsys.readouterr().out
+    epoch.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"last\.ckpt is a link to epoch-2\.ckpt, which is gone, and there is no"):
+        find_checkpoint(last)
+
+
+@pytest.mark.parametrize("probes", [None, {}])
+def test_a_probe_is_added_to_results_without_probes(probes: Any, run_folder: Path) -> None:
+    file = run_folder / "results.json"
+    write_json(file, {**json.loads(file.read_text()), "probes": probes})
+    arguments = ["probe", str(run_folder), "--probe", "knn", "--add-to-results"]
+    assert cli.main(arguments) == 0
+    assert "offline_knn_encoder" in json.loads(file.read_text())["probes"]
+
+
+def test_results_whose_probes_are_a_list_are_refused_before_the_work(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = run_folder / "results.json"
+    write_json(file, {**json.loads(file.read_text()), "probes": [1]})
+    assert cli.main(["probe", str(run_folder), "--add-to-results"]) == cli.USAGE_ERROR
+    assert "its probes are no mapping" in capsys.readouterr().err
+    assert not (run_folder / "probes" / "features").exists()
+
+
+def test_results_without_probes_are_summarised(run_folder: Path) -> None:
+    file = run_folder / "results.json"
+    content = {**json.loads(file.read_text()), "probes": None, "steps": 1, "seconds": 1.0}
+    write_json(file, content)
+    assert summary(run_folder).startswith("finished: 1 epochs")

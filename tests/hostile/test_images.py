@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from celeba_copy import write_copy
 from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import transforms
 
 from radial_vicreg.data import LabelledFolder, UnlabelledFolder, UnreadableImageError, open_image, unreadable_images
+from radial_vicreg.data.celeba import CelebAFolder, prepare_celeba
 from radial_vicreg.data.image import cut_long_image
+from radial_vicreg.data.imagenet_source import find_images
+from radial_vicreg.data.staging import MARKER, is_complete
 
 Corpus = dict[str, dict[Path, Any]]
 
@@ -138,6 +142,61 @@ def test_a_link_that_leads_back_is_an_error(make_folder: Callable, where: str) -
     (root / where).symlink_to(root if where == "loop" else root / "a")
     with pytest.raises(ValueError, match="is a link to a folder that it lies in: remove it"):
         LabelledFolder(root)
+
+
+def test_a_ring_of_links_between_classes_is_an_error(make_folder: Callable) -> None:
+    root = make_folder(a=1, b=1)
+    (root / "a" / "to b").symlink_to(root / "b")
+    (root / "b" / "to a").symlink_to(root / "a")
+    with pytest.raises(ValueError, match=r"a/to b/to a is a link to a folder that it lies in: remove it"):
+        LabelledFolder(root)
+
+
+def test_a_link_to_another_class_alone_is_no_ring(make_folder: Callable) -> None:
+    root = make_folder(a=1, b=2)
+    (root / "a" / "to b").symlink_to(root / "b")
+    (root / "a" / "again").symlink_to(root / "b")
+    assert len(LabelledFolder(root)) == 7
+
+
+def with_macos_files(root: Path) -> Path:
+    for image in [*root.rglob("*.png"), *root.rglob("*.jpg")]:
+        image.with_name(f"._{image.name}").write_bytes(b"\x00\x05\x16\x07")
+    return root
+
+
+def test_macos_s_files_are_no_images_and_are_counted_once(
+    make_folder: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = with_macos_files(make_folder(a=2, b=1))
+    (root / "__MACOSX" / "a").mkdir(parents=True)
+    (root / "__MACOSX" / "a" / "._0.png").touch()
+    assert [len(LabelledFolder(root)), len(LabelledFolder(root))] == [3, 3]
+    assert capsys.readouterr().out == f"{root}: left out 3 file(s) of macOS (._*), which are no images\n"
+    assert len(UnlabelledFolder(root / "a")) == 2
+    assert capsys.readouterr().out == f"{root / 'a'}: left out 2 file(s) of macOS (._*), which are no images\n"
+
+
+def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
+    tmp_path: Path, make_folder: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faces = prepare_celeba(tmp_path / "celeba", write_copy(tmp_path / "copy")) / "train"
+    count = len(CelebAFolder(faces))
+    with_macos_files(tmp_path / "celeba")
+    assert len(CelebAFolder(faces)) == count
+    assert f"{faces}: left out {count} file(s) of macOS" in capsys.readouterr().out
+    before = (faces / "faces").stat().st_mtime_ns
+    prepare_celeba(tmp_path / "celeba", tmp_path / "copy")  # complete as it is
+    assert (faces / "faces").stat().st_mtime_ns == before
+    source = make_folder("imagenet")
+    for part in ("train", "val"):
+        with_macos_files(make_folder(f"imagenet/{part}", n1=2))
+    images = find_images(source, ["n1"])
+    assert [len(images["train", "n1"]), len(images["val", "n1"])] == [2, 2]
+    assert f"{source}: left out 4 file(s) of macOS" in capsys.readouterr().out
+    description = {"num_images": 2}
+    (source / "train" / MARKER).write_text('{"num_images": 2}')
+    assert is_complete(source / "train", description)
 
 
 def test_links_to_folders_elsewhere_are_followed(make_folder: Callable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -80,6 +81,31 @@ def test_without_random_crops_images_that_are_not_square_stop_a_run_with_one_lin
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert line.startswith("radial-vicreg pretrain: error: images of different shapes in one batch ([3, 32, ")
     assert line.endswith("Take square images, or augmentations.0.rrc.enabled=true")
+
+
+def test_a_run_that_ends_before_it_has_written_leaves_no_folder(
+    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise ValueError("as soon as the folder is there")
+
+    monkeypatch.setattr("radial_vicreg.hosts.train.fit", fails)
+    assert cli.main(["pretrain", *tiny_overrides, *TINY, "host=standalone"]) == cli.USAGE_ERROR
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_too_many_open_files_end_a_run_with_cause_and_remedy(
+    tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise RuntimeError("communication with the workers is gone") from OSError(errno.EMFILE, "?")
+
+    monkeypatch.setattr("lightning.pytorch.Trainer.fit", fails)
+    assert cli.main(["pretrain", *tiny_overrides, *TINY, "host=standalone"]) == cli.FAILURE
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "too many open files" in line
+    assert "ulimit -n" in line
+    assert "before the first checkpoint" in line
 
 
 def test_leaving_out_images_is_another_experiment_and_the_default_keeps_its_hash(tiny_overrides: list[str]) -> None:

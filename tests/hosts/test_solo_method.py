@@ -87,7 +87,7 @@ def test_parameter_groups_are_those_of_solo_learns_vicreg(tiny_cfg: MakeCfg) -> 
 
 
 def test_without_labels_the_total_stays_finite_and_every_parameter_gets_a_gradient(tiny_cfg: MakeCfg) -> None:
-    model = silence(build(tiny_cfg("+data.no_labels=true")))
+    model = silence(build(tiny_cfg("data.no_labels=true")))
     images = batch()
     loss = model.training_step([images[0], images[1], torch.full((8,), -1)], 0)
     loss.backward()

@@ -20,7 +20,7 @@ from radial_vicreg.losses import (
     radial_reverse_kl_loss,
     radial_wasserstein_loss,
 )
-from radial_vicreg.losses._chi import chi_draws, chi_quantiles
+from radial_vicreg.losses._chi import _cached_quantiles, chi_draws, chi_quantiles
 from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM
 
 #: Mean of the KL estimate on exact chi(d) radii by batch size, simulated in NumPy (standard error < 0.001).
@@ -157,7 +157,7 @@ def test_quantiles_are_those_of_scipy_and_ascend(dim: int) -> None:
 
 
 def test_quantiles_first_met_in_inference_mode_serve_training() -> None:
-    chi_quantiles.cache_clear()
+    _cached_quantiles.cache_clear()
     z = _chi_batch(17, 3, seed=0)
     with torch.inference_mode():
         radial_wasserstein_loss(z, "quantiles")

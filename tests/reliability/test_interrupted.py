@@ -206,14 +206,14 @@ def test_the_last_epoch_is_kept_whatever_the_frequency(run_settings: list[str], 
 
 @pytest.mark.slow
 def test_every_checkpoint_is_kept_when_asked(run_settings: list[str], tmp_path: Path) -> None:
-    settings: list[Any] = [*run_settings, "host=standalone", "+checkpoint.keep_prev=true", "max_epochs=4"]
+    settings: list[Any] = [*run_settings, "host=standalone", "checkpoint.keep_prev=true", "max_epochs=4"]
     assert cli.main(settings) == 0
     assert len(list((only_run(tmp_path / "runs") / "checkpoints").glob("epoch-*.ckpt"))) == 4
 
 
 @pytest.mark.slow
 def test_what_a_killed_process_had_begun_to_write_is_removed(run_settings: list[str], tmp_path: Path) -> None:
-    settings = [*run_settings, "host=standalone", "max_epochs=2", "+checkpoint.keep_prev=true"]
+    settings = [*run_settings, "host=standalone", "max_epochs=2", "checkpoint.keep_prev=true"]
     assert cli.main(settings) == 0
     folder = only_run(tmp_path / "runs")
     checkpoints = folder / "checkpoints"

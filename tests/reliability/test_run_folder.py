@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -158,10 +159,28 @@ def test_a_copied_run_resumes_from_its_last_epoch_and_prunes_the_oldest(
 def test_going_back_sets_the_later_epochs_aside(
     run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "+checkpoint.keep_prev=true"]
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "checkpoint.keep_prev=true"]
     assert cli.main(settings) == 0
     checkpoints = only_run(tmp_path / "runs") / "checkpoints"
     assert cli.main([*settings, f"ckpt='{checkpoints / 'epoch-1.ckpt'}'"]) == 0
     assert "epoch-3.ckpt is of a former course of this run: renamed to former-epoch-3.ckpt" in capsys.readouterr().out
     names = {path.name for path in checkpoints.glob("*epoch*")}
     assert names == {"epoch-1.ckpt", "epoch-2.ckpt", "epoch-3.ckpt", "former-epoch-2.ckpt", "former-epoch-3.ckpt"}
+
+
+def test_figures_that_a_probe_has_added_survive_while_they_are_of_the_network(
+    run_settings: list[str], tmp_path: Path
+) -> None:
+    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "+checkpoint.keep_prev=true"]
+    assert cli.main(settings) == 0
+    run = only_run(tmp_path / "runs")
+    for name in ("linear_encoder", "linear_encoder_untrained"):
+        results = json.loads((run / "results.json").read_text())
+        results["probes"][f"offline_{name}"] = {"top1": 50.0}
+        write_json(run / "results.json", results)
+    assert cli.main([*settings, "ckpt=last"]) == 0  # nothing is left to do
+    assert {"offline_linear_encoder", "offline_linear_encoder_untrained"} <= results_of(run)["probes"].keys()
+    assert cli.main([*settings, f"ckpt='{run / 'checkpoints' / 'epoch-2.ckpt'}'"]) == 0
+    probes = results_of(run)["probes"]
+    assert "offline_linear_encoder_untrained" in probes
+    assert "offline_linear_encoder" not in probes  # of the network of the former course

@@ -148,3 +148,10 @@ def test_other_files_are_refused_with_the_reason(small_sweep: Path, old: str, ne
 def test_the_nearest_name_is_offered() -> None:
     with pytest.raises(ValueError, match="did you mean tables/table1"):
         load_sweep("tables/tabel1")
+
+
+def test_a_sweep_whose_anchors_blow_up_is_refused_at_once(small_sweep: Path) -> None:
+    levels = [f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 10)}]" for level in range(1, 9)]
+    small_sweep.write_text("\n".join(["l0: &l0 [x]", *levels, small_sweep.read_text()]))
+    with pytest.raises(ValueError, match=r"small.yaml holds more than 100,000 values"):
+        load_sweep(small_sweep)

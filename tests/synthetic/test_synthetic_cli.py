@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from radial_vicreg.synthetic import paper, sweep
+from radial_vicreg.files import write_json
+from radial_vicreg.synthetic import figure1, figure3, sweep
 from radial_vicreg.synthetic.cli import Options, main
+from radial_vicreg.synthetic.distributions import sample
+from radial_vicreg.synthetic.metrics import measure
 from radial_vicreg.synthetic.run import RunConfig
 
 YAML = Path(__file__).parents[2] / "yaml" / "synthetic.yaml"
@@ -24,7 +27,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         subsample=30,
     )
     monkeypatch.setitem(sweep.PRESETS, "quick", grid)
-    monkeypatch.setitem(paper.SIZES, "quick", paper.Size(60, 50, 2, 30, (0.02,)))
+    monkeypatch.setitem(figure1.SIZES, "quick", figure1.Size(60, 6, 300, 0.01, 0.0005, (0.25, 0.99), 3, 30))
+    monkeypatch.setitem(figure3.SIZES, "quick", figure3.Size(60, 50, 30, (0.02,)))
     betas = {"beta1": (0.0, 1.0), "beta2": (0.0, 1.0)}
     full = sweep.PRESETS["full"]
     monkeypatch.setitem(sweep.PRESETS, "full", sweep.Grid(full.base, {**full.axes, **betas}, full.subsample))
@@ -47,6 +51,29 @@ def test_a_run_writes_results_snapshots_and_a_figure(tmp_path: Path, capsys: pyt
     assert "w2_exact" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", [["num_samples=80"], ["figure", "1"], ["sweep"]], ids=["run", "figure", "sweep"])
+@pytest.mark.parametrize("there", ["file", "training"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    command: list[str], there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("the work has begun")
+
+    for name in ("cli.run", "cli.sweep", "figure1.make_figure1"):
+        monkeypatch.setattr(f"radial_vicreg.synthetic.{name}", work)
+    out = tmp_path / "out"
+    if there == "file":
+        out.write_text("mine")
+    else:
+        content = {"schema_version": 2, "status": "finished", "config": {"method": "vicreg", "method_kwargs": {}}}
+        write_json(out / "results.json", content)
+    before = (out if there == "file" else out / "results.json").read_text()
+    where = [f"out={out}"] if len(command) == 1 and command != ["sweep"] else ["--out", str(out)]
+    assert main([*command, *where]) == 2
+    assert str(out) in capsys.readouterr().err
+    assert (out if there == "file" else out / "results.json").read_text() == before
+
+
 @pytest.mark.parametrize("dim", [1, 3])
 def test_other_dimensions_run_to_the_end(dim: int, tmp_path: Path) -> None:
     arguments = ["distribution=gaussian", f"dim={dim}", "num_samples=50", "steps=20", "objective=wasserstein"]
@@ -61,29 +88,123 @@ def test_a_sweep_prints_the_shape_of_figure_1c(small: None, tmp_path: Path, caps
     assert "Radial-VCReg" in printed
 
 
-def test_figure_1_chooses_on_other_seeds_than_it_shows(small: None, tmp_path: Path) -> None:
-    assert main(["figure", "1", "--out", str(tmp_path), "--workers", "1", "--seeds", "2"]) == 0
-    numbers = json.loads((tmp_path / "figure1.json").read_text())
-    assert set(numbers["w2_exact"]) == {"start", "vcreg", "radial_vcreg", "radial_vcreg_1_1"}
-    assert all(len(values) == 2 for by_alpha in numbers["w2_exact"].values() for values in by_alpha.values())
-    chosen, shown = ({row["config"]["seed"] for row in sweep.read_rows(tmp_path / name)} for name in ("choice", "runs"))
-    assert not chosen & shown
+def figure_1(out: Path, *more: str) -> dict:
+    assert main(["figure", "1", "--out", str(out), "--workers", "1", *more]) == 0
+    return json.loads((out / "results.json").read_text())
+
+
+def test_figure_1_gives_median_range_and_diverged_share_of_every_method(
+    small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = figure_1(tmp_path)
+    assert {method: set(by_alpha) for method, by_alpha in numbers["methods"].items()} == {
+        "start": {"x", "0.25", "0.99"},
+        "vcreg": {"x", "0.25", "0.99"},
+        "radial_vcreg": {"x", "0.25", "0.99"},
+        "radial_vcreg_stable": {"x", "0.25", "0.99"},
+        "radial_vcreg_cosine": {"x"},
+    }
+    for by_alpha in numbers["methods"].values():
+        for spread in by_alpha.values():
+            distance = spread["w2_exact"]
+            finished = [value for value in distance["by_seed"] if value is not None]
+            assert len(distance["by_seed"]) == spread["runs"] == 3
+            assert spread["diverged"] == 3 - len(finished)
+            assert distance["median"] == pytest.approx(np.median(finished))
+            assert (distance["least"], distance["largest"]) == (min(finished), max(finished))
+    published, control = (numbers["settings"][method] for method in ("radial_vcreg", "radial_vcreg_stable"))
+    assert {name for name in published if published[name] != control[name]} == {"lr"}
+    assert [panel["title"][:4] for panel in numbers["panels"]] == ["(a) ", "(b) ", "(b')"]
+    assert len({panel["seed"] for panel in numbers["panels"]}) == 1
+    assert (tmp_path / "figure1.png").read_bytes().startswith(b"\x89PNG")
+    printed = capsys.readouterr().out
+    assert "seeds 0 to 2" in printed
+    assert "diverged" in printed
+    assert "biased low" in printed
+
+
+def test_figure_1_counts_diverged_runs_and_goes_on(
+    small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(figure1.SIZES, "quick", figure1.Size(60, 6, 30, 1e4, 0.0005, (0.99,), 2, 30))
+    numbers = figure_1(tmp_path)
+    spread = numbers["methods"]["radial_vcreg"]["0.99"]
+    assert spread["diverged"] == spread["runs"] == 2
+    assert spread["w2_exact"] == {"median": None, "least": None, "largest": None, "by_seed": [None, None]}
+    assert numbers["panels"][1]["diverged"]
     assert (tmp_path / "figure1.png").exists()
 
 
-def test_figure_1_takes_a_sweep_that_was_made_before(small: None, tmp_path: Path) -> None:
+def test_figure_1_made_again_makes_no_run_again(small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    numbers = figure_1(tmp_path)
+    rows = (tmp_path / "runs" / "results-0-of-1.jsonl").read_bytes()
+    monkeypatch.setattr(figure1, "run", None)  # nothing may call it
+    assert figure_1(tmp_path) == numbers
+    assert (tmp_path / "runs" / "results-0-of-1.jsonl").read_bytes() == rows
+    (tmp_path / "runs" / "results-0-of-1.jsonl").write_bytes(rows[: len(rows) // 2])  # a kill in the middle of a line
+    assert figure_1(tmp_path) == numbers
+
+
+def test_figure_1_shows_the_seed_of_the_median_and_never_the_best() -> None:
+    def rows(*values: float | None) -> list[dict]:
+        return [{"after": None if value is None else {"w2_exact": value}} for value in values]
+
+    assert figure1._median_seed(rows(0.1, 0.5, 0.3)) == 2
+    assert figure1._median_seed(rows(None, 0.5, 0.3, 0.4)) == 3
+    assert figure1._median_seed(rows(None, None)) == 0
+
+
+def test_the_full_preset_of_figure_1_is_the_authors_command() -> None:
+    runs = figure1.planned_runs(figure1.SIZES["full"])
+    expected = RunConfig(
+        distribution="x", num_samples=10_000, steps=200_000, lr=0.5, schedule="linear", warmup_steps=100,
+        beta1=100.0, beta2=100.0, lambda2=1.0, lambda3=1.0,
+    )  # fmt: skip
+    assert runs["radial_vcreg"]["x"][0] == expected
+    assert expected.weights.spacing(10_000) == figure1.SIZES["full"].m
+    assert len(runs["radial_vcreg"]["0.5"]) >= 5
+
+
+def test_figure_1_draws_the_best_of_a_sweep_beside_when_given_one(small: None, tmp_path: Path) -> None:
     assert main(["sweep", "--out", str(tmp_path / "sweep"), "--workers", "1"]) == 0
-    arguments = ["figure", "1", "--sweep", str(tmp_path / "sweep"), "--out", str(tmp_path / "figure"), "--workers", "1"]
-    assert main(arguments) == 0
-    assert not (tmp_path / "figure" / "choice").exists()
+    numbers = figure_1(tmp_path / "figure", "--sweep", str(tmp_path / "sweep"))
+    rows = sweep.read_rows(tmp_path / "sweep")
+    least = {
+        f"{alpha:g}": min(
+            row["after"]["w2_exact"]
+            for row in rows
+            if row["config"]["alpha"] == alpha and row["config"]["beta1"] + row["config"]["beta2"] > 0
+        )
+        for alpha in (0.25, 0.99)
+    }
+    assert {alpha: best["w2_exact"] for alpha, best in numbers["best_of_sweep"].items()} == least
 
 
-def test_figure_3_covers_x_and_sunshine(small: None, tmp_path: Path) -> None:
+def test_figure_3_covers_x_and_sunshine(small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "3", "--out", str(tmp_path), "--workers", "1"]) == 0
-    numbers = json.loads((tmp_path / "figure3.json").read_text())
+    numbers = json.loads((tmp_path / "results.json").read_text())
     assert numbers["runs"] == 8
     assert len(numbers["radius"]) == 6
     assert (tmp_path / "figure3.png").exists()
+    assert "the opposite sign" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1000, 0.255), (10_000, 0.219)])
+def test_figure_3c_holds_a_normal_sample_of_the_runs_own_size(size: int, expected: float) -> None:
+    normal = figure3.normal_reference(figure3.Size(size, 1, 100, (0.5,)))
+    assert normal["e2mc"] == pytest.approx(expected, abs=0.005)
+    # What the authors log as E2MC is plus the marginal entropy; e2mc is minus it, and a little hypercovariance.
+    assert normal["marginal_entropy"] == pytest.approx(-expected, abs=0.01)
+
+
+def test_figure_3c_draws_the_loss_and_correlates_both_signs() -> None:
+    def row(scale: float) -> dict:
+        points = scale * sample("gaussian", 200, seed=0)
+        return {"config": {"distribution": "x"}, "after": measure(points, subsample=50)}
+
+    correlations = figure3._rank_correlations([row(scale) for scale in (1.0, 0.7, 0.4, 0.2)], "x")
+    assert correlations["radial_kl ~ e2mc"] == pytest.approx(1)
+    assert correlations["radial_kl ~ marginal_entropy"] == pytest.approx(-1)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +223,7 @@ def test_figure_3_covers_x_and_sunshine(small: None, tmp_path: Path) -> None:
         (["figure", "2"], "invalid choice: '2'"),
         (["figure", "1", "--seeds", "0"], "seeds must be at least 1, got 0"),
         (["figure", "1", "--sweep", "nowhere"], "no sweep results in nowhere"),
+        (["figure", "3", "--seeds", "2"], "--seeds and --sweep are options of figure 1"),
         (["sweep", "--shard", "2/2"], "a shard is i/n"),
         (["sweep", "--workers", "0", "--out", "unused"], "workers must be at least 1"),
     ],

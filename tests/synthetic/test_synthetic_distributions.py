@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, NUM_SLICES, STRETCH, sample
+from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, ELONGATION, NUM_SLICES, sample
 
 COUNT = 40_000
-IDENTITY = sorted(set(DISTRIBUTIONS) - {"stretched_sunshine"})
+IDENTITY = sorted(set(DISTRIBUTIONS) - {"stretched_sunshine", "elongated_sunshine"})
 
 
 def dims(name: str) -> tuple[int, ...]:
@@ -51,10 +51,16 @@ def test_sunshine_has_chi_radii_and_every_second_slice_empty() -> None:
     np.testing.assert_allclose(counts[1::2] / COUNT, 2 / NUM_SLICES, atol=0.01)
 
 
-def test_stretched_sunshine_is_a_sunshine_with_another_covariance() -> None:
+def test_stretched_sunshine_is_the_authors_sunshine_of_covariance_2_56() -> None:
     stretched = sample("stretched_sunshine", COUNT, seed=0)
-    np.testing.assert_array_equal(stretched / STRETCH, sample("sunshine", COUNT, seed=0))
-    np.testing.assert_allclose(np.cov(stretched.T), np.diag(STRETCH**2), atol=0.15)
+    np.testing.assert_allclose(stretched, 1.6 * sample("sunshine", COUNT, seed=0), rtol=1e-15)
+    np.testing.assert_allclose(np.cov(stretched.T), 2.56 * np.eye(2), atol=0.08)
+
+
+def test_elongated_sunshine_has_variances_of_four_and_a_quarter() -> None:
+    elongated = sample("elongated_sunshine", COUNT, seed=0)
+    np.testing.assert_array_equal(elongated / ELONGATION, sample("sunshine", COUNT, seed=0))
+    np.testing.assert_allclose(np.cov(elongated.T), np.diag([4, 0.25]), atol=0.15)
 
 
 @pytest.mark.parametrize(("name", "radius"), [("sphere", 1.0), ("ring", 1.1), ("ball", 2.0)])

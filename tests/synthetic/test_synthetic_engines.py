@@ -138,7 +138,7 @@ def test_a_run_repeats_bit_for_bit_and_leaves_its_input_alone() -> None:
 @pytest.mark.parametrize("kind", ["kl", "wasserstein"])
 def test_loss_falls_along_the_descent(kind: str) -> None:
     objective = Objective(kind)
-    engine = CpuEngine(sample("stretched_sunshine", 400, seed=0), objective)
+    engine = CpuEngine(sample("elongated_sunshine", 400, seed=0), objective)
     losses = []
     for _ in range(5):
         losses.append(loss_terms(torch.from_numpy(engine.points), objective)["loss"])

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from radial_vicreg.locks import LockedError
+from radial_vicreg.synthetic.figure1 import PUBLISHED
 from radial_vicreg.synthetic.run import RunConfig, note, run, summarise
-from radial_vicreg.synthetic.selection import best_settings, summary_lines
+from radial_vicreg.synthetic.selection import best_settings, summary_lines, winners_elsewhere
 from radial_vicreg.synthetic.sweep import PRESETS, Grid, ResultsFile, read_rows, sweep
 
 SMALL = Grid(
@@ -48,6 +51,22 @@ def test_the_papers_sweep_equals_the_golden_record() -> None:
     assert {name: list(values) for name, values in PRESETS["full"].axes.items()} == {
         name: values for name, values in stated.items() if name != "runs"
     }
+
+
+def test_the_quick_preset_keeps_the_settings_that_matter_and_the_step_of_the_paper() -> None:
+    full, quick = PRESETS["full"].base, PRESETS["quick"]
+    assert quick.axes["alpha"] == PRESETS["full"].axes["alpha"]
+    published = {name: value for name, value in PUBLISHED.items() if name != "schedule"}
+    assert all(value in quick.axes[name] for name, value in published.items())
+    # Spacings of the entropy go with m / N, its gradient with 1 / m, its curvature with N / m^2, the rest with 1 / N.
+    (lr,) = quick.axes["lr"]
+    m = full.weights.spacing(full.num_samples)
+    assert quick.base.steps == full.steps
+    assert quick.base.m / quick.base.num_samples == m / full.num_samples
+    assert lr / quick.base.num_samples == full.lr / full.num_samples
+    assert lr / quick.base.m == full.lr / m
+    assert lr * quick.base.num_samples / quick.base.m**2 == pytest.approx(full.lr * full.num_samples / m**2)
+    assert len(quick.axes["seed"]) >= 3
 
 
 def test_every_run_gets_one_row_with_its_configuration(made: list[dict]) -> None:
@@ -106,7 +125,7 @@ def test_a_sweep_killed_at_any_moment_resumes_with_nothing_lost_or_repeated(made
 
 def test_two_sweeps_cannot_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "results-0-of-1.jsonl"
-    with ResultsFile(path), pytest.raises(BlockingIOError, match="another process writes"), ResultsFile(path):
+    with ResultsFile(path), pytest.raises(LockedError, match=r"is writing .*--shard"), ResultsFile(path):
         pass
 
 
@@ -151,6 +170,64 @@ def test_best_setting_is_the_lowest_mean_over_seeds_without_diverged_ones() -> N
     best = best_settings(rows)
     assert best[1.0, "radial_vcreg"].beta1 == 2
     assert best[1.0, "vcreg"].beta1 == 0
+
+
+def test_a_minimum_over_settings_is_held_against_the_same_setting_on_other_seeds() -> None:
+    rows = [
+        {"config": vars(replace(SMALL.base, beta1=beta1, seed=seed)), "after": value and {"w2_exact": value}}
+        for beta1, by_seed in {1.0: (0.1, 0.9, 0.8), 2.0: (0.5, 0.4, None)}.items()
+        for seed, value in enumerate(by_seed)
+    ]
+    # Seed 0 chooses beta1 = 1 (elsewhere 0.9, 0.8), seed 1 chooses 2 (0.5, diverged), seed 2 chooses 1 (0.1, 0.9).
+    least, elsewhere, diverged = winners_elsewhere(rows)[1.0]
+    assert least == pytest.approx((0.1 + 0.4 + 0.8) / 3)
+    assert elsewhere == pytest.approx((0.9 + 0.8 + 0.5 + 0.1 + 0.9) / 5)
+    assert diverged == pytest.approx(1 / 6)
+    assert winners_elsewhere([row for row in rows if row["config"]["seed"] == 0]) == {}
+
+
+def test_the_summary_counts_the_published_weights_with_their_diverged_runs() -> None:
+    base = replace(SMALL.base, **PUBLISHED)
+    measured = {"w2_exact": 0.25}
+    rows = [
+        {
+            "config": vars(replace(base, seed=seed)),
+            "before": {"w2_exact": 0.6},
+            "after": None if seed == 1 else measured,
+            "diverged_at": 7 if seed == 1 else None,
+            "hardly_moved": False,
+        }
+        for seed in range(3)
+    ]
+    assert any("0.250 [0.250, 0.250]" in line and "1/3 diverged" in line for line in summary_lines(rows))
+    others = [{**row, "config": {**row["config"], "beta1": 1.0}} for row in rows]
+    assert not any("Published" in line for line in summary_lines(others))
+
+
+def test_rows_of_a_former_definition_are_found_under_its_new_name(tmp_path: Path) -> None:
+    """The first release's stretched sunshine had variances of 4 and 1/4, which is the elongated one now."""
+    base = replace(SMALL.base, alpha=1.0)
+    elongated, stretched = (replace(base, distribution=f"{name}_sunshine") for name in ("elongated", "stretched"))
+    row = sweep([elongated], tmp_path / "made", subsample=40, workers=1)[0]
+    config = asdict(stretched)
+    former_key = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:16]
+    former = {**row, "config": config, "key": former_key}
+    del former["definition"]
+    former_file = tmp_path / "results-0-of-1.jsonl"
+    former_file.write_text(json.dumps(former) + "\n")
+    assert stretched.key != former_key
+    (read,) = read_rows(tmp_path)
+    assert RunConfig(**read["config"]) == elongated
+    assert read["key"] == elongated.key
+    both = sweep([elongated, stretched], tmp_path, subsample=40, workers=1)
+    assert both[0]["seconds"] == row["seconds"]  # found, not made again
+    assert both[1]["before"] != both[0]["before"]
+    assert comparable(read_rows(tmp_path)) == comparable([read, both[1]])
+
+
+def test_keys_of_the_other_distributions_are_those_of_the_first_release() -> None:
+    assert RunConfig().key == "a7983306fd715a31"
+    assert RunConfig(distribution="sunshine").key == "0668f5a882e3dee0"
 
 
 def test_a_run_records_its_way_and_summarises_it() -> None:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from radial_vicreg.commands.compose import compose
 from radial_vicreg.hosts.method_kwargs import check_method_kwargs
 from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.sweeps import load_sweep
 
 PAPER: dict[str, Any] = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())
 YAML = Path(str(resources.files("radial_vicreg").joinpath("yaml")))
@@ -40,6 +41,7 @@ WHERE = {
     "cov": "method_kwargs.cov_loss_weight",
     "beta1": "method_kwargs.radial_ce_loss_weight",
     "beta2": "method_kwargs.radial_ent_loss_weight",
+    "ce_normalize": "method_kwargs.radial_ce_normalize",
     "objective": "method_kwargs.radial_objective",
     "gamma": "method_kwargs.radial_w1_loss_weight",
     "patch_size": "backbone.kwargs.patch_size",
@@ -101,12 +103,29 @@ def test_every_value_of_a_cell_is_the_papers(cell: str) -> None:
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if PAPER["configs"][cell]["method"] == "radialvicreg"])
-def test_radial_cells_use_the_kl_objective_normalised_unless_the_paper_says_otherwise(cell: str) -> None:
-    kwargs = composed(cell).method_kwargs
-    assert kwargs.radial_objective == PAPER["configs"][cell].get("objective", "kl")
-    assert kwargs.radial_ce_normalize is True
+def test_radial_cells_use_the_kl_objective_unless_the_paper_says_otherwise(cell: str) -> None:
+    expected, kwargs = PAPER["configs"][cell], composed(cell).method_kwargs
+    assert kwargs.radial_objective == expected.get("objective", "kl")
+    assert ("ce_normalize" in expected) == (kwargs.radial_objective == "kl")
     assert kwargs.e2mc_loss_weight == 0
     assert kwargs.radial_center is False
+
+
+def test_the_factor_goes_with_a_beta1_of_100() -> None:
+    cells = {name: cell for name, cell in PAPER["configs"].items() if "ce_normalize" in cell}
+    assert {name for name, cell in cells.items() if cell["ce_normalize"]} == {
+        name for name, cell in cells.items() if cell["beta1"] == 100
+    }
+
+
+@pytest.mark.parametrize(
+    ("sweep", "factor"),
+    [(path.stem, path.stem.endswith("_d512")) for path in sorted(YAML.glob("sweeps/*_d*.yaml"))],
+)
+def test_a_sweep_has_its_cells_factor(sweep: str, factor: bool) -> None:
+    cfg = composed(load_sweep(sweep).config_name)
+    assert cfg.method_kwargs.radial_ce_normalize is factor
+    assert "method_kwargs.radial_ce_normalize" not in load_sweep(sweep).parameters
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -138,7 +157,7 @@ def test_values_that_the_paper_leaves_open_are_marked_in_the_files() -> None:
         "shared/method/radialvicreg.yaml": "radial_ce_normalize",
         "shared/setting/cifar100_resnet18.yaml": "device",
         "shared/setting/cifar100_vit_tiny.yaml": "device",
-        "shared/setting/imagenet10_resnet18.yaml": "lr 0.3",
+        "shared/setting/imagenet10_resnet18.yaml": "(?s)lr 0.3.*warmup_epochs: 40",
         "shared/setting/celeba_resnet18.yaml": "backbone.*lr 0.3.*device",
         "celeba/resnet18/radial_kl_d512.yaml": "betas",
         "celeba/resnet18/radial_ent_d2048.yaml": "beta2",

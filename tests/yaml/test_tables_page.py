@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import DictConfig
+
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts.stability import equilibrium_of, stability_of
+from radial_vicreg.losses import RadialEquilibrium
+from radial_vicreg.sweeps import load_sweep
+from radial_vicreg.sweeps.marks import marks_of
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = Path(str(resources.files("radial_vicreg")))
@@ -17,6 +26,11 @@ PAPER: dict[str, Any] = json.loads((PACKAGE / "report" / "paper.json").read_text
 SWEEPS = sorted(
     str(p.relative_to(PACKAGE / "yaml" / "sweeps").with_suffix("")) for p in PACKAGE.glob("yaml/sweeps/**/*.yaml")
 )
+
+
+@functools.cache  # composing takes a quarter of a second
+def composed(name: str) -> DictConfig:
+    return compose(name, [])
 
 
 def pairs(value: Any) -> list[list[float]]:
@@ -47,3 +61,56 @@ def test_every_script_that_the_page_names_exists() -> None:
     named = set(re.findall(r"bash/(?:sweeps|slurm)/[\w.]+|yaml/[\w./]+", PAGE)) - {"yaml/sweeps/FILE.yaml"}
     assert named
     assert [name for name in named if not (REPOSITORY / name).exists()] == []
+
+
+def amount(found: RadialEquilibrium | None) -> str:
+    """An equilibrium as the page writes it."""
+    if found is None:
+        return "none"
+    return f"{found.mean:.1f} ± {found.std:.2f}, {found.w1:.2f}" if math.isfinite(found.w1) else "no bound"
+
+
+def equilibrium_row(cell: str) -> str:
+    """A cell's line: betas, 1/d, the equilibrium with its own and the other flag, curvature times rate."""
+    cfg = composed(cell)
+    kwargs, stability = cfg.method_kwargs, stability_of(cfg)
+    flag = kwargs.radial_ce_normalize
+    betas = f"{kwargs.radial_ce_loss_weight:g} / {kwargs.radial_ent_loss_weight:g}"
+    other = compose(cell, [f"method_kwargs.radial_ce_normalize={str(not flag).lower()}"])
+    pulls = [
+        "-" if one is None else f"{float(f'{one.curvature * one.rate:.2g}'):g}"
+        for one in (stability, stability_of(other))
+    ]
+    found = (amount(equilibrium_of(cfg)), amount(equilibrium_of(other)))
+    return f"| `{cell}` | {betas} | {'on' if flag else 'off'} | {found[0]} | {pulls[0]} | {found[1]} | {pulls[1]} |"
+
+
+@functools.cache
+def marked(sweep: str, factor: bool) -> tuple[int, int]:
+    """How many of a sweep's runs are past stability and how many pull away, with one value of the flag."""
+    runs = load_sweep(sweep).runs()
+    seeds = {run.overrides[-1] for run in runs}  # alike in both: one is enough
+    marks = marks_of(
+        [run for run in runs if run.overrides[-1] == min(seeds)],
+        [f"method_kwargs.radial_ce_normalize={str(factor).lower()}"],
+    )
+    counts = sum(mark.past_stability is not None for mark in marks), sum(mark.is_pulled_away for mark in marks)
+    return counts[0] * len(seeds), counts[1] * len(seeds)
+
+
+def sweep_row(sweep: str) -> str:
+    """A sweep's line: 1/d, then what is past stability and what pulls away with its own and the other flag."""
+    own = composed(load_sweep(sweep).config_name).method_kwargs.radial_ce_normalize
+    (past, away), (other_past, other_away) = marked(sweep, own), marked(sweep, not own)
+    runs = len(load_sweep(sweep).runs())
+    return f"| `{sweep}` | {runs} | {'on' if own else 'off'} | {past} | {away} | {other_past} | {other_away} |"
+
+
+@pytest.mark.parametrize("cell", [cell for cell in sorted(PAPER["configs"]) if "beta1" in PAPER["configs"][cell]])
+def test_the_equilibrium_of_every_cell_is_on_the_page(cell: str) -> None:
+    assert equilibrium_row(cell) in PAGE
+
+
+@pytest.mark.parametrize("sweep", [sweep for sweep in SWEEPS if re.search(r"_d\d+$", sweep)])
+def test_what_a_sweep_holds_of_unstable_runs_is_on_the_page(sweep: str) -> None:
+    assert sweep_row(sweep) in PAGE

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import omegaconf
+from lightning.pytorch.utilities import rank_zero_warn
 from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
@@ -26,6 +27,7 @@ from radial_vicreg.hosts.solo.data import configured_rates, resolve_in_place
 from radial_vicreg.hosts.standalone.backbone import apply_small_stem
 from radial_vicreg.hosts.standalone.optim import process_count
 from radial_vicreg.hosts.training import RadialTraining
+from radial_vicreg.keys import SMALL_IMAGE_DATASETS
 from radial_vicreg.probes.metrics import BalancedAccuracy
 
 
@@ -56,6 +58,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         super().__init__(cfg)
         self.own_loop = own_loop
         self._apply_stem()
+        if not own_loop:
+            self._warn_of_linear_evaluation()
         self.add_radial_parts(self.cfg, self.features_dim)
         self._warned_about_size = False
         self.multi_label = is_multi_label(self.cfg)
@@ -171,7 +175,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
 
     def _apply_stem(self) -> None:
         wanted = self.cfg.method_kwargs.small_image_stem
-        by_name = self.cfg.data.dataset in ("cifar10", "cifar100")  # solo-learn's own rule
+        by_name = self.cfg.data.dataset in SMALL_IMAGE_DATASETS  # solo-learn's own rule
         if wanted == "auto" or wanted == by_name or not self.backbone_name.startswith("resnet"):
             return
         if wanted:
@@ -179,6 +183,14 @@ class RadialVICReg(RadialTraining, BaseMethod):
         else:
             untouched = self.base_model(self.cfg.method, **self.backbone_args)
             self.backbone.conv1, self.backbone.maxpool = untouched.conv1, untouched.maxpool
+
+    def _warn_of_linear_evaluation(self) -> None:
+        wanted, by_name = self.cfg.method_kwargs.small_image_stem, self.cfg.data.dataset in SMALL_IMAGE_DATASETS
+        if wanted not in ("auto", by_name) and self.backbone_name.startswith("resnet"):
+            rank_zero_warn(
+                f"main_linear.py cannot load this network, since small_image_stem={str(wanted).lower()} and it builds"
+                " the stem by the data set's name: `radial-vicreg probe` is a linear evaluation that can."
+            )
 
 
 def _method_kwargs(cfg: omegaconf.DictConfig) -> dict[str, Any]:

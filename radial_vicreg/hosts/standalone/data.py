@@ -14,6 +14,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 from radial_vicreg.data.augmentation import MultiCrop, Transform, build_augmentation, to_normalised_tensor
+from radial_vicreg.data.batches import collate
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES, CelebAFolder
 from radial_vicreg.data.cifar import open_cifar
 from radial_vicreg.data.folder import (
@@ -177,6 +178,7 @@ def build_val_loader(cfg: DictConfig, dataset: Dataset[Any] | None = None) -> Da
         batch_size=int(cfg.optimizer.batch_size),
         num_workers=int(OmegaConf.select(cfg, "data.num_workers", default=4)),
         pin_memory=torch.cuda.is_available(),
+        collate_fn=collate,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ _TORCH_OPTIMIZERS: dict[str, type[Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
 }
+_SET_ELSEWHERE = {"params", "lr", "weight_decay", "trust_coeff", "trust_clip", "always_adapt"}
 _SCHEDULERS = ("warmup_cosine", "step", "none")
 
 
@@ -120,15 +122,34 @@ def build_optimizer(cfg: DictConfig, parameter_groups: Iterable[Mapping[str, Any
         "lr": scaled_lr(cfg).lr,
         "weight_decay": float(_required(cfg, "optimizer.weight_decay")),
     }
-    try:
-        if name == "lars":
-            return _build_lars(groups, kwargs, shared)
-        return _TORCH_OPTIMIZERS[name](groups, **shared, **kwargs)
-    except TypeError as error:
+    _check_kwargs(name, kwargs)
+    if name == "lars":
+        return _build_lars(groups, kwargs, shared)
+    return _TORCH_OPTIMIZERS[name](groups, **shared, **kwargs)
+
+
+def check_optimizer(cfg: DictConfig) -> None:
+    """Check the arguments of an optimizer that this package knows, before anything is built.
+
+    Args:
+        cfg: configuration in solo-learn's schema.
+
+    Raises:
+        ValueError: ``optimizer.kwargs`` has keys of another optimizer, as after ``optimizer.name=...`` alone.
+    """
+    name = str(_required(cfg, "optimizer.name"))
+    if name in OPTIMIZER_DEFAULTS:
+        _check_kwargs(name, _optimizer_kwargs(cfg))
+
+
+def _check_kwargs(name: str, kwargs: Mapping[str, Any]) -> None:
+    accepted = {*inspect.signature(_TORCH_OPTIMIZERS.get(name, Lars)).parameters, *OPTIMIZER_DEFAULTS[name]}
+    foreign = [key for key in kwargs if key not in accepted - _SET_ELSEWHERE]
+    if foreign:
         raise ValueError(
-            f"optimizer.kwargs={kwargs} do not fit optimizer.name={name}: {error}; remove the keys of another"
-            " optimizer, for example with ~optimizer.kwargs.KEY"
-        ) from error
+            f"optimizer.kwargs {', '.join(foreign)} do not fit optimizer.name={name}: exchange the whole group with"
+            f" shared/optimizer={name}, or remove them: {' '.join(f'~optimizer.kwargs.{key}' for key in foreign)}"
+        )
 
 
 def build_scheduler(cfg: DictConfig, optimizer: Optimizer, total_steps: int) -> dict[str, Any]:

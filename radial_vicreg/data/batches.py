@@ -1,0 +1,55 @@
+"""How samples become a batch: PyTorch's way, with errors of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import default_collate, get_worker_info
+
+from radial_vicreg.data.errors import LoaderResourceError, UnequalShapesError, sharing_problem
+
+
+def collate(samples: list[Any]) -> Any:
+    """Stack samples, for ``DataLoader(collate_fn=...)``.
+
+    Args:
+        samples: of one structure: tensors, numbers, and tuples or lists of them.
+
+    Returns:
+        What ``torch.utils.data.default_collate`` makes of them; in a worker, its tensors lie in shared memory.
+
+    Raises:
+        UnequalShapesError: images of the batch have several shapes; they are named.
+        LoaderResourceError: a worker gets no shared memory, or no file for it.
+    """
+    shapes = [_shapes(sample) for sample in samples]
+    for index, others in enumerate(shapes):
+        if others != shapes[0]:
+            mine, other = next(pair for pair in zip(shapes[0], others, strict=True) if pair[0] != pair[1])
+            raise UnequalShapesError(
+                f"images of different shapes in one batch ({list(mine)} at entry 0 and {list(other)} at entry {index}):"
+                " with rrc.enabled=false only the shorter side of an image is brought to crop_size. Take square images,"
+                " or augmentations.0.rrc.enabled=true"
+            )
+    try:
+        return default_collate(list(samples))
+    except (RuntimeError, OSError) as error:
+        if get_worker_info() is None:
+            raise
+        # Of equal shapes, all that can fail is the memory that a worker shares: its words differ by PyTorch's version.
+        size = sum(tensor.nbytes for sample in samples for tensor in _tensors(sample))
+        raise LoaderResourceError(sharing_problem(shapes[0], size)) from error
+
+
+def _shapes(sample: Any) -> list[tuple[int, ...]]:
+    return [tuple(tensor.shape) for tensor in _tensors(sample)]
+
+
+def _tensors(sample: Any) -> Iterator[Tensor]:
+    if isinstance(sample, Tensor):
+        yield sample
+    elif isinstance(sample, (tuple, list)):
+        for part in sample:
+            yield from _tensors(part)

@@ -1,0 +1,171 @@
+r"""Where the radial term alone would put the radii: the minimum of :math:`\beta_1` CE :math:`-\,\beta_2` entropy.
+
+Over sorted radii the term is convex, and its entropy ties each radius only to the one m places on. It falls apart into
+m chains, one for each remainder of the place by m, and chains of one length have one minimum. The minima of two
+neighbouring lengths interlace, so that all of them, sorted, are the minimum of the whole: two small problems with a
+tridiagonal Hessian, however large the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solveh_banded
+from scipy.stats import chi
+
+from radial_vicreg.losses._checks import checked_choice, checked_flag, checked_integer, checked_number, checked_spacing
+from radial_vicreg.losses.objective import RADIAL_OBJECTIVES
+
+Radii = NDArray[np.float64]
+
+#: Samples of a larger batch are thinned to this many; mean, deviation and distance hardly change beyond.
+MOST_SAMPLES = 1024
+_MOST_STEPS = 500
+_TOLERANCE = 1e-11  # of Newton's last step, relative to the largest radius
+_SUFFICIENT_DECREASE = 1e-4
+
+
+@dataclass(frozen=True)
+class RadialEquilibrium:
+    """Radii at the minimum of the radial term.
+
+    Attributes:
+        mean: of the radii.
+        std: their standard deviation (unbiased, as ``radius_std`` of the objective).
+        w1: their Wasserstein-1 distance to chi(d), as ``w1_chi`` of the objective.
+    """
+
+    mean: float
+    std: float
+    w1: float
+
+
+def radial_equilibrium(
+    dim: int,
+    ce_weight: float = 1.0,
+    ent_weight: float = 1.0,
+    count: int = 256,
+    m: int | None = None,
+    normalize_ce: bool = False,
+    objective: str = "kl",
+) -> RadialEquilibrium | None:
+    r"""Mean, deviation and distance to chi(d) of the radii that minimise the radial term, free of everything else.
+
+    Training adds VICReg's terms and a network that cannot place radii one by one: this is where the radial term
+    pulls, and not where a run ends.
+
+    Args:
+        dim: :math:`d`.
+        ce_weight: :math:`\beta_1`.
+        ent_weight: :math:`\beta_2`.
+        count: samples of the global batch; above ``MOST_SAMPLES``, that many stand for them, with m in proportion.
+        m: spacing of the entropy within ``1..count-1``; by default ``round(sqrt(count))``.
+        normalize_ce: whether the cross-entropy is divided by ``dim``.
+        objective: the radial objective.
+
+    Returns:
+        The equilibrium; all of it infinite when only the entropy counts, which then has no bound. None for another
+        objective than ``"kl"`` and for two weights of 0.
+
+    Raises:
+        ValueError: an argument out of its range, named in the message.
+    """
+    dim, count = checked_integer("dim", dim, minimum=1), checked_integer("count", count, minimum=2)
+    ce_weight, ent_weight = checked_number("ce_weight", ce_weight), checked_number("ent_weight", ent_weight)
+    m = checked_spacing(m, count)
+    scale = dim if checked_flag("normalize_ce", normalize_ce) else 1
+    if checked_choice("objective", objective, RADIAL_OBJECTIVES) != "kl" or ce_weight == ent_weight == 0:
+        return None
+    if ce_weight == 0:
+        return RadialEquilibrium(math.inf, math.inf, math.inf)
+    if count > MOST_SAMPLES:
+        m, count = max(1, round(m * MOST_SAMPLES / count)), MOST_SAMPLES
+    return _summary(dim, ent_weight * scale / ce_weight, count, m)
+
+
+def equilibrium_radii(dim: int, ratio: float, count: int, m: int) -> Radii:
+    r"""The radii that minimise :math:`\frac1N\sum_i\tfrac12r_i^2-(d-1)\log r_i` minus ``ratio`` times the entropy.
+
+    Args:
+        dim: d.
+        ratio: of the entropy's weight to the cross-entropy's, 1/d included.
+        count: N.
+        m: spacing within ``1..N-1``.
+
+    Returns:
+        Ascending radii, shape ``(N,)``.
+    """
+    repulsion = ratio * count / (count - m)
+    shorter, longer_chains = divmod(count, m)
+    # Place i belongs to chain i mod m: the first chains have one radius more.
+    chains = [
+        np.tile(_chain_minimum(dim, length, repulsion), copies)
+        for length, copies in ((shorter + 1, longer_chains), (shorter, m - longer_chains))
+    ]
+    return np.sort(np.concatenate(chains))
+
+
+@lru_cache(maxsize=256)
+def _summary(dim: int, ratio: float, count: int, m: int) -> RadialEquilibrium:
+    radii = equilibrium_radii(dim, ratio, count, m)
+    target = chi.ppf((np.arange(count) + 0.5) / count, dim)
+    return RadialEquilibrium(float(radii.mean()), float(radii.std(ddof=1)), float(np.abs(radii - target).mean()))
+
+
+def _chain_minimum(dim: int, length: int, repulsion: float) -> Radii:
+    """Ascending radii of one chain."""
+    if repulsion == 0:
+        return np.full(length, math.sqrt(dim - 1))
+    if dim == 1 and length == 1:
+        return np.zeros(1)
+    if dim == 1:
+        # Without the logarithm the lowest radius ends at 0; it then repels the next one as the logarithm would.
+        outward = np.zeros(length - 1)
+        outward[0] = repulsion
+        return np.concatenate(([0.0], _newton(outward, repulsion)))
+    return _newton(np.full(length, dim - 1.0), repulsion)
+
+
+def _newton(outward: Radii, repulsion: float) -> Radii:
+    r"""Minimise :math:`\sum_t\tfrac12x_t^2-p_t\log x_t-q\sum_t\log(x_{t+1}-x_t)` by Newton's method."""
+    length = len(outward)
+    if length == 1:
+        return np.sqrt(outward)
+    # At the minimum the mean square is this, exactly; near the mode, half the repulsion is the variance.
+    root_mean_square = math.sqrt(outward.mean() + repulsion * (length - 1) / length)
+    half_width = min(math.sqrt(1.5 * repulsion), 0.9 * root_mean_square)
+    x = root_mean_square + half_width * np.linspace(-1, 1, length)
+    value = _energy(x, outward, repulsion)
+    for _ in range(_MOST_STEPS):
+        force = repulsion / np.diff(x)
+        gradient = x - outward / x
+        gradient[:-1] += force
+        gradient[1:] -= force
+        stiffness = force**2 / repulsion
+        bands = np.zeros((2, length))
+        bands[1] = 1 + outward / x**2
+        bands[1, :-1] += stiffness
+        bands[1, 1:] += stiffness
+        bands[0, 1:] = -stiffness
+        step = -solveh_banded(bands, gradient)
+        slope, share = float(gradient @ step), 1.0
+        while (found := _energy(x + share * step, outward, repulsion)) > value + _SUFFICIENT_DECREASE * share * slope:
+            share /= 2
+            if share * np.abs(step).max() <= _TOLERANCE * x[-1]:
+                return x  # no decrease that a float can hold is left
+        x, value = x + share * step, found
+        if np.abs(step).max() <= _TOLERANCE * x[-1]:
+            return x
+    raise ArithmeticError(f"no equilibrium after {_MOST_STEPS} steps for repulsion {repulsion:g}, {length} radii")
+
+
+def _energy(x: Radii, outward: Radii, repulsion: float) -> float:
+    """What :func:`_newton` minimises; infinite outside its domain."""
+    spacings = np.diff(x)
+    if x[0] <= 0 or (spacings <= 0).any():
+        return math.inf
+    return float((x**2 / 2 - outward * np.log(x)).sum() - repulsion * np.log(spacings).sum())

@@ -1,0 +1,277 @@
+"""Figure 1 of the paper from nothing: the X, the authors' published settings, the same weights at a stable rate.
+
+The published rate is past the stability of gradient descent, so a single run says little: rounding decides where it
+ends, and whether. Every number here is a median with its range over seeds, beside the share of diverged runs.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radial_vicreg.files import atomic_file, write_json
+from radial_vicreg.synthetic import drawing
+from radial_vicreg.synthetic.metrics import measure, normal_floor
+from radial_vicreg.synthetic.run import RunConfig, run
+from radial_vicreg.synthetic.selection import PUBLISHED_WEIGHTS, best_settings
+from radial_vicreg.synthetic.sweep import ALPHAS, ORDER_SEED, read_rows, sweep
+
+Array = NDArray[np.float64]
+Row = dict[str, Any]
+OnRow = Callable[[int, int, Row | None], None]
+Runs = dict[str, dict[str, list[RunConfig]]]
+
+PUBLISHED: dict[str, Any] = {**PUBLISHED_WEIGHTS, "schedule": "linear"}
+"""The authors' command for figure 1b (with X, N = 10,000 and a rate of 0.5). The paper's text has a cosine."""
+VCREG: dict[str, Any] = {"beta1": 0.0, "beta2": 0.0}
+X = "x"
+"""Stands in the place of alpha for runs on X itself, which panels (a) and (b) show."""
+REMARK = (
+    "The paper draws the best of 1,125 settings for each method and alpha. Past stability a result is noisy, and a "
+    "minimum over noisy results is biased low: the settings here are fixed beforehand, and every seed counts."
+)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the runs are.
+
+    Attributes:
+        num_samples: points a run.
+        m: spacing of the entropy.
+        steps: steps a run.
+        lr: rate of the published settings.
+        stable_lr: rate of the control.
+        alphas: shares of X in panel (c).
+        seeds: seeds a setting.
+        subsample: points of the exact transport.
+    """
+
+    num_samples: int
+    m: int
+    steps: int
+    lr: float
+    stable_lr: float
+    alphas: tuple[float, ...]
+    seeds: int
+    subsample: int
+
+
+SIZES = {
+    # m / N, lr / N and the steps are the same in both, and with them how far a step carries and how far past stability
+    # it is: the entropy's spacings are m / (N p), its gradient goes with 1 / m and its curvature with N / m^2.
+    "quick": Size(1000, 10, 200_000, 0.05, 0.0005, ALPHAS, 8, 500),
+    "full": Size(10_000, 100, 200_000, 0.5, 0.005, ALPHAS, 5, 2000),
+}
+
+
+def make_figure1(
+    out: Path,
+    preset: str = "quick",
+    *,
+    sweep_folder: Path | None = None,
+    seeds: int | None = None,
+    workers: int | None = None,
+    on_row: OnRow | None = None,
+) -> dict[str, Any]:
+    """Make the runs of figure 1, draw them and write their numbers.
+
+    Args:
+        out: folder of ``figure1.png``, ``results.json`` and the runs; the same call resumes there.
+        preset: ``quick`` or ``full``.
+        sweep_folder: rows of a sweep whose best settings are drawn beside, as the paper draws them.
+        seeds: seeds a setting; by default the preset's.
+        workers: processes.
+        on_row: progress, as in :func:`~.sweep.sweep`.
+
+    Returns:
+        The content of ``results.json``.
+
+    Raises:
+        ValueError: an unknown preset, fewer than one seed, or a sweep folder without rows.
+    """
+    if preset not in SIZES:
+        raise ValueError(f"preset must be one of {', '.join(SIZES)}, got {preset!r}")
+    if seeds is not None and seeds < 1:
+        raise ValueError(f"seeds must be at least 1, got {seeds}")
+    size = SIZES[preset] if seeds is None else replace(SIZES[preset], seeds=seeds)
+    best = None if sweep_folder is None else _best_of_sweep(sweep_folder)
+    runs = planned_runs(size)
+    configs = [config for by_alpha in runs.values() for group in by_alpha.values() for config in group]
+    random.Random(ORDER_SEED).shuffle(configs)  # slow and quick runs alternate: the time left is estimated well
+    made = sweep(configs, out / "runs", subsample=size.subsample, workers=workers, on_row=on_row)
+    rows = {row["key"]: row for row in made}
+    numbers = {"preset": preset, "size": vars(size), **_numbers(runs, rows), "best_of_sweep": best, "remark": REMARK}
+    floors = [normal_floor(size.subsample, 2, seed) for seed in range(size.seeds)]
+    numbers["floor"] = float(np.mean(floors))
+    panels = list(_panels(runs, rows, size, out / "clouds", on_row))
+    numbers["panels"] = [{"title": title, **shown} for title, _, shown in panels]
+    drawing.figure1([(title, points) for title, points, _ in panels], numbers, out / "figure1.png")
+    write_json(out / "results.json", numbers)
+    return numbers
+
+
+def planned_runs(size: Size) -> Runs:
+    """Every run of the figure: by method, by share of X (``x`` is X itself), one a seed."""
+    # The default m is round(sqrt(N)); saying it would give the same run another key.
+    m = None if size.m == round(math.sqrt(size.num_samples)) else size.m
+    published = RunConfig(num_samples=size.num_samples, m=m, steps=size.steps, lr=size.lr, **PUBLISHED)
+    settings = {
+        "radial_vcreg": published,
+        "radial_vcreg_cosine": replace(published, schedule="cosine"),
+        "radial_vcreg_stable": replace(published, lr=size.stable_lr),
+        "vcreg": replace(published, **VCREG),
+    }
+    runs: Runs = {}
+    for method, config in settings.items():
+        places = {X: config}
+        if method != "radial_vcreg_cosine":
+            places |= {f"{alpha:g}": replace(config, distribution="mixture", alpha=alpha) for alpha in size.alphas}
+        runs[method] = {
+            place: [replace(config, seed=seed) for seed in range(size.seeds)] for place, config in places.items()
+        }
+    return runs
+
+
+def table_lines(numbers: dict[str, Any]) -> list[str]:
+    """The numbers of ``results.json`` as text: X with every seed, the distances over alpha, and how to read them."""
+    size, methods = numbers["size"], numbers["methods"]
+    lines = [
+        f"N = {size['num_samples']:,}, {size['steps']:,} steps, seeds 0 to {size['seeds'] - 1}: "
+        "median [least, largest] of the runs that finished.",
+        f"W2 to N(0, I), exact on {size['subsample']:,} points; two normal samples have {numbers['floor']:.3f}.",
+        f"m = {size['m']} and the rate {size['lr']:g} are to N as the published 100 and 0.5 are to 10,000.",
+        "",
+        f"{'X itself':<36}{'W2':<22}{'KL of radii':<13}{'off diagonals':<15}{'diverged':<10}W2 by seed",
+    ]
+    for method, label in _labels(size).items():
+        spread = methods[method][X]
+        by_seed = " ".join("-" if value is None else f"{value:.3f}" for value in spread["w2_exact"]["by_seed"])
+        lines.append(
+            f"{label:<36}{_range(spread['w2_exact']):<22}{_median(spread['radial_kl']):<13}"
+            f"{_median(spread['off_diagonal_share']):<15}{_diverged(spread):<10}{by_seed}"
+        )
+    in_curves = {method: label for method, label in _labels(size).items() if method in drawing.METHODS}
+    lines += ["", f"{'alpha':<8}" + "".join(f"{label:<36}" for label in in_curves.values()).rstrip()]
+    for alpha in size["alphas"]:
+        spreads = [methods[method][f"{alpha:g}"] for method in in_curves]
+        cells = [_range(s["w2_exact"]) + (f" ({_diverged(s)} diverged)" if s["diverged"] else "") for s in spreads]
+        lines.append(f"{alpha:<8g}" + "".join(f"{cell:<36}" for cell in cells).rstrip())
+    return [*lines, "", numbers["remark"]]
+
+
+def _best_of_sweep(folder: Path) -> dict[str, Any]:
+    rows = read_rows(folder)
+    if not rows:
+        raise ValueError(f"no sweep results in {folder}; make them with: synthetic sweep --out {folder}")
+    best = {alpha: config for (alpha, method), config in best_settings(rows).items() if method == "radial_vcreg"}
+    values: dict[RunConfig, list[float]] = {config: [] for config in best.values()}
+    for row in rows:
+        setting = RunConfig(**{**row["config"], "seed": 0})
+        if setting in values:
+            values[setting].append(row["after"]["w2_exact"])
+    return {
+        f"{alpha:g}": {"w2_exact": float(np.mean(values[config])), "setting": _setting(config)}
+        for alpha, config in best.items()
+    }
+
+
+def _labels(size: dict[str, Any]) -> dict[str, str]:
+    return {
+        "start": "untouched",
+        "vcreg": "VCReg",
+        "radial_vcreg": f"published weights, lr {size['lr']:g}",
+        "radial_vcreg_cosine": f"published weights, lr {size['lr']:g}, cosine",
+        "radial_vcreg_stable": f"published weights, lr {size['stable_lr']:g}",
+    }
+
+
+def _setting(config: RunConfig) -> dict[str, Any]:
+    """What all runs of a method share."""
+    return {name: value for name, value in vars(config).items() if name not in ("distribution", "alpha", "seed")}
+
+
+def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, Any]:
+    """Settings by method, spreads by method and share of X; ``start`` is what the runs of VCReg began with."""
+    methods = {
+        method: {place: _spread([rows[config.key] for config in group]) for place, group in by_alpha.items()}
+        for method, by_alpha in runs.items()
+    }
+    methods["start"] = {
+        place: _spread([{"after": rows[config.key]["before"]} for config in group])
+        for place, group in runs["vcreg"].items()
+    }
+    return {"settings": {method: _setting(by_alpha[X][0]) for method, by_alpha in runs.items()}, "methods": methods}
+
+
+def _spread(rows: list[Row]) -> dict[str, Any]:
+    """Median and range over the finished runs, values by seed (None: diverged) and how many diverged."""
+    spread: dict[str, Any] = {"runs": len(rows), "diverged": sum(row["after"] is None for row in rows)}
+    for metric in ("w2_exact", "radial_kl", "off_diagonal_share"):
+        by_seed = [None if row["after"] is None else row["after"][metric] for row in rows]
+        finished = [value for value in by_seed if value is not None]
+        spread[metric] = {
+            "median": float(np.median(finished)) if finished else None,
+            "least": min(finished, default=None),
+            "largest": max(finished, default=None),
+            "by_seed": by_seed,
+        }
+    return spread
+
+
+def _panels(
+    runs: Runs, rows: dict[str, Row], size: Size, folder: Path, on_row: OnRow | None
+) -> Iterator[tuple[str, Array, dict[str, Any]]]:
+    """Title, points and numbers of panels (a), (b) and (b'), all of the seed whose distance in (b) is the median."""
+    seed = _median_seed([rows[config.key] for config in runs["radial_vcreg"][X]])
+    published, stable = (runs[method][X][seed] for method in ("radial_vcreg", "radial_vcreg_stable"))
+    shown = {
+        "(a) X-distribution": None,
+        f"(b) Radial-VCReg as published, lr {size.lr:g}": published,
+        f"(b') the same weights, stable lr {size.stable_lr:g}": stable,
+    }
+    tell = on_row or (lambda *_: None)
+    tell(0, len(shown), None)
+    for done, (title, config) in enumerate(shown.items(), 1):
+        points = published.start() if config is None else _end(config, folder)
+        value = measure(points, seed=seed, subsample=size.subsample)["w2_exact"]
+        diverged = config is not None and rows[config.key]["after"] is None
+        yield title, points, {"seed": seed, "w2_exact": value, "diverged": diverged}
+        tell(done, len(shown), {})
+
+
+def _median_seed(rows: list[Row]) -> int:
+    """Seed of the median of the finished runs: a typical run, never the best one."""
+    finished = [seed for seed, row in enumerate(rows) if row["after"] is not None]
+    ordered = sorted(finished, key=lambda seed: rows[seed]["after"]["w2_exact"])
+    return ordered[(len(ordered) - 1) // 2] if ordered else 0
+
+
+def _end(config: RunConfig, folder: Path) -> Array:
+    """Final points of a run (the last finite ones when it diverged), kept in ``folder``."""
+    path = folder / f"{config.key}.npy"
+    if not path.exists():
+        with atomic_file(path) as stream:
+            np.save(stream, run(config, snapshots=20, records=1).end)
+    return np.load(path)
+
+
+def _range(metric: dict[str, Any]) -> str:
+    if metric["median"] is None:
+        return "-"
+    return f"{metric['median']:.3f} [{metric['least']:.3f}, {metric['largest']:.3f}]"
+
+
+def _median(metric: dict[str, Any]) -> str:
+    return "-" if metric["median"] is None else f"{metric['median']:.3f}"
+
+
+def _diverged(spread: dict[str, Any]) -> str:
+    return f"{spread['diverged']}/{spread['runs']}"

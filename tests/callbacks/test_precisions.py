@@ -1,0 +1,90 @@
+"""Every callback under every precision that Lightning has."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from radial_vicreg.callbacks import FrozenLinearProbe
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts.standalone.module import RadialVICRegModule
+from radial_vicreg.hosts.train import normalise
+
+PRECISIONS = ["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true", "16-true"]
+SMALLEST = [
+    *("shared/backbone=vit_tiny", "backbone.kwargs.patch_size=16", "+backbone.kwargs.depth=1"),
+    *("+backbone.kwargs.embed_dim=16", "+backbone.kwargs.num_heads=2"),
+    # No Adam: its eps of 1e-8 is 0 in float16.
+    *("shared/optimizer=sgd", "optimizer.batch_size=8", "optimizer.lr=1e-3", "optimizer.classifier_lr=1e-3"),
+    *("probes.encoder_knn=true", "probes.knn_neighbours=[3]"),
+]
+
+
+def views(size: int) -> DataLoader:
+    """Batches ``[index, [view, view], target]``."""
+    images = torch.randn(24, 3, size, size)
+    rows = [(index, [image, image.flip(-1)], index % 3) for index, image in enumerate(images)]
+    return DataLoader(rows, batch_size=8)  # type: ignore[arg-type]
+
+
+def labelled(size: int) -> DataLoader:
+    return DataLoader(TensorDataset(torch.randn(12, 3, size, size), torch.arange(12) % 3), batch_size=8)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_callback_measures_under_every_precision(
+    precision: str, tiny_overrides: list[str], tmp_path: Path
+) -> None:
+    module = RadialVICRegModule(normalise(compose("radialvicreg", [*tiny_overrides, *SMALLEST])))
+    module.results_folder = str(tmp_path / "run")
+    # Larger images for validation, as solo-learn has them: the callbacks resize, the transformer takes one size alone.
+    module.validation_step = lambda batch, batch_idx: module(batch[0][..., :32, :32]) and None  # type: ignore
+    frozen = FrozenLinearProbe(labelled(32), labelled(32))
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        devices=1,
+        precision=precision,  # type: ignore[arg-type]
+        max_epochs=2,
+        callbacks=[frozen],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+    )
+    trainer.fit(module, views(32), labelled(48))
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["status"] == "finished"
+    probes = results["probes"]
+    assert probes.keys() >= {"online_projector_linear", "online_mlp", "online_knn3", "frozen_linear"}
+    assert math.isfinite(results["radii"]["final"]["eval"]["w1_chi"])
+    assert math.isfinite(results["radii"]["final"]["batch"]["w1_chi"])
+
+
+@pytest.mark.slow
+@pytest.mark.solo
+def test_main_pretrain_trains_in_bfloat16_with_every_callback(
+    tiny_overrides: list[str], run_python: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    from radial_vicreg.hosts.detect import find_solo_learn
+
+    location = find_solo_learn(try_import=False).location
+    assert location is not None
+    overrides = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "precision="))]
+    script = str(location.parent / "main_pretrain.py")
+    done = run_python(script, "--config-name", "radialvicreg", *overrides, "max_epochs=1", "precision=bf16-true")
+    assert done.returncode == 0, done.stderr[-2000:]
+    (written,) = tmp_path.glob("trained_models/radialvicreg/*/results.json")
+    results = json.loads(written.read_text())
+    assert results["status"] == "finished"
+    assert results["probes"].keys() >= {"online_projector_linear", "online_mlp", "online_linear"}
+    assert math.isfinite(results["radii"]["final"]["eval"]["w1_chi"])

@@ -1,0 +1,174 @@
+"""What solo-learn's scripts cannot do is said in one line at start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from radial_vicreg import cli
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts import solo_limits
+from radial_vicreg.hosts.check_config import refuse_pretrain_only
+from radial_vicreg.probes.checkpoint import open_run
+
+MakeCfg = Callable[..., DictConfig]
+
+
+@pytest.fixture
+def script_cfg(tiny_overrides: list[str]) -> MakeCfg:
+    """What solo-learn's script gives the method."""
+
+    def make(*overrides: str, name: str = "radialvicreg") -> DictConfig:
+        given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
+        cfg = compose(name, [*given, *overrides])
+        OmegaConf.set_struct(cfg, False)
+        return cfg
+
+    return make
+
+
+def test_what_works_is_not_refused(script_cfg: MakeCfg) -> None:
+    refuse_pretrain_only(script_cfg())
+
+
+VIT = "shared/backbone=vit_tiny"
+DALI = ["data.format=dali", "data.val_path=null"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ([VIT], "vit_tiny takes images of 32 pixels .* validates image folders at 224: data.val_path=null"),
+        ([*DALI], "solo-learn gives Lightning no validation loader there: add limit_val_batches=0"),
+        (["+data.num_large_crops=3"], "2 views of one size, got 3 large and 0 small"),
+        (["+data.num_small_crops=6"], "2 views of one size, got 2 large and 6 small"),
+        (["optimizer.name=sgd"], "clip_lr.*shared/optimizer=sgd"),
+    ],
+)
+def test_what_cannot_work_is_refused(script_cfg: MakeCfg, overrides: list[str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        refuse_pretrain_only(script_cfg(*overrides))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [VIT, "data.val_path=null"],
+        [VIT, "limit_val_batches=0"],
+        [VIT, "augment.crop_size=224"],
+        [VIT, "data.dataset=cifar100"],
+        [*DALI, "limit_val_batches=0"],
+    ],
+)
+def test_the_remedies_are_accepted(script_cfg: MakeCfg, overrides: list[str]) -> None:
+    refuse_pretrain_only(script_cfg(*overrides))
+
+
+@pytest.mark.parametrize(("installed", "refused"), [("1.9.0", True), ("0.11.4", False)])
+def test_solo_learns_knn_is_refused_where_torchmetrics_is_too_new(
+    script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch, installed: str, refused: bool
+) -> None:
+    monkeypatch.setattr(solo_limits, "version", lambda name: installed)
+    cfg = script_cfg("+knn_eval.enabled=true")
+    if refused:
+        with pytest.raises(ValueError, match=r"torchmetrics below 1.0, and 1.9.0 .*probes.encoder_knn=true"):
+            refuse_pretrain_only(cfg)
+    else:
+        refuse_pretrain_only(cfg)
+
+
+@pytest.mark.solo
+def test_main_knn_points_to_our_knn(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["solo", "main_knn.py"]) == cli.USAGE_ERROR
+    assert "radial-vicreg probe RUN --probe knn" in capsys.readouterr().err
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize(
+    ("body", "status", "shown"),
+    [
+        ("def inner():\n    raise ValueError('of the script')\ninner()\n", 1, "line 2, in inner"),
+        ("import sys\nsys.exit('a text')\n", 1, "a text"),
+        ("import sys\nsys.exit(7)\n", 7, ""),
+        ("def (\n", 1, "SyntaxError"),
+    ],
+    ids=["error", "text", "status", "syntax"],
+)
+def test_a_script_s_own_traceback_and_status_are_shown(tmp_path: Path, body: str, status: int, shown: str) -> None:
+    script = tmp_path / "theirs.py"
+    script.write_text(body)
+    command = [sys.executable, "-m", "radial_vicreg.cli", "solo", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert shown in done.stderr
+    assert "runpy" not in done.stderr or "SyntaxError" in done.stderr
+    assert "radial-vicreg solo: error" not in done.stderr
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize(("stem", "warned"), [("true", True), ("auto", False)])
+def test_a_stem_that_main_linear_cannot_load_is_warned_of(
+    script_cfg: MakeCfg, stem: str, warned: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    pytest.importorskip("solo.methods")
+    from radial_vicreg.hosts.solo.data import solo_config
+    from radial_vicreg.hosts.solo.method import RadialVICReg
+
+    cfg = script_cfg(f"method_kwargs.small_image_stem={stem}")
+    RadialVICReg(solo_config(cfg))
+    assert any("main_linear.py cannot load this network" in str(entry.message) for entry in recwarn) == warned
+
+
+def test_another_method_s_checkpoint_is_named(tmp_path: Path, script_cfg: MakeCfg) -> None:
+    config = OmegaConf.to_container(script_cfg(), resolve=True)
+    (tmp_path / "args.json").write_text(json.dumps({**config, "method": "simclr"}))  # type: ignore[dict-item]
+    (tmp_path / "a.ckpt").write_bytes(b"not read")
+    with pytest.raises(ValueError, match=r"is a run of simclr: only VICReg's and Radial-VICReg's"):
+        open_run(tmp_path)
+
+
+def test_every_sweep_names_the_project_that_its_runs_log_to() -> None:
+    import yaml
+
+    folder = Path(__file__).parents[2] / "yaml" / "sweeps"
+    projects = {path.name: yaml.safe_load(path.read_text()).get("project") for path in folder.rglob("*.yaml")}
+    assert set(projects.values()) == {compose("radialvicreg", []).wandb.project}, projects
+
+
+@pytest.mark.slow
+@pytest.mark.solo
+def test_main_pretrain_takes_the_hints_and_the_new_group(
+    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    from radial_vicreg.hosts.detect import find_solo_learn
+
+    location = find_solo_learn(try_import=False).location
+    assert location is not None
+    given = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "data.val_path="))]
+    given += ["shared/optimizer=sgd", "optimizer.lr=1e-3", "data.no_labels=true", "log_every_n_steps=1", "num_nodes=1"]
+    given += ["resume_from_checkpoint=null", "max_epochs=1", "diagnostics.enabled=false", "checkpoint.keep_prev=true"]
+    done = run_python(str(location.parent / "main_pretrain.py"), "--config-name", "radialvicreg", *given)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.solo
+def test_main_pretrain_says_at_start_that_the_transformer_cannot_be_validated(
+    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    from radial_vicreg.hosts.detect import find_solo_learn
+
+    location = find_solo_learn(try_import=False).location
+    assert location is not None
+    given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
+    script = str(location.parent / "main_pretrain.py")
+    done = run_python(script, "--config-name", "radialvicreg", *given, VIT)
+    assert done.returncode == 1
+    assert "vit_tiny takes images of 32 pixels" in done.stderr
+    assert not (tmp_path / "trained_models").exists()

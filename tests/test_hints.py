@@ -1,0 +1,122 @@
+"""Whatever key a message or a document names can be given without a ``+``."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import lightning.pytorch as pl
+import pytest
+from omegaconf import OmegaConf
+
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.hosts.check_config import check_config
+from radial_vicreg.hosts.config_rules import RULES, known_keys, top_level_keys
+from radial_vicreg.identity import config_hash
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS
+
+ROOT = Path(__file__).parents[1]
+SECTIONS = "|".join((*known_keys(), "augment", "method_kwargs"))
+DOTTED = re.compile(rf"(?<![\w./+~-])((?:{SECTIONS})\.[a-z_]+(?:\.[a-z_]+)*)=(?!=)")
+PLAIN = re.compile(r"(?<![\w./+~$-])(?:`+)?([a-z_]+)(?:=(?!=)|`)")
+#: Written where another program reads them, or an error echoes what was given.
+ECHOED = {"knn_eval", "backbone.kwargs"}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Where, and a text that a user reads."""
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "bash").rglob("*.s*")]:
+        if path.name != "CHANGELOG.md":  # it tells how things were
+            yield path.name, path.read_text(encoding="utf-8")
+    for path in (ROOT / "radial_vicreg").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [value.value if isinstance(value, ast.Constant) else "{}" for value in node.values]
+                yield path.name, "".join(map(str, parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield path.name, node.value
+
+
+def hints() -> dict[str, str]:
+    """Key to the place that names it."""
+    settings = {*top_level_keys(), *inspect.signature(pl.Trainer.__init__).parameters, *RULES}
+    found: dict[str, str] = {}
+    for place, text in texts():
+        for key in DOTTED.findall(text):
+            found.setdefault(key, place)
+        for key in PLAIN.findall(text):
+            if key in settings and (place.endswith(".md") or f"{key}=" in text):
+                found.setdefault(key, place)
+    return found
+
+
+def test_every_key_that_a_text_names_can_be_given_without_a_plus() -> None:
+    found = hints()
+    assert {
+        "data.no_labels",
+        "ckpt",
+        "checkpoint.keep_prev",
+        "log_every_n_steps",
+        "resume_from_checkpoint",
+    } <= found.keys()
+    known = OmegaConf.to_container(compose("radialvicreg", []), resolve=False)
+    refused = {}
+    for key, place in found.items():
+        node = known
+        for part in key.split("."):
+            node = node.get(part, ...) if isinstance(node, dict) else ...
+        if node is ... and not key.startswith(tuple(ECHOED)):
+            refused[key] = place
+    assert not refused
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        *("data.no_labels=true", "data.fraction=0.5", "log_every_n_steps=1", "resume_from_checkpoint=a.ckpt"),
+        *("num_nodes=2", "accumulate_grad_batches=2", "checkpoint.keep_prev=true", "limit_val_batches=0"),
+        *("dali.encode_indexes_into_labels=true", "performance.disable_channel_last=true", "auto_resume.max_hours=1"),
+        *("scheduler.interval=epoch", "scheduler.lr_decay_steps=[1,2]"),  # named by errors that fill the key in
+    ],
+)
+def test_the_hints_compose_for_every_configuration_that_trains(hint: str) -> None:
+    key = hint.partition("=")[0]
+    for name in ("radialvicreg", "quickstart", "imagenet10/resnet18/vicreg_d512"):
+        assert OmegaConf.select(compose(name, [hint]), key) is not None
+
+
+def test_defaults_that_are_written_out_change_no_identity() -> None:
+    whole = OmegaConf.to_container(compose("radialvicreg", []), resolve=True)
+    bare = {key: value for key, value in whole.items() if key not in ("num_nodes", "accumulate_grad_batches", "dali")}  # type: ignore[union-attr]
+    bare["data"] = {key: value for key, value in whole["data"].items() if key not in ("no_labels", "fraction")}  # type: ignore
+    assert config_hash(bare) == config_hash(whole)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", OPTIMIZER_DEFAULTS)
+def test_each_optimizer_has_a_group_that_trains(name: str, tiny_overrides: list[str]) -> None:
+    from radial_vicreg.hosts.train import normalise
+
+    cfg = normalise(compose("radialvicreg", [f"shared/optimizer={name}", *tiny_overrides]))
+    assert cfg.optimizer.name == name
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_the_name_of_an_optimizer_alone_leads_to_its_group(name: str, tiny_overrides: list[str]) -> None:
+    from radial_vicreg.hosts.train import normalise
+
+    with pytest.raises(ValueError, match=rf"clip_lr.* do not fit optimizer.name={name}: .*shared/optimizer={name}"):
+        normalise(compose("radialvicreg", [*tiny_overrides, f"optimizer.name={name}"]))
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [("resume_from_checkpoint=a.ckpt", "ckpt=a.ckpt"), ("+knn_eval.enabled=true", "probes.encoder_knn=true")],
+)
+def test_pretrain_refuses_what_only_solo_learns_script_reads(
+    given: str, remedy: str, tiny_overrides: list[str]
+) -> None:
+    with pytest.raises(ValueError, match=remedy):
+        check_config(compose("radialvicreg", [*tiny_overrides, given]))

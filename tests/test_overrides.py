@@ -1,0 +1,127 @@
+"""Overrides that Hydra's grammar does not take, the user's home, and files that would blow up."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from radial_vicreg import cli
+from radial_vicreg.commands.compose import compose
+from radial_vicreg.commands.overrides import PATHS, expand_home, quoted
+
+GIVEN = ["shared/dataset=folder", "data.train_path=images", "name=run"]
+
+
+def said_by(message: str) -> str:
+    """The value that Hydra reads from the quoted form which a message names, pasted into a shell."""
+    (form,) = shlex.split(message.partition("is written ")[2])
+    return str(OverridesParser.create().parse_override(form).value())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "/data/a (b)",
+        "/data/größe",
+        "/data/图像",
+        "/data/a=b",
+        "/data/[a]",
+        "/data/{a}",
+        "/data/a,b",
+        "/data/a;b",
+        "/data/a#b",
+        "/data/it's",
+        '/data/a "b"',
+        "/data/a (b)\\",
+        "~x(/y",
+    ],
+)
+def test_a_path_that_hydra_cannot_read_is_answered_with_its_quoted_form(value: str) -> None:
+    with pytest.raises(ValueError, match="is written ") as caught:
+        compose("radialvicreg", [*GIVEN[:1], f"data.train_path={value}"])
+    assert said_by(str(caught.value)) == value
+
+
+def test_the_quoted_form_is_what_a_shell_and_hydra_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert quoted("data.train_path=/data/a (b)") == """'data.train_path="/data/a (b)"'"""
+    assert cli.main(["pretrain", *GIVEN[:1], "data.train_path=/data/a (b)", "--cfg"]) == cli.USAGE_ERROR
+    form = capsys.readouterr().err.partition("is written ")[2]
+    assert cli.main(["pretrain", *GIVEN[:1], *shlex.split(form), "--cfg"]) == 0
+    assert "train_path: /data/a (b)\n" in capsys.readouterr().out
+
+
+@settings(deadline=None, max_examples=200)
+@given(value=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
+def test_what_is_suggested_always_parses_to_what_was_given(value: str) -> None:
+    form = quoted(f"runs_dir={value}")
+    assert form is None or said_by(f"is written {form}") == value
+    assert form is not None or "$" in value  # of interpolations alone there may be no text
+
+
+@pytest.mark.parametrize("override", ["wandb.key=(secret", "password=a,b"])
+def test_a_secret_is_not_quoted_back(override: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        compose("radialvicreg", [*GIVEN, override])
+    assert override.partition("=")[2] not in str(caught.value)
+
+
+def test_home_is_expanded_in_every_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    cfg = compose("radialvicreg", [*GIVEN[:1], *(f'++{key}="~/{key}"' for key in PATHS)])
+    assert [OmegaConf.select(cfg, key) for key in PATHS] == [str(tmp_path / key) for key in PATHS]
+    relative = compose("radialvicreg", [*GIVEN, 'data.val_path="${data.train_path}/~x"'])
+    assert relative.data.val_path == "images/~x"
+    assert OmegaConf.to_container(relative, resolve=False)["data"]["val_path"] == "${data.train_path}/~x"  # type: ignore[index, call-overload]
+
+
+def test_an_unknown_user_s_home_is_one_line() -> None:
+    with pytest.raises(ValueError, match=r"runs_dir=~nobody-here/x: no home folder is known for ~nobody-here"):
+        expand_home(OmegaConf.create({"runs_dir": "~nobody-here/x"}))
+
+
+def bomb(levels: int, width: int, merged: bool = False) -> str:
+    """Lines that expand to ``width ** levels`` values."""
+    lines = ["defaults: [/radialvicreg, _self_]", "x0: &a0 {k: 1}" if merged else "x0: &a0 [1]"]
+    for level in range(1, levels):
+        inner = ", ".join([f"*a{level - 1}"] * width)
+        lines.append(f"x{level}: &a{level} " + (f"{{<<: [{inner}]}}" if merged else f"[{inner}]"))
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text", [bomb(12, 9), bomb(24, 9, merged=True), "x: &a [1, *a]\n", "x: &a {k: {l: *a}}\n"], ids=range(4)
+)
+def test_anchors_that_blow_up_are_refused_at_once(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "study.yaml").write_text(text)
+    began = time.process_time()
+    assert cli.main(["pretrain", "-cp", str(tmp_path), "-cn", "inner/study", "--cfg"]) == cli.USAGE_ERROR
+    assert time.process_time() - began < 1
+    error = capsys.readouterr().err
+    assert "study.yaml holds " in error
+    assert "once its anchors (&name, *name) are expanded" in error
+
+
+def test_references_that_blow_up_are_refused_at_once(tmp_path: Path) -> None:
+    lines = ["defaults: [/radialvicreg, _self_]", "x0: a"]
+    lines += [f"x{level}: " + f"${{x{level - 1}}}" * 8 for level in range(1, 13)]
+    (tmp_path / "study.yaml").write_text("\n".join(lines))
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"x\d+ refers to more than 100,000 values by way of \$\{key\}"):
+        compose("study", GIVEN, str(tmp_path))
+    assert time.process_time() - began < 2
+
+
+def test_ordinary_anchors_are_taken(tmp_path: Path) -> None:
+    text = "defaults: [/radialvicreg, _self_]\nseed: &s 7\nname: run\ndata: {train_path: a, num_workers: *s}\n"
+    (tmp_path / "study.yaml").write_text(text)
+    assert compose("study", ["shared/dataset=folder"], str(tmp_path)).data.num_workers == 7
