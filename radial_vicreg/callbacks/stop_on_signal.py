@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +21,7 @@ from radial_vicreg.distributed import is_distributed
 
 # SIGTERM is Slurm's preemption and every scheduler's end; SIGUSR1 is what `--signal=USR1@120` sends by custom.
 _SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-_WORKER_TERMINATED = "killed by signal: Terminated"  # PyTorch's words
+_PATIENCE, _POLL = 2.0, 0.05  # seconds: a scheduler signals the processes of a job one after another
 TERMINATED = 128 + signal.SIGTERM
 """Exit status of a process that SIGTERM ends, by the shells' convention."""
 _STEPS_BETWEEN_VOTES = 8  # a vote is one small collective between hosts
@@ -47,12 +49,21 @@ class StopOnSignal(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Takes over the signals; Lightning restores what was before when the trainer is done."""
+        # First of all, so that on_exception comes before a progress bar's. A new list: Lightning is inside the old one.
+        others = [callback for callback in trainer.callbacks if callback is not self]  # type: ignore[attr-defined]
+        trainer.callbacks = [self, *others]  # type: ignore[attr-defined]
         if is_distributed() and dist.get_backend() != "gloo":
             self._group = dist.new_group(backend="gloo")  # so that a vote does not wait for the GPU
-        if threading.current_thread() is threading.main_thread():  # Python allows it there only
+        if _in_main_thread():
             for number in _SIGNALS:
                 if number is signal.SIGTERM or not (self.leave_requeue and _requeues(trainer)):
                     signal.signal(number, self._request)
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
+        """Lets the loader, which has started by now, report one dying worker and no more."""
+        handler = signal.getsignal(signal.SIGCHLD)
+        if callable(handler) and not isinstance(handler, _FirstError) and _in_main_thread():
+            signal.signal(signal.SIGCHLD, _FirstError(handler))
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -75,8 +86,15 @@ class StopOnSignal(pl.Callback):
             raise RunStoppedError(self.reason)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Lets the other callbacks keep what they have, whichever worker dies next."""
+        """Lets the other callbacks keep what they have, and waits a moment for a signal that a worker got before.
+
+        The end of a worker may show as any error of the connection to it.
+        """
         _let_workers_die()
+        worker_lost = isinstance(exception, (ConnectionError, EOFError)) or "DataLoader worker" in str(exception)
+        end = time.monotonic() + (_PATIENCE if worker_lost else 0)
+        while not self.requested and time.monotonic() < end:
+            time.sleep(_POLL)
 
     def _request(self, number: int, *_: Any) -> None:
         _let_workers_die()
@@ -121,9 +139,21 @@ def stop_reason(trainer: pl.Trainer, exception: BaseException) -> str | None:
     asked = next((callback for callback in _stoppers(trainer) if callback.requested), None)
     if asked is not None:
         return asked.reason
-    # A worker may get the signal before this process does; seen from the queue, its end is the cause.
-    worker = any(_WORKER_TERMINATED in str(error) for error in (exception, exception.__cause__))
-    return "stopped by SIGTERM" if worker or isinstance(exception, SIGTERMException) else None
+    return "stopped by SIGTERM" if isinstance(exception, SIGTERMException) else None
+
+
+class _FirstError:
+    """PyTorch's handler of a process that ends, until it raises its first error."""
+
+    def __init__(self, handler: Callable[..., Any]) -> None:
+        self.handler = handler
+
+    def __call__(self, *arguments: Any) -> None:
+        try:
+            self.handler(*arguments)
+        except RuntimeError:
+            _let_workers_die()
+            raise
 
 
 def _let_workers_die() -> None:
@@ -132,9 +162,13 @@ def _let_workers_die() -> None:
     A scheduler sends SIGTERM to those as well, and the errors of the second and third would break off what the first
     one's leads to: a checkpoint, the results.
     """
-    if threading.current_thread() is threading.main_thread():
+    if _in_main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal_handling._SIGCHLD_handler_set = False  # so that PyTorch takes it again with its next loader
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()  # Python allows handlers there only
 
 
 def _stoppers(trainer: pl.Trainer) -> list[StopOnSignal]:

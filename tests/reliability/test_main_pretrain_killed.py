@@ -94,7 +94,9 @@ class Terminate(pl.Callback):
             os.killpg(0, signal.SIGTERM)
         if trainer.global_step == 4 and where == "workers first":
             workers = [str(worker.pid) for worker in multiprocessing.active_children()]
-            subprocess.run(["kill", "-TERM", *workers])  # of another process: to a parent's they exit with 0
+            # By another process: to a parent's they exit with 0.
+            subprocess.run(["kill", "-TERM", *workers])
+            subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -TERM {os.getpid()}"])
 
 where, script = sys.argv[1:3]
 real = RadialTraining.configure_callbacks
@@ -119,7 +121,7 @@ def test_sigterm_is_an_interruption_with_its_reason_and_exit_status(
     launcher.write_text(SIGNAL)
     begin = ["-c", "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"]
     done = run_python(*begin, str(launcher), where, str(main_pretrain()), *settings)
-    assert done.returncode == 143, done.stderr[-2000:]
+    assert done.returncode == 143, done.stderr[-4000:]
     (file,) = tmp_path.glob("trained_models/*/*/results.json")
     found = json.loads(file.read_text())
     assert (found["status"], found["error"], found["epochs"]) == ("interrupted", "stopped by SIGTERM", 1)
@@ -139,7 +141,7 @@ def test_sigterm_before_the_first_step_is_no_success_either(
     settings = [item for item in arguments if item != "data.val_path=null"]
     settings += [f"data.val_path={tmp_path / 'val'}", "max_epochs=1", "optimizer.batch_size=2"]
     done = run_python(str(launcher), "sanity check", str(main_pretrain()), *settings)
-    assert done.returncode == 143, done.stderr[-2000:]
+    assert done.returncode == 143, done.stderr[-4000:]
 
 
 def main_pretrain() -> Path:
