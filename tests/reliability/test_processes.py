@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as pl
 import pytest
-from finished_runs import only_run, results_of
+from finished_runs import AtStep, only_run, results_of
 
 from radial_vicreg import cli
 
@@ -94,11 +95,13 @@ def test_sigterm_to_the_first_of_two_processes_stops_both_and_the_run_goes_on(
 
 @pytest.mark.slow
 def test_two_processes_that_continue_one_run_do_not_overwrite_each_other(
-    run_settings: list[str], tmp_path: Path
+    run_settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]
 ) -> None:
-    assert cli.main([*run_settings, *ARGUMENTS, "max_epochs=1"]) == 0
+    settings = [*run_settings, *ARGUMENTS, "max_epochs=40"]
+    add_callback(AtStep(4, lambda: os.kill(os.getpid(), signal.SIGTERM)))  # in the second epoch
+    assert cli.main(settings) == 143
     last = only_run(tmp_path / "runs") / "checkpoints" / "last.ckpt"
-    command = [sys.executable, "-m", "radial_vicreg.cli", *run_settings, *ARGUMENTS, f"ckpt='{last}'", "max_epochs=40"]
+    command = [sys.executable, "-m", "radial_vicreg.cli", *settings, f"ckpt='{last}'"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     first, second = (
         subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
