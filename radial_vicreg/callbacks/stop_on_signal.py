@@ -13,6 +13,7 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 import torch.distributed as dist
+from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch.utils.data._utils import signal_handling
@@ -49,9 +50,11 @@ class StopOnSignal(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Takes over the signals; Lightning restores what was before when the trainer is done."""
-        # First of all, so that on_exception comes before a progress bar's. A new list: Lightning is inside the old one.
+        # A progress bar takes long to close, and must not be broken off. A new list: Lightning is inside the old one.
         others = [callback for callback in trainer.callbacks if callback is not self]  # type: ignore[attr-defined]
-        trainer.callbacks = [self, *others]  # type: ignore[attr-defined]
+        bar = next((place for place, callback in enumerate(others) if isinstance(callback, ProgressBar)), None)
+        if bar is not None:
+            trainer.callbacks = [*others[:bar], self, *others[bar:]]  # type: ignore[attr-defined]
         if is_distributed() and dist.get_backend() != "gloo":
             self._group = dist.new_group(backend="gloo")  # so that a vote does not wait for the GPU
         if _in_main_thread():
