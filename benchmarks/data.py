@@ -25,10 +25,10 @@ from torch.utils.data import Dataset, default_collate
 from torchvision.transforms import InterpolationMode, v2
 
 from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, output_folder, save
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
+from radial_vicreg.data import datasets as files
+from radial_vicreg.data import opening as memory
 from radial_vicreg.data.augmentation import SOLARIZE_THRESHOLD, MultiCrop, mean_and_std
-from radial_vicreg.hosts.standalone import data as files
-from radial_vicreg.hosts.standalone import memory
 
 BLUR_KERNEL = 9  # pixels; v2 wants a size, and two standard deviations of 2 pixels fit
 BLURS = {"Without blur (CIFAR)": 0.0, "Blur with probability 0.5": 0.5}

@@ -164,9 +164,9 @@ def check_precision(check: Check) -> list[dict[str, Any]]:
 
 def train(check: Check, overrides: list[str], epochs: int, figure: str | None = None) -> dict[str, Any]:
     """One run of the product and the linear probe of its frozen features."""
-    from radial_vicreg.commands.compose import compose
-    from radial_vicreg.hosts.train import pretrain
+    from radial_vicreg.compose import compose
     from radial_vicreg.probes.offline import probe_run
+    from radial_vicreg.train.run import pretrain
 
     if check.images is None:
         raise RuntimeError("there are no images: see the stage before")

@@ -25,8 +25,8 @@ from PIL import Image
 
 from benchmarks.runner import markdown_table, save
 from radial_vicreg import cli
-from radial_vicreg.hosts import train
-from radial_vicreg.hosts.detect import choose_host
+from radial_vicreg.solo.detect import choose_host
+from radial_vicreg.train import run as train
 
 STEPS_PER_EPOCH, BATCH, CLASSES = 100, 16, 4
 #: What the table shows, after the warm-up and at the end.

@@ -40,8 +40,8 @@ from benchmarks.runner import (
     quartile_range,
     save,
 )
-from radial_vicreg.commands.compose import compose
-from radial_vicreg.hosts.train import build_solo, build_standalone, normalise
+from radial_vicreg.compose import compose
+from radial_vicreg.train.run import build_solo, build_standalone, normalise
 
 SOLO, HOSTED, STANDALONE, FULL = (
     "solo-learn's VICReg",

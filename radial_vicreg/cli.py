@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 
 from radial_vicreg import __version__
+from radial_vicreg.errors import INTERRUPTED, ReportedError, RunFailed, UserError, did_you_mean
+from radial_vicreg.files import FULL
 from radial_vicreg.streams import lasting_streams
 
 COMMANDS = {
@@ -22,7 +23,6 @@ COMMANDS = {
     "solo": "run a script of solo-learn with the method registered",
     "doctor": "what is installed, which host would be used, what to do about the rest",
 }
-USAGE_ERROR, FAILURE, INTERRUPTED = 2, 1, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: arguments after the program's name; default: those of the process.
 
     Returns:
-        Exit status: 0; 1 when a run failed; 2 for wrong input, with one line on standard error; 130 after Ctrl-C,
-        143 after SIGTERM or SIGUSR1.
+        Exit status: 0; with one line on standard error, 2 for wrong input, 1 when a run failed, 143 after SIGTERM or
+        SIGUSR1; 130 after Ctrl-C. Any other exception is a fault and passes through.
     """
     # A notebook hands on MPLBACKEND=module://matplotlib_inline...: where that module is absent, matplotlib cannot be
     # imported, which torchmetrics does. Figures are files here and need no other backend.
@@ -45,13 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage())
-        return 0 if arguments else USAGE_ERROR
+        return 0 if arguments else UserError.exit_status
     if arguments[0] in ("-V", "--version"):
         print(f"radial-vicreg {__version__}")
         return 0
     command, *rest = arguments
     if command not in COMMANDS:
-        return _fail("radial-vicreg", f"unknown command {command!r}; choose from {', '.join(COMMANDS)}")
+        return _report("radial-vicreg", UserError(f"{command!r} is no command; {did_you_mean(command, COMMANDS)}"))
     run = importlib.import_module(f"radial_vicreg.commands.{command}").run
     try:
         return int(run(rest))
@@ -59,14 +59,18 @@ def _main(arguments: list[str]) -> int:
         return INTERRUPTED
     except SystemExit as stop:  # argparse, after --help
         return int(stop.code or 0)
-    except (ValueError, OSError, ImportError) as error:
-        disk_is_full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-        return _fail(f"radial-vicreg {command}", str(error), FAILURE if disk_is_full else USAGE_ERROR)
+    except ReportedError as error:
+        return _report(f"radial-vicreg {command}", error)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        return _report(f"radial-vicreg {command}", RunFailed(error))
 
 
-def _fail(who: str, message: str, status: int = USAGE_ERROR) -> int:
-    print(f"{who}: error: {' '.join(message.split())}", file=sys.stderr)
-    return status
+def _report(who: str, error: ReportedError) -> int:
+    label = "error: " if isinstance(error, UserError) else ""
+    print(f"{who}: {label}{' '.join(str(error).split())}", file=sys.stderr)
+    return error.exit_status
 
 
 def _usage() -> str:

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from radial_vicreg import __version__
+from radial_vicreg.checkpoints import LoadedRun, file_checksum, open_run, read_tensors
+from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.files import claim_output, write_json
-from radial_vicreg.hosts.standalone.backbone import (
+from radial_vicreg.models import (
     TIMM_NAMES,
     TORCHVISION_NAMES,
     apply_small_stem,
     refuse_file_arguments,
     uses_small_stem,
 )
-from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run, read_tensors
 from radial_vicreg.results import identity_of
 from radial_vicreg.secrets import without_secrets
 
@@ -36,7 +37,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     """Writes the backbone alone and a JSON card, loads both back and compares features.
 
     Args:
-        path: run folder or checkpoint, see :func:`radial_vicreg.probes.checkpoint.open_run`.
+        path: run folder or checkpoint, see :func:`radial_vicreg.checkpoints.open_run`.
         fmt: ``"torchvision"`` or ``"timm"``: a state dict in that library's names, ``backbone.pth``;
             ``"safetensors"``: the same in ``backbone.safetensors``.
         out: folder; default: ``<run>/export/<fmt>``.
@@ -45,12 +46,12 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
         The card's file and its content.
 
     Raises:
-        ValueError: an unknown format, a ViT for torchvision, a folder that cannot be written, or features that differ
+        UserError: an unknown format, a ViT for torchvision, a folder that cannot be written, or features that differ
             after loading.
         ImportError: safetensors is not installed.
     """
     if fmt not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {fmt!r}")
+        raise UserError(f"format must be one of {', '.join(FORMATS)}, got {fmt!r}")
     if fmt == "safetensors":
         _safetensors()
     if out is not None:
@@ -77,23 +78,23 @@ def load_exported(card_file: str | Path) -> nn.Module:
         Images ``(N, 3, H, W)``, normalised as the card says, to features ``(N, F)``; in evaluation mode.
 
     Raises:
-        ValueError: the card is none of ours or names a network that this package does not export, or the weights are
+        UserError: the card is none of ours or names a network that this package does not export, or the weights are
             not those that the card was written for.
     """
     card_file = Path(card_file)
     card = _read_card(card_file)
     weights = card_file.parent / card["weights"]
     if not weights.is_file():
-        raise ValueError(f"{weights} is not there: the weights lie beside their card")
+        raise UserError(f"{weights} is not there: the weights lie beside their card")
     if file_checksum(weights) != card["sha256"]:
-        raise ValueError(f"{weights} is not the file that {card_file} describes (another SHA-256)")
+        raise UserError(f"{weights} is not the file that {card_file} describes (another SHA-256)")
     model = _architecture(card["library"], card["architecture"], card["arguments"])
     if card["small_stem"]:
         apply_small_stem(model)
     try:
         model.load_state_dict(_load(weights))
     except (RuntimeError, TypeError, AttributeError) as error:
-        raise ValueError(f"{weights} does not fit the network of {card_file}: {error}") from error
+        raise UserError(f"{weights} does not fit the network of {card_file}: {error}") from error
     return model.eval()
 
 
@@ -102,17 +103,17 @@ def _read_card(file: Path) -> dict[str, Any]:
     try:
         card = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is not JSON ({error})") from error
+        raise UserError(f"{file} is not JSON ({error})") from error
     for key, kind in _CARD.items():
         if not isinstance(card, dict) or not isinstance(card.get(key), kind):
-            raise ValueError(f"{file} has no {key}: not a card of `radial-vicreg export`")
+            raise UserError(f"{file} has no {key}: not a card of `radial-vicreg export`")
     if card["weights"] not in _WEIGHTS:
-        raise ValueError(
+        raise UserError(
             f"{file}: weights must be one of {', '.join(_WEIGHTS)} beside the card, got {card['weights']!r}"
         )
     architectures = TORCHVISION_NAMES if card["library"] == "torchvision" else TIMM_NAMES
     if card["library"] not in ("torchvision", "timm") or card["architecture"] not in architectures:
-        raise ValueError(f"{file}: {card['library']} {card['architecture']!r} is not a network that is exported")
+        raise UserError(f"{file}: {card['library']} {card['architecture']!r} is not a network that is exported")
     refuse_file_arguments(card["arguments"])
     return card
 
@@ -124,7 +125,7 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     is_vit = name.startswith("vit")
     library = "timm" if fmt == "timm" or is_vit else "torchvision"
     if fmt == "torchvision" and is_vit:
-        raise ValueError(f"torchvision has no {name}; use --format timm or safetensors")
+        raise UserError(f"torchvision has no {name}; use --format timm or safetensors")
     small_stem = not is_vit and uses_small_stem(run.cfg)
     arguments = dict(run.cfg.backbone.get("kwargs") or {})
     size = int(run.cfg.augmentations[0].crop_size)
@@ -193,7 +194,7 @@ def _architecture(library: str, architecture: str, arguments: dict[str, Any]) ->
 
         resnet: nn.Module = getattr(torchvision.models, architecture)(**arguments)
     except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
-        raise ValueError(f"{architecture} does not take the card's arguments {arguments}: {error}") from error
+        raise UserError(f"{architecture} does not take the card's arguments {arguments}: {error}") from error
     resnet.fc = nn.Identity()
     return resnet
 
@@ -205,7 +206,7 @@ def _prove(backbone: nn.Module, card_file: Path, size: int) -> float:
     difference = float((expected - found).abs().max())
     if not difference <= _TOLERANCE * float(expected.abs().max()):
         card_file.unlink()
-        raise ValueError(f"features differ by {difference:.3g} after loading the export back; the card was removed")
+        raise UserError(f"features differ by {difference:.3g} after loading the export back; the card was removed")
     return difference
 
 
@@ -227,7 +228,7 @@ def _load(file: Path) -> dict[str, Tensor]:
         try:
             loaded: dict[str, Tensor] = _safetensors().load_file(str(file))
         except Exception as error:  # safetensors' own error has no base but this
-            raise ValueError(f"{file} cannot be read as safetensors: {error}") from error
+            raise UserError(f"{file} cannot be read as safetensors: {error}") from error
         return loaded
     state: dict[str, Tensor] = read_tensors(file)
     return state
@@ -237,7 +238,7 @@ def _safetensors() -> Any:
     try:
         import safetensors.torch
     except ImportError as error:
-        raise ImportError("--format safetensors needs the package: pip install safetensors") from error
+        raise MissingPackageError("--format safetensors needs the package: pip install safetensors") from error
     return safetensors.torch
 
 

@@ -13,6 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal
 
+from radial_vicreg.errors import RunFailed, UserError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a system answers when a disk, or one's share of it, is full."""
+
 _LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # what _temporary makes, and made before it had a random part
 
 
@@ -51,21 +56,25 @@ def claim_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
         ``path``.
 
     Raises:
-        ValueError: something of another kind is in the way, or the folder that is there cannot be written to.
+        UserError: something of another kind is in the way, or the folder that is there cannot be written to.
     """
     path = Path(path)
     wrong = path.is_dir() if kind == "file" else os.path.lexists(path) and not path.is_dir()
     if wrong:
         other = "folder" if kind == "file" else "file"
-        raise ValueError(f"{path} is to be a {kind}, but there is a {other}: move it away or choose another place")
+        raise UserError(f"{path} is to be a {kind}, but there is a {other}: move it away or choose another place")
     place = path if kind == "folder" else path.parent
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
     if not place.is_dir():
-        raise ValueError(f"{path} cannot be written: {place} is no folder; move it away or choose another place")
+        raise UserError(f"{path} cannot be written: {place} is no folder; move it away or choose another place")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise ValueError(f"{path} cannot be written: no permission to write into {place}; choose another place")
+        raise UserError(f"{path} cannot be written: no permission to write into {place}; choose another place")
     return path
+
+
+class DiskFullError(RunFailed, OSError):
+    """There is no space left; what was there before is unharmed."""
 
 
 @contextmanager
@@ -95,9 +104,9 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
         os.replace(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, OSError) and error.errno in FULL:
             kept = "the previous file is unharmed" if path.exists() else "nothing was left there"
-            raise OSError(error.errno, f"no space left to write {path} ({kept}): free some, then continue") from error
+            raise DiskFullError(f"no space left to write {path} ({kept}): free some, then continue") from error
         raise
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
 
 # What file systems without locks answer: NFS without a lock daemon, Lustre without -o flock, some FUSE ones.
@@ -22,7 +23,7 @@ _TAKE_OVER = "wait for it, or, if it is gone and its file system has not noticed
 _PATIENCE = 60.0  # seconds to wait for a change of a small file
 
 
-class LockedError(ValueError):
+class LockedError(UserError):
     """Another process holds the lock; the message says which."""
 
 

@@ -151,7 +151,7 @@ class RunsByIdentity:
 
 
 def _may_be_same_images(*configs: Mapping[str, Any]) -> bool:
-    """Compare the marks of the training images, where they are known (:mod:`radial_vicreg.hosts.run_name`)."""
+    """Compare the marks of the training images, where they are known (:mod:`radial_vicreg.train.run_name`)."""
     return len({(config.get("data") or {}).get("fingerprint") for config in configs} - {None}) < 2
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from radial_vicreg.errors import UserError
+
 HIDDEN = "<hidden>"
 _SECRET = re.compile(r"(^|[._])(api_?key|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
 _SHORTEST = 8  # a shorter value is no password, and would be found inside of ordinary words
@@ -19,10 +21,10 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
         config: plain containers.
 
     Raises:
-        ValueError: there is one; its key is named, its value is not.
+        UserError: there is one; its key is named, its value is not.
     """
     for key in _secret_keys(config, ""):
-        raise ValueError(
+        raise UserError(
             f"{key} looks like a password, and a configuration is copied into results.json, checkpoints and logs: take"
             " it out and give it in the environment (WANDB_API_KEY for W&B)"
         )

@@ -24,7 +24,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["pretran"]])
 def test_no_command_or_an_unknown_one_is_a_usage_error(arguments: list[str]) -> None:
-    assert cli.main(arguments) == cli.USAGE_ERROR
+    assert cli.main(arguments) == 2
 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))
@@ -49,13 +49,13 @@ def test_doctor_reports_versions_plugin_and_host(capsys: pytest.CaptureFixture[s
 
 
 def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["solo"]) == cli.USAGE_ERROR
+    assert cli.main(["solo"]) == 2
     assert "SCRIPT.py" in capsys.readouterr().out
 
 
 @pytest.mark.solo
 def test_solo_names_a_script_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["solo", "no_such.py"]) == cli.USAGE_ERROR
+    assert cli.main(["solo", "no_such.py"]) == 2
     assert "no script no_such.py" in capsys.readouterr().err
 
 
@@ -146,7 +146,7 @@ def test_a_wrong_command_line_is_one_line_and_exit_status_2(
         images = [*request.getfixturevalue("tiny_overrides"), "host=standalone"] if word == "IMAGES" else [word]
         words += images
     before = (tmp_path / "file").read_text()
-    assert cli.main(words) == cli.USAGE_ERROR
+    assert cli.main(words) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"radial-vicreg {words[0]}")
     assert error.count("\n") == 1
@@ -163,7 +163,7 @@ def test_a_download_that_is_out_of_reach_is_one_line(
     for name in ("CIFAR10", "CelebA"):
         monkeypatch.setattr(f"torchvision.datasets.{name}.download", refuse)
     for name in ("cifar10", "celeba"):
-        assert cli.main(["data", name, "--out", str(tmp_path / name)]) == cli.USAGE_ERROR
+        assert cli.main(["data", name, "--out", str(tmp_path / name)]) == 2
         error = capsys.readouterr().err
         assert "could not be downloaded (no network)" in error
         assert error.count("\n") == 1

@@ -12,7 +12,7 @@ import lightning.pytorch as pl
 import pytest
 from omegaconf import OmegaConf
 
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.hosts.check_config import check_config
 from radial_vicreg.hosts.config_rules import RULES, known_keys, top_level_keys
 from radial_vicreg.identity import config_hash
@@ -97,7 +97,7 @@ def test_defaults_that_are_written_out_change_no_identity() -> None:
 
 @pytest.mark.parametrize("name", OPTIMIZER_DEFAULTS)
 def test_each_optimizer_has_a_group_that_trains(name: str, tiny_overrides: list[str]) -> None:
-    from radial_vicreg.hosts.train import normalise
+    from radial_vicreg.train.run import normalise
 
     cfg = normalise(compose("radialvicreg", [f"shared/optimizer={name}", *tiny_overrides]))
     assert cfg.optimizer.name == name
@@ -105,7 +105,7 @@ def test_each_optimizer_has_a_group_that_trains(name: str, tiny_overrides: list[
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
 def test_the_name_of_an_optimizer_alone_leads_to_its_group(name: str, tiny_overrides: list[str]) -> None:
-    from radial_vicreg.hosts.train import normalise
+    from radial_vicreg.train.run import normalise
 
     with pytest.raises(ValueError, match=rf"clip_lr.* do not fit optimizer.name={name}: .*shared/optimizer={name}"):
         normalise(compose("radialvicreg", [*tiny_overrides, f"optimizer.name={name}"]))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.identity import config_hash, hardware_is_known
 from radial_vicreg.keys import LOSS_DEFAULTS, RADIAL_READS, effective_objective
 from radial_vicreg.losses import RadialVICRegLoss

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from radial_vicreg.hosts.solo_limits import knn_fails
+from radial_vicreg.solo.limits import knn_fails
 
 pytestmark = [pytest.mark.solo, pytest.mark.slow]
 
@@ -27,7 +27,7 @@ def tiny_overrides(tiny_overrides: list[str]) -> list[str]:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The checkout's scripts, to run in a folder of the test's own: nothing is edited or added there."""
-    from radial_vicreg.hosts.detect import find_solo_learn
+    from radial_vicreg.solo.detect import find_solo_learn
 
     location = find_solo_learn(try_import=False).location
     assert location is not None

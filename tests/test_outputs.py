@@ -13,15 +13,15 @@ import torch
 from omegaconf import OmegaConf
 
 from radial_vicreg import export
+from radial_vicreg.checkpoints import _build
 from radial_vicreg.cli import main
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.data import celeba, cifar, imagenet10
 from radial_vicreg.files import write_json
-from radial_vicreg.hosts import train
 from radial_vicreg.probes import offline
-from radial_vicreg.probes.checkpoint import _build
 from radial_vicreg.report import build
 from radial_vicreg.results import describe_run
+from radial_vicreg.train import run as train
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.commands.compose import compose
-from radial_vicreg.commands.overrides import PATHS, expand_home, quoted
+from radial_vicreg.compose import compose
+from radial_vicreg.compose.overrides import PATHS, expand_home, quoted
 
 GIVEN = ["shared/dataset=folder", "data.train_path=images", "name=run"]
 
@@ -51,7 +51,7 @@ def test_a_path_that_hydra_cannot_read_is_answered_with_its_quoted_form(value: s
 
 def test_the_quoted_form_is_what_a_shell_and_hydra_take(capsys: pytest.CaptureFixture[str]) -> None:
     assert quoted("data.train_path=/data/a (b)") == """'data.train_path="/data/a (b)"'"""
-    assert cli.main(["pretrain", *GIVEN[:1], "data.train_path=/data/a (b)", "--cfg"]) == cli.USAGE_ERROR
+    assert cli.main(["pretrain", *GIVEN[:1], "data.train_path=/data/a (b)", "--cfg"]) == 2
     form = capsys.readouterr().err.partition("is written ")[2]
     assert cli.main(["pretrain", *GIVEN[:1], *shlex.split(form), "--cfg"]) == 0
     assert "train_path: /data/a (b)\n" in capsys.readouterr().out
@@ -104,7 +104,7 @@ def test_anchors_that_blow_up_are_refused_at_once(
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "study.yaml").write_text(text)
     began = time.process_time()
-    assert cli.main(["pretrain", "-cp", str(tmp_path), "-cn", "inner/study", "--cfg"]) == cli.USAGE_ERROR
+    assert cli.main(["pretrain", "-cp", str(tmp_path), "-cn", "inner/study", "--cfg"]) == 2
     assert time.process_time() - began < 1
     error = capsys.readouterr().err
     assert "study.yaml holds " in error

@@ -228,7 +228,7 @@ def test_hydras_compose_and_ours_find_the_configurations(installed: Installed, t
     )
     assert run(installed.python, "test_own.py", cwd=tmp_path).split() == ["radialvicreg", "77"]
     ours = (
-        "from radial_vicreg.commands.compose import compose; "
+        "from radial_vicreg.compose.composition import compose; "
         "print(compose('radialvicreg', []).method, compose('study', ['seed=78'], 'own').seed)"
     )
     # Without a warning of Hydra's next version, which refuses what solo-learn's scripts ask of it.

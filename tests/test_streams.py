@@ -51,7 +51,7 @@ def test_a_command_whose_reader_has_left_ends_with_its_own_status() -> None:
     os.close(reading)
     command = [sys.executable, "-m", "radial_vicreg.cli"]
     assert subprocess.run([*command, "sweep", "cifar100_resnet18_d512", "--list"], stdout=writing).returncode == 0
-    assert subprocess.run([*command, "sweep", "no such sweep"], stderr=writing).returncode == cli.USAGE_ERROR
+    assert subprocess.run([*command, "sweep", "no such sweep"], stderr=writing).returncode == 2
     os.close(writing)
 
 
@@ -70,7 +70,7 @@ def test_a_training_whose_reader_has_left_goes_on_to_its_end(tiny_overrides: lis
 def test_a_figure_that_cannot_be_drawn_does_not_end_the_run(
     tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from radial_vicreg.callbacks.radius_monitor import RadiusMonitor
+    from radial_vicreg.train.radii import RadiusMonitor
 
     def broken(self: RadiusMonitor, folder: str) -> Any:
         raise RuntimeError("no fonts")

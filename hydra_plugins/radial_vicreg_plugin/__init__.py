@@ -27,7 +27,7 @@ class RadialVICRegSearchPath(SearchPathPlugin):
             # one the folder would be a second package `yaml` beside PyYAML.
             search_path.append(provider="radial-vicreg", path=f"file://{folder}")
         if "solo.methods" in sys.modules:
-            from radial_vicreg.hosts.solo.register import register
+            from radial_vicreg.solo.register import register
 
             register()
 

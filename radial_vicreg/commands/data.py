@@ -20,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        ValueError: the target holds something else.
+        UserError: the target holds something else.
         OSError: no room, or the download is out of reach.
     """
     parser = Parser(prog="radial-vicreg data", description="Prepare a data set.")

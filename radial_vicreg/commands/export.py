@@ -18,7 +18,7 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        ValueError: no such run, an architecture that the format does not have, or features that differ.
+        UserError: no such run, an architecture that the format does not have, or features that differ.
         ImportError: safetensors is not installed.
     """
     parser = Parser(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import NoReturn
 
+from radial_vicreg.errors import UserError
+
 
 class Parser(argparse.ArgumentParser):
     """``argparse``'s parser that raises where that one prints its usage and ends the process."""
@@ -13,6 +15,6 @@ class Parser(argparse.ArgumentParser):
         """Raise what is wrong with the command line.
 
         Raises:
-            ValueError: always.
+            UserError: always.
         """
-        raise ValueError(f"{message}; see {self.prog} --help")
+        raise UserError(f"{message}; see {self.prog} --help")

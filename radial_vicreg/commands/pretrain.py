@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.commands.compose import parse_hydra_flags
+from radial_vicreg.commands.hydra_flags import parse_hydra_flags
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -18,10 +17,12 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``pretrain``.
 
     Returns:
-        0; 1 when the loss stopped being a number or a data-loading process died; 143 after SIGTERM or SIGUSR1.
+        0.
 
     Raises:
-        ValueError: wrong configuration or data.
+        UserError: wrong configuration or data.
+        RunFailed: the loss stopped being a number, or a data-loading process died.
+        RunStopped: SIGTERM or SIGUSR1 came.
     """
     cfg, only_print = parse_hydra_flags(
         arguments,
@@ -34,16 +35,9 @@ def run(arguments: Sequence[str]) -> int:
 
         print(OmegaConf.to_yaml(cfg, resolve=True))
         return 0
-    from radial_vicreg.callbacks.stop_on_signal import TERMINATED, RunStoppedError
-    from radial_vicreg.hosts.fitting import WorkerDiedError
-    from radial_vicreg.hosts.guard import NonFiniteLossError
-    from radial_vicreg.hosts.train import pretrain
+    from radial_vicreg.train.run import pretrain
 
-    try:
-        folder = pretrain(cfg)
-    except (NonFiniteLossError, WorkerDiedError, RunStoppedError) as error:
-        print(f"radial-vicreg pretrain: {error}", file=sys.stderr)
-        return TERMINATED if isinstance(error, RunStoppedError) else 1
+    folder = pretrain(cfg)
     if (folder / "results.json").is_file():  # only the first process writes
         print(summary(folder))
     return 0

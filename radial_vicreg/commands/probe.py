@@ -18,7 +18,7 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        ValueError: no such run, no images, no labels.
+        UserError: no such run, no images, no labels.
     """
     parser = Parser(
         prog="radial-vicreg probe",

@@ -18,7 +18,7 @@ def run(arguments: Sequence[str]) -> int:
         0, also without a finished run.
 
     Raises:
-        ValueError: no such folder.
+        UserError: no such folder.
     """
     parser = Parser(
         prog="radial-vicreg report",

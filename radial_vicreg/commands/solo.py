@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from radial_vicreg.hosts.detect import find_solo_learn
-from radial_vicreg.hosts.solo_limits import knn_fails
+from radial_vicreg.errors import UserError
+from radial_vicreg.solo.detect import find_solo_learn
+from radial_vicreg.solo.limits import knn_fails
 
 _USAGE = "usage: radial-vicreg solo SCRIPT.py [arguments of the script ...]"
 
@@ -28,21 +29,21 @@ def run(arguments: Sequence[str]) -> int:
         The script's exit status; 1 after an error of its own, whose traceback is printed as Python would.
 
     Raises:
-        ValueError: no script, no such script, solo-learn cannot be used, or the script cannot work here.
+        UserError: no script, no such script, solo-learn cannot be used, or the script cannot work here.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py), whose start-up registers nothing.")
         return 0 if arguments else 2
     solo = find_solo_learn()
     if not solo.usable or solo.location is None:
-        raise ValueError(solo.reason)
+        raise UserError(solo.reason)
     script = Path(arguments[0])
     if not script.is_file():
         script = solo.location.parent / arguments[0]
     if not script.is_file():
-        raise ValueError(f"no script {arguments[0]} here or in {solo.location.parent}")
+        raise UserError(f"no script {arguments[0]} here or in {solo.location.parent}")
     if script.name == "main_knn.py" and (reason := knn_fails()):
-        raise ValueError(f"main_knn.py cannot work: {reason}; `radial-vicreg probe RUN --probe knn` is a kNN that does")
+        raise UserError(f"main_knn.py cannot work: {reason}; `radial-vicreg probe RUN --probe knn` is a kNN that does")
     import radial_vicreg.hosts.solo  # noqa: F401  # registers the method
 
     sys.argv = [str(script), *arguments[1:]]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.errors import UserError
 from radial_vicreg.sweeps.grid import Sweep, load_sweep
 
 
@@ -22,7 +23,7 @@ def run(arguments: Sequence[str]) -> int:
         0, or 1 when a run failed.
 
     Raises:
-        ValueError: no such sweep or index, or a configuration that cannot be composed.
+        UserError: no such sweep or index, or a configuration that cannot be composed.
     """
     parsed = _parser().parse_intermixed_args(list(arguments))
     sweep = load_sweep(parsed.sweep)
@@ -86,7 +87,7 @@ def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool) -
 
     runs = sweep.runs()
     if not 0 <= index < len(runs):
-        raise ValueError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
+        raise UserError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
     with claimed(runs[index], overrides) as state:
         if state.status == FINISHED:
             print(f"run {index} is finished: {state.folder}")

@@ -1,19 +1,220 @@
-"""``radial-vicreg synthetic``: see :mod:`radial_vicreg.synthetic`."""
+"""The command ``radial-vicreg synthetic``: one run, the figures, the sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from radial_vicreg import __version__
+from radial_vicreg.commands.hydra_flags import parse_hydra_flags
+from radial_vicreg.commands.parser import Parser
+from radial_vicreg.errors import UserError
+from radial_vicreg.files import atomic_file, claim_output, write_json
+from radial_vicreg.results import RESULTS, read_stored_run
+from radial_vicreg.synthetic import drawing, figure1, figure3
+from radial_vicreg.synthetic.metrics import SUBSAMPLE
+from radial_vicreg.synthetic.run import RunConfig, summarise
+from radial_vicreg.synthetic.run import run as run_synthetic
+from radial_vicreg.synthetic.selection import summary_lines
+from radial_vicreg.synthetic.sweep import PRESETS, read_rows, sweep
+
+PROGRAM = "radial-vicreg synthetic"
+USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; keys and defaults in yaml/synthetic.yaml
+       {PROGRAM} figure 1|3 [--help]    a figure of the paper
+       {PROGRAM} sweep [--help]         the sweep of appendix C"""
+
+
+@dataclass(frozen=True)
+class Options(RunConfig):
+    """The keys of ``yaml/synthetic.yaml``: a run's configuration and how it is made.
+
+    Attributes:
+        engine: ``cpu`` or ``torch``.
+        device: of the ``torch`` engine.
+        snapshots: kept along the way.
+        subsample: points of the pairwise metrics.
+        out: folder of the results; None is one named after the configuration.
+    """
+
+    engine: str = "cpu"
+    device: str = "cpu"
+    snapshots: int = 5
+    subsample: int = SUBSAMPLE
+    out: str | None = None
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Hands over to the synthetic experiments' own command line.
+    """Make one run, a figure or the sweep.
 
     Args:
         arguments: command line after ``synthetic``.
 
     Returns:
-        Exit status.
-    """
-    from radial_vicreg.synthetic.cli import main
+        0.
 
-    return main(list(arguments))
+    Raises:
+        UserError: a bad option, override or value.
+    """
+    what, *rest = arguments or [""]
+    if what in ("-h", "--help"):
+        print(USAGE)
+    elif what == "figure":
+        _figure(rest)
+    elif what == "sweep":
+        _sweep(rest)
+    else:
+        _run(arguments)
+    return 0
+
+
+def _run(arguments: Sequence[str]) -> None:
+    values, text_only = parse_hydra_flags(arguments, "synthetic", PROGRAM, "One synthetic run.")
+    if text_only:
+        print(OmegaConf.to_yaml(values), end="")
+        return
+    options = _options(values)
+    config = RunConfig(**{field.name: getattr(options, field.name) for field in fields(RunConfig)})
+    out = _claim(Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}"))
+    with _bar(TextColumn("{task.fields[terms]}")) as bar:
+        task = bar.add_task(config.distribution, total=config.steps, terms="")
+
+        def show(step: int, terms: dict[str, float]) -> None:
+            text = " ".join(f"{name} {value:.4g}" for name, value in terms.items())
+            bar.start()
+            bar.update(task, completed=step, terms=text)
+
+        how: dict[str, Any] = {"engine": options.engine, "device": options.device, "snapshots": options.snapshots}
+        result = run_synthetic(config, **how, progress=show)
+    summary = {"version": __version__, **how, **summarise(result, options.subsample)}
+    write_json(out / "results.json", summary)
+    steps, clouds = zip(*result.snapshots, strict=True)
+    with atomic_file(out / "snapshots.npz") as stream:
+        np.savez_compressed(stream, steps=steps, points=np.stack(clouds).astype(np.float32))
+    drawing.run_figure(result, out / "run.png")
+    _print_summary(summary)
+    print(f"{out}/results.json")
+
+
+def _claim(out: Path) -> Path:
+    """Make sure, before minutes of work, that a folder can take the results and holds no training of anybody's."""
+    claim_output(out, "folder")
+    for name in (RESULTS, "snapshots.npz", "run.png"):
+        claim_output(out / name, "file")
+    if read_stored_run(out / RESULTS) is not None:
+        raise UserError(f"{out} is the folder of a training run: choose another folder for synthetic results")
+    return out
+
+
+def _options(values: DictConfig) -> Options:
+    try:
+        options = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Options), values))
+    except OmegaConfBaseException as error:
+        raise UserError(f"{error.full_key}: {str(error).splitlines()[0]}") from error
+    assert isinstance(options, Options)
+    return options
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    print(summary["note"])
+    if summary["after"] is None:
+        return
+    for name in ("w2_exact", "w2_sliced", "w1_chi", "radial_kl", "e2mc", "normality_p", "angle_p"):
+        before, after = summary["before"][name], summary["after"][name]
+        if before is not None:
+            print(f"{name:>12}  {before:9.4f} -> {after:9.4f}")
+
+
+def _figure(arguments: Sequence[str]) -> None:
+    parser = Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
+    parser.add_argument("number", choices=("1", "3"))
+    parser.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN-PRESET); it can be resumed")
+    parser.add_argument("--preset", choices=("quick", "full"), default="quick")
+    parser.add_argument("--workers", type=int, help="processes (default: one a core)")
+    parser.add_argument("--seeds", type=int, help="seeds a setting (figure 1)")
+    parser.add_argument("--sweep", type=Path, help="sweep whose best settings are drawn beside (figure 1)")
+    options = parser.parse_args(list(arguments))
+    if options.number == "3" and (options.seeds is not None or options.sweep is not None):
+        raise UserError("--seeds and --sweep are options of figure 1; figure 3 has one run a setting")
+    out = _claim(options.out or Path(f"runs/synthetic/figure{options.number}-{options.preset}"))
+    with _row_bar() as on_row:
+        how: dict[str, Any] = {"workers": options.workers, "on_row": on_row}
+        if options.number == "1":
+            lines = figure1.table_lines(
+                figure1.make_figure1(out, options.preset, sweep_folder=options.sweep, seeds=options.seeds, **how)
+            )
+        else:
+            lines = figure3.table_lines(figure3.make_figure3(out, options.preset, **how))
+    print("\n".join(lines))
+    print(f"{out}/results.json and {out}/figure{options.number}.png")
+
+
+def _sweep(arguments: Sequence[str]) -> None:
+    parser = Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="quick")
+    parser.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
+    parser.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
+    parser.add_argument("--workers", type=int, help="processes (default: one a core)")
+    parser.add_argument("--device", default="cpu", help="cpu, or a torch device that runs batches, e.g. cuda")
+    parser.add_argument("--batch", type=int, default=128, help="runs at once on the device")
+    options = parser.parse_args(list(arguments))
+    grid = PRESETS[options.preset]
+    out = _claim(options.out or Path(f"runs/synthetic/sweep-{options.preset}"))
+    configs = grid.runs()
+    with _row_bar() as on_row:
+        sweep(
+            configs,
+            out,
+            subsample=grid.subsample,
+            shard=options.shard,
+            workers=options.workers,
+            device=options.device,
+            batch=options.batch,
+            on_row=on_row,
+        )
+    keys = {config.key for config in configs}
+    rows = [row for row in read_rows(out) if row["key"] in keys]  # of all shards
+    print(f"{len(rows)} of {len(configs)} runs of this sweep are in {out}")
+    print("\n".join(summary_lines(rows)))
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, separator, count = text.partition("/")
+    if not (separator and index.isdigit() and count.isdigit() and int(index) < int(count)):
+        raise argparse.ArgumentTypeError(f"a shard is i/n with 0 <= i < n, got {text!r}")
+    return int(index), int(count)
+
+
+@contextmanager
+def _bar(*extra: Any) -> Iterator[Progress]:
+    """A progress bar that appears with ``start()``: nothing of it is seen when the work is refused."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, TimeRemainingColumn(), *extra)
+    try:
+        yield bar
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
+def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
+    """A progress bar over runs, as a callback; a new sweep (done falls back) gets a bar of its own."""
+    with _bar() as bar:
+        tasks: list[Any] = []
+
+        def on_row(done: int, total: int, row: Any) -> None:
+            if row is None:
+                bar.start()
+                tasks.append(bar.add_task("runs", total=total))
+            bar.update(tasks[-1], completed=done)
+
+        yield on_row

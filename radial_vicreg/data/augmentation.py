@@ -12,6 +12,8 @@ from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import Tensor
 from torchvision import transforms
 
+from radial_vicreg.errors import UserError
+
 Transform = Callable[[Image.Image], Any]
 """Anything that takes one RGB image."""
 
@@ -36,7 +38,7 @@ class MultiCrop:
     def __init__(self, pipelines: Sequence[Transform], num_crops: Sequence[int]) -> None:
         """Keep the pipelines."""
         if len(pipelines) != len(num_crops):
-            raise ValueError(f"{len(pipelines)} pipelines but {len(num_crops)} numbers of crops: give one for each")
+            raise UserError(f"{len(pipelines)} pipelines but {len(num_crops)} numbers of crops: give one for each")
         self.pipelines, self.num_crops = list(pipelines), list(num_crops)
 
     def __call__(self, image: Image.Image) -> list[Tensor]:

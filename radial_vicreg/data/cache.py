@@ -14,6 +14,8 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from radial_vicreg.errors import UserError
+
 _BLOCK = 1024  # images in one piece of memory: pieces are few, and no more than one is ever held twice
 _SAMPLED = 16  # images that are opened to foretell the size of all
 _SHARE = 0.9  # of the free memory that pixels may take
@@ -43,7 +45,7 @@ class DecodedImages:
         targets: int64 ``(n,)``, or what the data set's own tensors stack to.
 
     Raises:
-        ValueError: the pixels do not fit into free memory (both are named), or sizes differ where they must not.
+        UserError: the pixels do not fit into free memory (both are named), or sizes differ where they must not.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class DecodedImages:
             uint8, shape ``(n, 3, H, W)``. No image is left here.
 
         Raises:
-            ValueError: a GPU has too little free memory for them.
+            UserError: a GPU has too little free memory for them.
         """
         height, width = self.shapes[0].tolist()
         if device.type == "cuda":
@@ -154,7 +156,7 @@ def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: i
 
 def _require_fit(needed: float, free: int, where: str, option: str) -> None:
     if needed > _SHARE * free:
-        raise ValueError(
+        raise UserError(
             f"{option} needs {needed / _MEBIBYTE:,.1f} MiB for the pixels, but {free / _MEBIBYTE:,.1f} MiB of {where}"
             f" are free (at most {_SHARE:.0%} of them are taken): use data.format=image_folder and data.cache=none, or"
             " fewer or smaller images"
@@ -164,7 +166,7 @@ def _require_fit(needed: float, free: int, where: str, option: str) -> None:
 def _require_one_size(sizes: set[tuple[int, int]], option: str) -> None:
     if len(sizes) > 1:
         some = ", ".join(f"{width}x{height}" for width, height in sorted(sizes)[:3])
-        raise ValueError(
+        raise UserError(
             f"{option} needs images of one size, but there are {len(sizes)} or more sizes ({some}): resize the files to"
             " one size first, or use data.format=image_folder with data.cache=ram, which takes any"
         )

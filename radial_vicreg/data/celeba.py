@@ -18,6 +18,7 @@ from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import open_image, shown, unreadable_images
 from radial_vicreg.data.listing import is_macos_file, tell_macos_files
 from radial_vicreg.data.staging import claim_folder, staged_folder
+from radial_vicreg.errors import UnreachableError, UserError
 
 NUM_ATTRIBUTES = 40
 IMAGES = "faces"
@@ -54,8 +55,8 @@ def prepare_celeba(out: str | Path, source: str | Path | None = None) -> Path:
         ``out``.
 
     Raises:
-        ValueError: the copy is incomplete or contradicts itself, or ``out`` holds something else.
-        ConnectionError: it cannot be downloaded.
+        UserError: the copy is incomplete or contradicts itself, or ``out`` holds something else.
+        UnreachableError: it cannot be downloaded.
     """
     target = claim_folder(Path(out))
     root = _download(target.resolve().parent) if source is None else _find_root(require_directory(source, "--source"))
@@ -63,7 +64,7 @@ def prepare_celeba(out: str | Path, source: str | Path | None = None) -> Path:
     table, split_of = _read_lists(root)
     absent = [name for name in table.files if not (images / name).is_file()]
     if absent:
-        raise ValueError(f"{images} lacks {len(absent):,} of {len(table.files):,} images, {absent[0]} for one")
+        raise UserError(f"{images} lacks {len(absent):,} of {len(table.files):,} images, {absent[0]} for one")
     description = {"dataset": "celeba", "source": str(images), "num_images": len(table.files)}
     if _is_prepared(target, len(table.files)):
         return target
@@ -85,19 +86,19 @@ def load_attributes(split_folder: str | Path, key: str = "data.train_path") -> A
         The table, in the order in which solo-learn numbers the images.
 
     Raises:
-        ValueError: the folder is not one of :func:`prepare_celeba`, a line of the table is short or holds something
+        UserError: the folder is not one of :func:`prepare_celeba`, a line of the table is short or holds something
             else than zeros and ones, or images and table name different files.
     """
     folder = require_directory(split_folder, key)
     if not (folder / _ATTRIBUTES).is_file() or not (folder / IMAGES).is_dir():
-        raise ValueError(f"{key}={folder} has no {IMAGES}/ and {_ATTRIBUTES}: run `radial-vicreg data celeba`")
+        raise UserError(f"{key}={folder} has no {IMAGES}/ and {_ATTRIBUTES}: run `radial-vicreg data celeba`")
     names, rows = _read_table(folder / _ATTRIBUTES)
     files = [row[0] for row in rows]
     inside = [path.name for path in (folder / IMAGES).iterdir()]
     images = sorted(name for name in inside if not is_macos_file(name))
     tell_macos_files(folder, len(inside) - len(images))
     if files != images:
-        raise ValueError(f"{folder}: {_ATTRIBUTES} and {IMAGES}/ name different files; prepare the folder anew")
+        raise UserError(f"{folder}: {_ATTRIBUTES} and {IMAGES}/ name different files; prepare the folder anew")
     return AttributeTable(files, names, torch.from_numpy(np.array([row[1:] for row in rows], dtype=np.uint8)))
 
 
@@ -115,7 +116,7 @@ class CelebAFolder(Dataset[tuple[Any, Tensor]]):
         skipped: the files that were left out.
 
     Raises:
-        ValueError: as :func:`load_attributes`, or no image can be read.
+        UserError: as :func:`load_attributes`, or no image can be read.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class CelebAFolder(Dataset[tuple[Any, Tensor]]):
         if self.skipped:
             self.table = _without(self.table, {Path(path).name for path in self.skipped})
             if not self.table.files:
-                raise ValueError(f"{key}={root}: none of its {len(self.skipped)} images can be read")
+                raise UserError(f"{key}={root}: none of its {len(self.skipped)} images can be read")
 
     def __getitem__(self, index: int) -> tuple[Any, Tensor]:
         """Return ``(transform(image), attributes)``; attributes are float32 zeros and ones, shape ``(40,)``."""
@@ -149,10 +150,10 @@ def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
         with path.open(newline="", encoding="utf-8") as stream:
             header, *rows = csv.reader(stream)
     except (ValueError, csv.Error) as error:  # no line at all, or not a text
-        raise ValueError(f"{path} is not a table of attributes ({error}); prepare the folder anew") from error
+        raise UserError(f"{path} is not a table of attributes ({error}); prepare the folder anew") from error
     for number, row in enumerate(rows, start=2):
         if len(row) != NUM_ATTRIBUTES + 1 or not {"0", "1"}.issuperset(row[1:]):
-            raise ValueError(
+            raise UserError(
                 f"{path}, line {number}: expected a file name and {NUM_ATTRIBUTES} values of 0 or 1, got"
                 f" {','.join(row)[:60]!r}; prepare the folder anew"
             )
@@ -186,7 +187,7 @@ def _find_root(source: Path) -> Path:
     for root in (source, source / "celeba"):
         if any((root / name).is_dir() for name in _ALIGNED):
             return root
-    raise ValueError(f"--source {source} has no img_align_celeba/: unpack the aligned images there")
+    raise UserError(f"--source {source} has no img_align_celeba/: unpack the aligned images there")
 
 
 def _download(parent: Path) -> Path:
@@ -195,7 +196,7 @@ def _download(parent: Path) -> Path:
     try:
         CelebA(str(parent / "download"), split="all", download=True)
     except Exception as error:  # requests, gdown and zipfile each raise their own
-        raise ConnectionError(
+        raise UnreachableError(
             f"CelebA could not be downloaded ({error}): fetch img_align_celeba.zip, list_attr_celeba.txt and "
             "list_eval_partition.txt yourself, unpack the images, and give their folder with --source"
         ) from error
@@ -208,23 +209,21 @@ def _read_lists(root: Path) -> tuple[AttributeTable, dict[str, int]]:
     split_rows = _unique_records(root, "list_eval_partition")
     split_rows.pop("", None)
     if len(names) != NUM_ATTRIBUTES:
-        raise ValueError(f"{root}: list_attr_celeba names {len(names)} attributes, but CelebA has {NUM_ATTRIBUTES}")
+        raise UserError(f"{root}: list_attr_celeba names {len(names)} attributes, but CelebA has {NUM_ATTRIBUTES}")
     if rows.keys() != split_rows.keys():
         some = min(rows.keys() ^ split_rows.keys())
-        raise ValueError(
+        raise UserError(
             f"{root}: list_attr_celeba and list_eval_partition name different images, {shown(some)} for one"
         )
     for name, values in rows.items():
         if len(values) != NUM_ATTRIBUTES or not {"-1", "0", "1"}.issuperset(values):
-            raise ValueError(
+            raise UserError(
                 f"{root}: list_attr_celeba must give {NUM_ATTRIBUTES} values of -1 or 1 for each image, which it does"
                 f" not for {shown(name)}"
             )
     wrong = [name for name, values in split_rows.items() if values not in (["0"], ["1"], ["2"])]
     if wrong:
-        raise ValueError(
-            f"{root}: list_eval_partition must give 0, 1 or 2 for each image, not so for {shown(wrong[0])}"
-        )
+        raise UserError(f"{root}: list_eval_partition must give 0, 1 or 2 for each image, not so for {shown(wrong[0])}")
     files = sorted(rows)
     present = np.array([rows[name] for name in files]) == "1"
     table = AttributeTable(files, names, torch.from_numpy(present.astype(np.uint8)))
@@ -236,7 +235,7 @@ def _unique_records(root: Path, stem: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, values in _records(root, stem):
         if name and found.get(name, values) != values:
-            raise ValueError(
+            raise UserError(
                 f"{root}: {stem} has two lines for {shown(name)} that contradict each other: keep the right one"
             )
         found[name] = values
@@ -252,7 +251,7 @@ def _records(root: Path, stem: str) -> Iterator[tuple[str, list[str]]]:
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is not a text file ({error})") from error
+            raise UserError(f"{path} is not a text file ({error})") from error
         for line in text.splitlines():
             parts = line.split(separator)
             if len(parts) > 1 and parts[0].endswith(".jpg"):
@@ -260,4 +259,4 @@ def _records(root: Path, stem: str) -> Iterator[tuple[str, list[str]]]:
             elif len(parts) > 1:  # .csv: its first column is called image_id
                 yield "", parts[1:] if separator else parts
         return
-    raise ValueError(f"{root} has no {stem}.txt or {stem}.csv")
+    raise UserError(f"{root} has no {stem}.txt or {stem}.csv")

@@ -11,6 +11,7 @@ from rich.progress import track
 from torchvision.datasets import CIFAR10, CIFAR100
 
 from radial_vicreg.data.staging import claim_folder, is_complete, staged_folder
+from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.files import claim_output
 
 _CLASSES = {"cifar10": CIFAR10, "cifar100": CIFAR100}
@@ -32,16 +33,16 @@ def open_cifar(
         torchvision's dataset, which gives ``(image, target)``.
 
     Raises:
-        ValueError: unknown name.
-        ConnectionError: it is not there and cannot be downloaded.
+        UserError: unknown name.
+        UnreachableError: it is not there and cannot be downloaded.
     """
     if name not in _CLASSES:
-        raise ValueError(f"unknown dataset {name!r}: expected one of {', '.join(_CLASSES)}")
+        raise UserError(f"unknown dataset {name!r}: expected one of {', '.join(_CLASSES)}")
     dataset_class = _CLASSES[name]
     try:
         return dataset_class(str(root), train=train, transform=transform, download=True)
     except (OSError, RuntimeError) as error:
-        raise ConnectionError(
+        raise UnreachableError(
             f"{name} is not under {root} and could not be downloaded ({error}): connect to the network, or"
             f" put torchvision's copy ({dataset_class.base_folder}) there"
         ) from error
@@ -59,8 +60,8 @@ def prepare_cifar(name: str, out: str | Path, as_folder: bool = False) -> Path:
         ``out``.
 
     Raises:
-        ValueError: unknown name, or ``out/train`` or ``out/val`` holds something else.
-        ConnectionError: it cannot be downloaded.
+        UserError: unknown name, or ``out/train`` or ``out/val`` holds something else.
+        UnreachableError: it cannot be downloaded.
     """
     root = claim_output(out, "folder")
     if as_folder:

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from radial_vicreg.data.staging import is_complete, staged_folder
+from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output
 
 _VAL_FRACTION = 0.2
@@ -31,10 +32,10 @@ def prepare_digits(out: str | Path, size: int = 32) -> Path:
         ``out``.
 
     Raises:
-        ValueError: ``size`` is below 8, or ``out`` holds something else.
+        UserError: ``size`` is below 8, or ``out`` holds something else.
     """
     if size < 8:
-        raise ValueError(f"size={size}: the digits have 8 x 8 pixels, give 8 or more")
+        raise UserError(f"size={size}: the digits have 8 x 8 pixels, give 8 or more")
     folder = claim_output(out, "folder")
     digits = load_digits()
     description = {"dataset": "digits", "size": size, "num_images": len(digits.target)}

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from radial_vicreg.errors import RunFailed, UserError
+
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 _LOST_DESCRIPTOR = "received 0 items of ancdata"  # multiprocessing's; the kernel drops a file that it cannot hand over
 _SHARED_MEMORY = "/dev/shm"
@@ -26,11 +28,11 @@ class OneLineError(Exception):
         super().__init__(last.rpartition(f"{type(self).__name__}: ")[2])
 
 
-class UnequalShapesError(OneLineError, ValueError):
+class UnequalShapesError(OneLineError, UserError):
     """The images of one batch have several shapes."""
 
 
-class LoaderResourceError(OneLineError, OSError):
+class LoaderResourceError(OneLineError, RunFailed, OSError):
     """Files, shared memory or memory ran out while images were loaded."""
 
 

@@ -14,6 +14,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import open_image, unreadable_images
 from radial_vicreg.data.listing import class_folders, image_files, is_image, is_macos_file, tell_macos_files
+from radial_vicreg.errors import UserError
 
 UNLABELLED = -1
 """Target of an image without a label: cross-entropy ignores it."""
@@ -51,7 +52,7 @@ class LabelledFolder(ImageFolder):
         skipped: the files that were left out.
 
     Raises:
-        ValueError: the folder is missing, has no class sub-folder, or a class has no image (that can be read).
+        UserError: the folder is missing, has no class sub-folder, or a class has no image (that can be read).
         OSError: a sub-folder may not be listed.
     """
 
@@ -75,7 +76,7 @@ class LabelledFolder(ImageFolder):
         """Name the classes: the sub-folders that are not hidden, sorted."""
         names = class_folders(directory)
         if not names:
-            raise ValueError(
+            raise UserError(
                 f"{self.key}={directory} has no class sub-folders: expected {directory}/CLASS/*.jpg"
                 " (images without labels: data.no_labels=true)"
             )
@@ -100,7 +101,7 @@ class LabelledFolder(ImageFolder):
         filled = {target for _, target in samples}
         empty = [name for name, target in self.class_to_idx.items() if target not in filled]
         if empty:
-            raise ValueError(
+            raise UserError(
                 f"{self.key}={self.root} has class sub-folders without {what}: {_shorten(empty)} (image files end in"
                 f" {', '.join(IMG_EXTENSIONS)}); fill or remove them"
             )
@@ -124,7 +125,7 @@ def load_image_folder(
         The data set, whose targets follow the sorted class names.
 
     Raises:
-        ValueError: the path is missing, has no class sub-folder, or a class has no image.
+        UserError: the path is missing, has no class sub-folder, or a class has no image.
     """
     return LabelledFolder(path, transform, key, on_bad_image)
 
@@ -140,7 +141,7 @@ def check_image_folder(path: str | Path, batch_size: int | None = None) -> Folde
         The counts and class names.
 
     Raises:
-        ValueError: as :func:`load_image_folder`, or fewer images than ``batch_size``.
+        UserError: as :func:`load_image_folder`, or fewer images than ``batch_size``.
     """
     summary = summarize(load_image_folder(path))
     if batch_size is not None:
@@ -163,11 +164,11 @@ def check_batch_fits(num_images: int, batch_size: int, num_processes: int = 1, w
         where: where the images are, for the message.
 
     Raises:
-        ValueError: a process would get no batch at all.
+        UserError: a process would get no batch at all.
     """
     if num_images < 1 or -(-num_images // num_processes) < batch_size:
         place = f" in {where}" if where else ""
-        raise ValueError(
+        raise UserError(
             f"the training set{place} has {num_images} images, too few for a batch of {batch_size} on each of"
             f" {num_processes} process(es): lower optimizer.batch_size or add images"
         )
@@ -181,12 +182,12 @@ def check_same_classes(train_classes: Sequence[str], val_classes: Sequence[str])
         val_classes: class names of the validation folder.
 
     Raises:
-        ValueError: they differ; the message names the differing ones.
+        UserError: they differ; the message names the differing ones.
     """
     only_train = sorted(set(train_classes) - set(val_classes))
     only_val = sorted(set(val_classes) - set(train_classes))
     if only_train or only_val:
-        raise ValueError(
+        raise UserError(
             f"training and validation classes differ: only in training {_shorten(only_train)},"
             f" only in validation {_shorten(only_val)}; give both folders the same class sub-folders"
         )
@@ -203,14 +204,14 @@ def require_directory(path: str | Path | None, key: str) -> Path:
         The folder.
 
     Raises:
-        ValueError: no value, or no such folder.
+        UserError: no value, or no such folder.
     """
     if path is None or str(path) == "":
-        raise ValueError(f"{key} is not set: give the folder that holds the images, {key}=DIR")
+        raise UserError(f"{key} is not set: give the folder that holds the images, {key}=DIR")
     root = Path(path)
     if not root.is_dir():
         state = "is not a folder" if root.exists() else "does not exist"
-        raise ValueError(f"{key}={root} {state} (looked for {root.resolve()}): correct the path, {key}=DIR")
+        raise UserError(f"{key}={root} {state} (looked for {root.resolve()}): correct the path, {key}=DIR")
     return root
 
 
@@ -227,7 +228,7 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         skipped: the files that were left out.
 
     Raises:
-        ValueError: the folder is missing or holds no image (that can be read).
+        UserError: the folder is missing or holds no image (that can be read).
     """
 
     def __init__(
@@ -244,7 +245,7 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         self.paths = sorted(path for path in inside if is_image(path.name) and path.is_file())
         tell_macos_files(folder, sum(is_macos_file(path.name) for path in inside))
         if not self.paths:
-            raise ValueError(
+            raise UserError(
                 f"{key}={folder} holds no image files ({', '.join(IMG_EXTENSIONS)}): without labels, images"
                 " lie directly in the folder; with class sub-folders, set data.no_labels=false"
             )
@@ -252,7 +253,7 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         if bad := set(self.skipped):
             self.paths = [path for path in self.paths if str(path) not in bad]
             if not self.paths:
-                raise ValueError(f"{key}={folder}: none of its {len(bad)} images can be read")
+                raise UserError(f"{key}={folder}: none of its {len(bad)} images can be read")
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         """Return ``(transform(image), -1)``."""

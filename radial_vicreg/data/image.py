@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from radial_vicreg.data.errors import LoaderResourceError, OneLineError, lacks_descriptor, too_many_files
+from radial_vicreg.errors import UserError
 
 ON_BAD_IMAGE = ("error", "skip")
 """Values of ``data.on_bad_image``: stop at the first file that cannot be read, or leave such files out."""
@@ -25,7 +26,7 @@ _MOST_THREADS = 16
 _LONGEST = 32
 
 
-class UnreadableImageError(OneLineError, OSError):
+class UnreadableImageError(OneLineError, UserError, OSError):
     """An image file that cannot be read; its message is one line and names the file."""
 
 
@@ -95,10 +96,10 @@ def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[s
         Their paths, in the order given.
 
     Raises:
-        ValueError: ``on_bad_image`` is neither.
+        UserError: ``on_bad_image`` is neither.
     """
     if on_bad_image not in ON_BAD_IMAGE:
-        raise ValueError(f"data.on_bad_image must be one of {', '.join(ON_BAD_IMAGE)}, got {on_bad_image!r}")
+        raise UserError(f"data.on_bad_image must be one of {', '.join(ON_BAD_IMAGE)}, got {on_bad_image!r}")
     return () if on_bad_image == "error" else _unreadable(tuple(str(path) for path in paths))
 
 
@@ -114,7 +115,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         values = np.asarray(image).astype(np.uint32)
         return Image.fromarray(((values + _WORD // 2) // _WORD).astype(np.uint8)).convert("RGB")
     if mode in ("I", "F"):
-        raise ValueError(f"mode {mode}: 32-bit pixels have no fixed range, so convert it to 8 or 16 bits first")
+        raise UserError(f"mode {mode}: 32-bit pixels have no fixed range, so convert it to 8 or 16 bits first")
     if mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")  # the same colours, without Pillow's warning for each image
     return image.convert("RGB")

@@ -16,6 +16,7 @@ from radial_vicreg.data.imagenet_source import (
     sort_by_name,
 )
 from radial_vicreg.data.staging import MARKER, claim_folder, staged_folder
+from radial_vicreg.errors import UserError
 
 CLASSES: dict[str, dict[str, str]] = {
     # What the first authors' own script links as ImageNet-10; the paper names no classes.
@@ -91,7 +92,7 @@ def prepare_imagenet10(
         ``out``.
 
     Raises:
-        ValueError: an unknown choice, a missing class, another number of images, or ``out`` holds something else;
+        UserError: an unknown choice, a missing class, another number of images, or ``out`` holds something else;
             nothing is written then.
     """
     if out is not None:
@@ -161,12 +162,12 @@ def describe_imagenet10(folder: str | Path) -> list[str]:
 
 def _expected_counts(classes: str, split: str) -> Counts:
     if classes not in CLASSES or split not in SPLITS:
-        raise ValueError(
+        raise UserError(
             f"classes must be one of {', '.join(CLASSES)} and the split one of {', '.join(SPLITS)},"
             f" got {classes!r} and {split!r}"
         )
     if (classes, split) not in COUNTS:
-        raise ValueError(f"Imagenette does not hold --classes {classes}: leave out --split {split}")
+        raise UserError(f"Imagenette does not hold --classes {classes}: leave out --split {split}")
     return COUNTS[classes, split]
 
 
@@ -180,7 +181,7 @@ def _find_classes(source: Path, classes: str) -> Images:
             if all((source / part / name).is_dir() for part in PARTS for name in synsets)
         ]
         if whole and not any((source / "train" / name).is_dir() for name in CLASSES[classes]):
-            raise ValueError(f"{error}; it has those of --classes {whole[0]}") from error
+            raise UserError(f"{error}; it has those of --classes {whole[0]}") from error
         raise
 
 
@@ -199,7 +200,7 @@ def _check_counts(source: Path, images: Images, expected: Counts, split: str, cl
             totals = f"{sum(found[part].values()):,} of {sum(expected[part].values()):,}"
             parts.append(f"{part} {totals} images: {', '.join(wrong)}")
     differences, advice = "; ".join(parts), _advice(found, expected, split)
-    raise ValueError(f"{source} has other numbers of images than expected: {differences}. {advice}")
+    raise UserError(f"{source} has other numbers of images than expected: {differences}. {advice}")
 
 
 def _advice(found: Counts, expected: Counts, split: str) -> str:
@@ -235,13 +236,13 @@ def _is_linked(target: Path, links: Mapping[str, Path], description: Mapping[str
         found = {"classes": "clustering", "split": "imagenet", "resized": description["resized"]}
         found.update(json.loads((target / MARKER).read_text()))
     except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
+        raise UserError(
             f"{target} exists and was not prepared by this command: move it away or choose another --out"
         ) from error
     kind = ("dataset", "classes", "split", "resized")
     if any(found.get(key) != description[key] for key in kind):
         held, asked = (", ".join(f"{key} {what.get(key)}" for key in kind[1:]) for what in (found, description))
-        raise ValueError(
+        raise UserError(
             f"{target} holds other images ({held}) than asked for ({asked}): move it away or choose another --out"
         )
     return found == description and all(

@@ -13,6 +13,7 @@ from PIL import Image, UnidentifiedImageError
 
 from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.listing import class_folders, image_files, tell_macos_files
+from radial_vicreg.errors import UserError
 
 PARTS = ("train", "val")
 Images = Mapping[tuple[str, str], Sequence[Path]]
@@ -35,12 +36,12 @@ def open_source(path: str | Path) -> Path:
         The folder, resolved.
 
     Raises:
-        ValueError: an archive, no folder, or a folder of something else; the message says what to give instead.
+        UserError: an archive, no folder, or a folder of something else; the message says what to give instead.
     """
     path = Path(path)
     if path.is_file() and path.name.lower().endswith(_ARCHIVES):
         unpack = "unzip" if path.suffix.lower() == ".zip" else "tar xf"
-        raise ValueError(
+        raise UserError(
             f"{_OPTION}={path} is an archive: unpack it ({unpack} {path.name}) and give the folder that holds"
             " train/ and val/"
         )
@@ -50,7 +51,7 @@ def open_source(path: str | Path) -> Path:
     inside = [source / name for name in class_folders(source) if _has_parts(source / name)]
     better = [source.parent] if source.name in PARTS and _has_parts(source.parent) else inside
     hint = f": give {' or '.join(f'{_OPTION} {folder}' for folder in better)}" if better else ""
-    raise ValueError(f"{_OPTION}={path} has no train/ and val/ with a folder for each class (SYNSET/*.JPEG){hint}")
+    raise UserError(f"{_OPTION}={path} has no train/ and val/ with a folder for each class (SYNSET/*.JPEG){hint}")
 
 
 def find_images(source: Path, synsets: Collection[str]) -> Images:
@@ -64,13 +65,13 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
         Paths by part and synset, sorted.
 
     Raises:
-        ValueError: a class has no folder.
+        UserError: a class has no folder.
     """
     for part in PARTS:
         missing = [synset for synset in synsets if not (source / part / synset).is_dir()]
         if missing:
             flat = "; its images must be sorted into one folder a class" if not class_folders(source / part) else ""
-            raise ValueError(f"{source / part} lacks the classes {', '.join(missing)}{flat}")
+            raise UserError(f"{source / part} lacks the classes {', '.join(missing)}{flat}")
     left_out: list[str] = []
     images = {
         (part, synset): [Path(file) for file in image_files(str(source / part / synset), left_out)]

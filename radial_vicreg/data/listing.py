@@ -9,6 +9,7 @@ from pathlib import Path
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import shown
+from radial_vicreg.errors import UserError
 
 _MACOS_PREFIX = "._"  # a file's Finder data, written beside it on every file system but Apple's
 _MACOS_FOLDER = "__MACOSX"  # the same, as macOS packs them into a ZIP archive
@@ -33,7 +34,7 @@ def image_files(folder: str, left_out: list[str] | None = None) -> Iterator[str]
         left_out: macOS's files are appended, for :func:`tell_macos_files`.
 
     Raises:
-        ValueError: a link leads back to a folder that it lies in, directly or by way of other links.
+        UserError: a link leads back to a folder that it lies in, directly or by way of other links.
         OSError: a folder may not be listed.
     """
 
@@ -47,7 +48,7 @@ def image_files(folder: str, left_out: list[str] | None = None) -> Iterator[str]
         for name in folders:
             inner = os.path.join(place, name)
             if (identity := _identity(inner)) in around or _is_parent(inner, place):
-                raise ValueError(f"{shown(inner)} is a link to a folder that it lies in: remove it")
+                raise UserError(f"{shown(inner)} is a link to a folder that it lies in: remove it")
             inside[inner] = around | {identity}
         found.append((place, names))
         if left_out is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg.data.listing import is_macos_file
+from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output
 
 MARKER = "radial_vicreg_data.json"
@@ -28,7 +29,7 @@ def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
         True when nothing is to be done; False when the folder is absent, empty, or ours with files missing.
 
     Raises:
-        ValueError: the folder holds something else.
+        UserError: the folder holds something else.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
@@ -36,11 +37,11 @@ def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
     try:
         found = json.loads(marker.read_text())
     except (OSError, ValueError) as error:
-        raise ValueError(
+        raise UserError(
             f"{folder} exists and was not prepared by this command ({error}): move it away or choose another"
         ) from error
     if found != dict(description):
-        raise ValueError(f"{folder} holds {found}, but {dict(description)} was asked for: remove it or choose another")
+        raise UserError(f"{folder} holds {found}, but {dict(description)} was asked for: remove it or choose another")
     # macOS may have laid its own beside them.
     return sum(1 for file in folder.rglob("*.png") if not is_macos_file(file.name)) == description["num_images"]
 
@@ -55,11 +56,11 @@ def claim_folder(folder: Path) -> Path:
         ``folder``.
 
     Raises:
-        ValueError: it holds something that no command of ours wrote, or it cannot be written.
+        UserError: it holds something that no command of ours wrote, or it cannot be written.
     """
     claim_output(folder, "folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
-        raise ValueError(f"{folder} exists and was not prepared by this command: move it away or choose another --out")
+        raise UserError(f"{folder} exists and was not prepared by this command: move it away or choose another --out")
     return folder
 
 

@@ -1,1 +1,1 @@
-"""Hosts that train with the losses: solo-learn (``solo``) and Lightning, timm and torchvision (``standalone``)."""
+"""Former places of modules, kept for ``import radial_vicreg.hosts.solo``."""

@@ -23,10 +23,10 @@ from radial_vicreg.hosts.config_rules import (
     known_keys,
     top_level_keys,
 )
-from radial_vicreg.hosts.solo_limits import refuse_impossible
-from radial_vicreg.hosts.standalone.backbone import BACKBONES, build_backbone
-from radial_vicreg.hosts.standalone.optim import check_optimizer, process_count
+from radial_vicreg.models import BACKBONES, build_backbone
+from radial_vicreg.optim import check_optimizer, process_count
 from radial_vicreg.secrets import refuse_secrets
+from radial_vicreg.solo.limits import refuse_impossible
 
 _OWN_NAMES_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not nearly one of ours
 _VIEWS = 2
@@ -96,7 +96,7 @@ def refuse_pretrain_only(cfg: DictConfig) -> None:
         ValueError: a setting that only ``radial-vicreg pretrain`` reads is not at its default, a misspelt key or a bad
             value in one of our sections, a name that would lead out of the folder of the checkpoints, a key that holds
             a password, keys of another optimizer, or what solo-learn's script cannot do
-            (:func:`radial_vicreg.hosts.solo_limits.refuse_impossible`).
+            (:func:`radial_vicreg.solo.limits.refuse_impossible`).
     """
     config = _plain(cfg)
     refuse_secrets(config)

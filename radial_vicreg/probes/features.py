@@ -14,12 +14,13 @@ from omegaconf import DictConfig
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from radial_vicreg.checkpoints import Encoder, LoadedRun, file_checksum, read_tensors
+from radial_vicreg.data import datasets as standalone_data
 from radial_vicreg.data.batches import collate
 from radial_vicreg.data.errors import resources_named
+from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
-from radial_vicreg.hosts.standalone import data as standalone_data
 from radial_vicreg.locks import changing
-from radial_vicreg.probes.checkpoint import Encoder, LoadedRun, file_checksum, read_tensors
 
 KINDS = {"encoder": "feats", "projector": "z"}
 _BATCH_SIZE = 256
@@ -47,7 +48,7 @@ def run_features(run: LoadedRun, kind: str, untrained: bool, workers: int | None
     file that does not agree with its own is extracted again.
 
     Args:
-        run: opened with :func:`radial_vicreg.probes.checkpoint.open_run`; ``cfg.data`` says where the images are.
+        run: opened with :func:`radial_vicreg.checkpoints.open_run`; ``cfg.data`` says where the images are.
         kind: ``"encoder"`` or ``"projector"``.
         untrained: the network has random weights.
         workers: processes that load images; default: the configuration's.
@@ -56,7 +57,7 @@ def run_features(run: LoadedRun, kind: str, untrained: bool, workers: int | None
         The features, on the CPU.
 
     Raises:
-        ValueError: no images, no labels, or no validation set.
+        UserError: no images, no labels, or no validation set.
         LoaderResourceError: files, shared memory or memory ran out.
     """
     datasets = _datasets(run.cfg)
@@ -105,11 +106,11 @@ def extract(model: Encoder, loader: DataLoader[Any]) -> tuple[dict[str, Tensor],
 
 def _datasets(cfg: DictConfig) -> tuple[Dataset[Any], Dataset[Any]]:
     if cfg.data.get("no_labels", False):
-        raise ValueError("a probe needs labels, but data.no_labels is true for this run")
+        raise UserError("a probe needs labels, but data.no_labels is true for this run")
     train = standalone_data.build_train_dataset(cfg, transform=standalone_data.build_val_transform(cfg))
     val = standalone_data.build_val_dataset(cfg)
     if val is None:
-        raise ValueError("a probe needs a validation set: give it with --val DIR")
+        raise UserError("a probe needs a validation set: give it with --val DIR")
     return train.dataset, val
 
 
@@ -126,7 +127,7 @@ def _fingerprint(dataset: Any) -> str:
         digest.update(np.ascontiguousarray(inner.data).tobytes())
         digest.update(repr(getattr(inner, "targets", None)).encode())
     else:
-        raise ValueError(f"features of {type(inner).__name__} cannot be cached: it has neither samples nor data")
+        raise UserError(f"features of {type(inner).__name__} cannot be cached: it has neither samples nor data")
     return digest.hexdigest()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from radial_vicreg.errors import UserError
+
 MLP_HIDDEN_DIM = 512  # our choice: the paper gives no width for its 2-layer probe
 
 
@@ -21,15 +23,15 @@ def build_head(kind: str, features: int, outputs: int, hidden_dim: int = MLP_HID
         Features ``(N, features)`` to logits ``(N, outputs)``.
 
     Raises:
-        ValueError: another kind, or a width below 1.
+        UserError: another kind, or a width below 1.
     """
     if min(features, outputs, hidden_dim) < 1:
-        raise ValueError(f"a probe's widths must be 1 or more, got {features}, {hidden_dim} and {outputs}")
+        raise UserError(f"a probe's widths must be 1 or more, got {features}, {hidden_dim} and {outputs}")
     if kind == "linear":
         return nn.Linear(features, outputs)
     if kind == "mlp":
         return nn.Sequential(nn.Linear(features, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, outputs))
-    raise ValueError(f"a probe's head is linear or mlp, got {kind!r}")
+    raise UserError(f"a probe's head is linear or mlp, got {kind!r}")
 
 
 def probe_loss(logits: Tensor, targets: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.probes.selection import Targets, check_features, headline, hold_out
 
 NEIGHBOURS = (20, 200)
@@ -41,15 +42,15 @@ def knn_scores(
         odds of the weighted share of neighbours that have them, ``(Q, A)``, so that above 0 means there.
 
     Raises:
-        ValueError: shapes that do not agree, an empty bank, k below 1 or a temperature that is not positive.
+        UserError: shapes that do not agree, an empty bank, k below 1 or a temperature that is not positive.
     """
     if bank.ndim != 2 or queries.ndim != 2 or bank.shape[1] != queries.shape[1] or len(bank) != len(bank_targets):
-        raise ValueError(
+        raise UserError(
             "kNN takes a bank (M, F) with M targets and queries (Q, F), got "
             f"{tuple(bank.shape)}, {tuple(bank_targets.shape)} and {tuple(queries.shape)}"
         )
     if len(bank) == 0 or min(neighbours, default=0) < 1 or temperature <= 0:
-        raise ValueError(
+        raise UserError(
             f"kNN needs a bank of 1 or more, k of 1 or more and a positive temperature, got {len(bank)}, "
             f"{tuple(neighbours)} and {temperature}"
         )
@@ -97,7 +98,7 @@ class KNNProbe:
             The probe itself.
 
         Raises:
-            ValueError: shapes that do not agree, fewer than two classes, or non-finite features.
+            UserError: shapes that do not agree, fewer than two classes, or non-finite features.
         """
         x = check_features(features, labels)
         self._targets = Targets(labels)

@@ -50,7 +50,7 @@ class LinearProbe:
             The probe itself.
 
         Raises:
-            ValueError: shapes that do not agree, fewer than two classes, or non-finite features.
+            UserError: shapes that do not agree, fewer than two classes, or non-finite features.
         """
         x = check_features(features, labels)
         self._targets = Targets(labels)
@@ -78,7 +78,7 @@ class LinearProbe:
             ``top1`` and ``top5`` in percent (100 with fewer than 6 classes), or the multi-label figures.
 
         Raises:
-            ValueError: shapes that do not agree, non-finite features, or unknown classes.
+            UserError: shapes that do not agree, non-finite features, or unknown classes.
         """
         x = check_features(features, labels)
         return self._targets.score(self._scores(x), self._targets.encode(labels))

@@ -51,7 +51,7 @@ class MLPProbe:
             The probe itself.
 
         Raises:
-            ValueError: shapes that do not agree, fewer than two classes, or non-finite features.
+            UserError: shapes that do not agree, fewer than two classes, or non-finite features.
         """
         x = check_features(features, labels)
         self._targets = Targets(labels)

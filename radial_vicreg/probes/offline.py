@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
+from radial_vicreg.checkpoints import LoadedRun, file_checksum, open_run
+from radial_vicreg.data.datasets import skipped_images
+from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
-from radial_vicreg.hosts.standalone.data import skipped_images
 from radial_vicreg.locks import changing
-from radial_vicreg.probes.checkpoint import LoadedRun, file_checksum, open_run
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
 from radial_vicreg.probes.linear import LinearProbe
@@ -41,7 +42,7 @@ def probe_run(
     """Probes one run and writes ``<run>/probes/<probe>-<features>[-untrained].json``.
 
     Args:
-        path: run folder or checkpoint, see :func:`radial_vicreg.probes.checkpoint.open_run`.
+        path: run folder or checkpoint, see :func:`radial_vicreg.checkpoints.open_run`.
         probe: ``"linear"``, ``"mlp"`` or ``"knn"``.
         features: ``"encoder"`` or ``"projector"``.
         untrained: random weights instead of the checkpoint's: the baseline.
@@ -56,10 +57,10 @@ def probe_run(
         The file and its content.
 
     Raises:
-        ValueError: unknown names, or whatever :func:`open_run` and the probe refuse.
+        UserError: unknown names, or whatever :func:`open_run` and the probe refuse.
     """
     if probe not in PROBES or features not in KINDS:
-        raise ValueError(f"probe must be one of {', '.join(PROBES)} and features one of {', '.join(KINDS)}")
+        raise UserError(f"probe must be one of {', '.join(PROBES)} and features one of {', '.join(KINDS)}")
     run = open_run(path, untrained=untrained)
     name = f"{probe}-{features}{'-untrained' if untrained else ''}.json"
     file = claim_output(run.folder / "probes" / name, "file")
@@ -103,7 +104,7 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
         The key.
 
     Raises:
-        ValueError: there is no ``results.json``, or the checkpoint is not that of the finished run.
+        UserError: there is no ``results.json``, or the checkpoint is not that of the finished run.
     """
     file = folder / "results.json"
     key = f"offline_{content['probe']}_{content['features']}{'_untrained' if content['untrained'] else ''}"
@@ -138,14 +139,12 @@ def _results_for(folder: Path, epoch: int | None, untrained: bool) -> tuple[Path
     """The ``results.json`` that a probe of this epoch may be added to, and its content."""
     file = folder / "results.json"
     if not file.is_file():
-        raise ValueError(f"{folder} has no results.json to add to")
+        raise UserError(f"{folder} has no results.json to add to")
     results = json.loads(file.read_text())
     if not isinstance(results, dict) or not isinstance(results.get("probes") or {}, dict):
-        raise ValueError(f"{file} is not of this program: its probes are no mapping; nothing can be added")
+        raise UserError(f"{file} is not of this program: its probes are no mapping; nothing can be added")
     if not untrained and epoch != results.get("epochs"):
-        raise ValueError(
-            f"the checkpoint is of epoch {epoch}, results.json of epoch {results.get('epochs')}: not added"
-        )
+        raise UserError(f"the checkpoint is of epoch {epoch}, results.json of epoch {results.get('epochs')}: not added")
     return claim_output(file, "file"), results
 
 

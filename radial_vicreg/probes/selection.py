@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.probes.metrics import ProbeMetrics
 
 _HELD_OUT = 0.2
@@ -19,7 +20,7 @@ class Targets:
         labels: classes ``(N,)``, any integers, or attributes ``(N, A)`` of zeros and ones.
 
     Raises:
-        ValueError: fewer than two classes.
+        UserError: fewer than two classes.
 
     Attributes:
         multi_label: whether these are attributes.
@@ -32,13 +33,13 @@ class Targets:
         self.classes = None if self.multi_label else torch.unique(labels)
         self.outputs = labels.shape[1] if self.classes is None else len(self.classes)
         if self.classes is not None and self.outputs < 2:
-            raise ValueError(f"a probe needs at least 2 classes, got {self.outputs} (labels {self.classes.tolist()})")
+            raise UserError(f"a probe needs at least 2 classes, got {self.outputs} (labels {self.classes.tolist()})")
 
     def encode(self, labels: Tensor) -> Tensor:
         """Positions ``(N,)`` int64, or attributes ``(N, A)`` int64.
 
         Raises:
-            ValueError: a class that the training set does not have.
+            UserError: a class that the training set does not have.
         """
         if self.classes is None:
             return labels.long()
@@ -46,7 +47,7 @@ class Targets:
         position = torch.searchsorted(classes, labels).clamp_max(len(classes) - 1)
         unknown = labels[classes[position] != labels]
         if len(unknown):
-            raise ValueError(f"labels {torch.unique(unknown).tolist()[:5]} do not occur in the training set")
+            raise UserError(f"labels {torch.unique(unknown).tolist()[:5]} do not occur in the training set")
         return position
 
     def score(self, scores: Tensor, encoded: Tensor) -> dict[str, Any]:
@@ -67,16 +68,16 @@ def check_features(features: Tensor, labels: Tensor) -> Tensor:
         The features.
 
     Raises:
-        ValueError: shapes that do not agree, or features that are not finite.
+        UserError: shapes that do not agree, or features that are not finite.
     """
     if features.ndim != 2 or labels.ndim not in (1, 2) or labels.shape[:1] != features.shape[:1]:
-        raise ValueError(
+        raise UserError(
             f"a probe takes features (N, F) and labels (N,), got {tuple(features.shape)} and {tuple(labels.shape)}; "
             "attributes are (N, A)"
         )
     bad = int((~torch.isfinite(features).all(dim=1)).sum())
     if bad:
-        raise ValueError(f"{bad} of {len(features)} feature vectors are not finite; the encoder has diverged")
+        raise UserError(f"{bad} of {len(features)} feature vectors are not finite; the encoder has diverged")
     return features.float()
 
 

@@ -57,7 +57,7 @@ def build_report(runs_dir: str | Path, out: str | Path, source: str = "online", 
         What was written.
 
     Raises:
-        ValueError: ``runs_dir`` does not exist, another source or selection, or ``out`` cannot be written.
+        UserError: ``runs_dir`` does not exist, another source or selection, or ``out`` cannot be written.
     """
     target = claim_output(out, "folder")
     claim_output(target / "figures", "folder")

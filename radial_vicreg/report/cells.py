@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.report.choose import choose_best, choose_nearest
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.compare import by_seed
@@ -118,12 +119,12 @@ def build_tables(experiments: Sequence[Experiment], source: str = "online", sele
         The four tables.
 
     Raises:
-        ValueError: another source or selection.
+        UserError: another source or selection.
     """
     if source not in SOURCES:
-        raise ValueError(f"the source of the tables must be one of {', '.join(SOURCES)}, got {source!r}")
+        raise UserError(f"the source of the tables must be one of {', '.join(SOURCES)}, got {source!r}")
     if select not in SELECTIONS:
-        raise ValueError(f"the selection must be one of {', '.join(SELECTIONS)}, got {select!r}")
+        raise UserError(f"the selection must be one of {', '.join(SELECTIONS)}, got {select!r}")
     tables = [_table_1(), _table_2(), _table_3(), _table_4()]
     for table in tables:
         table.caption += f" Ours: {source} probes, mean ± standard deviation over n seeds"

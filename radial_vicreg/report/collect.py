@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.identity import digest, without_hardware
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import SCHEMA_VERSION, StoredRun, find_results
@@ -96,11 +97,11 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
         The finished runs and everything else, both sorted by path.
 
     Raises:
-        ValueError: the folder does not exist.
+        UserError: the folder does not exist.
     """
     root = Path(folder)
     if not root.is_dir():
-        raise ValueError(f"{root} is not a folder; give the one that holds your runs")
+        raise UserError(f"{root} is not a folder; give the one that holds your runs")
     runs: list[Run] = []
     problems: list[Problem] = []
     for file in find_results(root):

@@ -11,7 +11,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from radial_vicreg.commands.yaml_guard import check_anchors_of
+from radial_vicreg.compose.yaml_guard import check_anchors_of
+from radial_vicreg.errors import UserError
 
 _FOLDER = Path(__file__).parents[1] / "yaml" / "sweeps"
 _PRETRAIN_COMMAND = ("${env}", "${program}", "pretrain", "--config-name")
@@ -82,7 +83,7 @@ def load_sweep(name: str | Path) -> Sweep:
         The sweep.
 
     Raises:
-        ValueError: there is no such file, or it is not a grid that can be expanded here; key and remedy are named.
+        UserError: there is no such file, or it is not a grid that can be expanded here; key and remedy are named.
     """
     path = _find(name)
     check_anchors_of(path)
@@ -90,11 +91,11 @@ def load_sweep(name: str | Path) -> Sweep:
         # The file's ${...} are W&B's: they stay as they are.
         content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except Exception as error:  # PyYAML's errors share no base with OmegaConf's
-        raise ValueError(f"{path} cannot be read as YAML: {error}") from error
+        raise UserError(f"{path} cannot be read as YAML: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("parameters"), dict):
-        raise ValueError(f"{path} has no `parameters`: a sweep file of W&B is needed, see yaml/sweeps")
+        raise UserError(f"{path} has no `parameters`: a sweep file of W&B is needed, see yaml/sweeps")
     if content.get("method") != "grid":
-        raise ValueError(
+        raise UserError(
             f"{path}: method {content.get('method')!r} needs W&B's server (wandb sweep); here: method: grid"
         )
     config_name, fixed = _read_command(path, content.get("command"))
@@ -109,13 +110,13 @@ def _find(name: str | Path) -> Path:
     known = sorted(str(path.relative_to(_FOLDER).with_suffix("")) for path in _FOLDER.rglob("*.yaml"))
     near = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"own ones: {', '.join(known)}"
-    raise ValueError(f"no sweep file {name}, and no sweep of that name; {hint}")
+    raise UserError(f"no sweep file {name}, and no sweep of that name; {hint}")
 
 
 def _read_command(path: Path, command: Any) -> tuple[str, tuple[str, ...]]:
     parts = [str(part) for part in command] if isinstance(command, Sequence) and not isinstance(command, str) else []
     if "--config-name" not in parts[:-1] or _SWEPT_ARGUMENTS not in parts:
-        raise ValueError(f"{path}: `command` must hold --config-name, a configuration, and {_SWEPT_ARGUMENTS}")
+        raise UserError(f"{path}: `command` must hold --config-name, a configuration, and {_SWEPT_ARGUMENTS}")
     config_name = parts[parts.index("--config-name") + 1]
     fixed = tuple(part for part in parts if "=" in part and not part.startswith(("$", "-", "wandb.")))
     return config_name, fixed
@@ -126,9 +127,9 @@ def _values(path: Path, key: str, spec: Any) -> tuple[Any, ...]:
     if isinstance(spec, Mapping):
         values = [spec["value"]] if "value" in spec else spec.get("values")
     if not isinstance(values, list) or not values:
-        raise ValueError(f"{path}: parameter {key} needs `values: [...]` or `value: ...`, got {spec!r}")
+        raise UserError(f"{path}: parameter {key} needs `values: [...]` or `value: ...`, got {spec!r}")
     for value in values:
         # W&B writes str(value): None would reach Hydra as a text, a list or dictionary in Python's notation.
         if not isinstance(value, str | int | float | bool):
-            raise ValueError(f"{path}: parameter {key} has {value!r}; a grid takes numbers, texts, true and false")
+            raise UserError(f"{path}: parameter {key} has {value!r}; a grid takes numbers, texts, true and false")
     return tuple(values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from radial_vicreg.hosts.stability import past_stability, pulled_away
+from radial_vicreg.stability import past_stability, pulled_away
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.status import composed_runs
 
@@ -36,7 +36,7 @@ def marks_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[Ma
         One mark for each run.
 
     Raises:
-        ValueError: a configuration that cannot be composed, or an override of a swept key.
+        UserError: a configuration that cannot be composed, or an override of a swept key.
     """
     configurations = composed_runs(runs, overrides)
     return [

@@ -38,7 +38,7 @@ def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = 
         Indices of the runs that failed.
 
     Raises:
-        ValueError: a configuration that cannot be composed, or logs that cannot be written.
+        UserError: a configuration that cannot be composed, or logs that cannot be written.
         KeyboardInterrupt: after the running process has been told to stop.
     """
     states = states_of(runs, overrides)
@@ -78,7 +78,7 @@ def claimed(run: SweepRun, overrides: Sequence[str]) -> Iterator[RunState]:
 
     Raises:
         LockedError: another process is training it.
-        ValueError: a configuration that cannot be composed.
+        UserError: a configuration that cannot be composed.
     """
     (cfg,) = composed_runs([run], overrides)
     lock = Path(cfg.runs_dir) / "sweeps" / "claims" / f"{config_hash(*hashed_part(cfg))}.lock"

@@ -10,9 +10,10 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
+from radial_vicreg.errors import UserError
 from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
-from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.optim import process_count
 from radial_vicreg.results import RunsByIdentity, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
 
@@ -49,7 +50,7 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
         One state for each run. Of several results of one configuration, a finished one counts, then the newest.
 
     Raises:
-        ValueError: a configuration that cannot be composed, or an override of a swept key.
+        UserError: a configuration that cannot be composed, or an override of a swept key.
     """
     configurations = list(composed_runs(runs, overrides))
     stored = RunsByIdentity(stored_runs(configurations[0].runs_dir))
@@ -80,7 +81,7 @@ def hashed_part(cfg: DictConfig) -> tuple[dict[str, Any], int]:
         Its plain containers without the long texts, and the number of processes.
 
     Raises:
-        ValueError: the method does not take these settings.
+        UserError: the method does not take these settings.
     """
     hashed = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key not in _NOT_HASHED])
     plain: dict[str, Any] = OmegaConf.to_container(hashed, resolve=True)  # type: ignore[assignment]
@@ -102,7 +103,7 @@ def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> It
         One configuration for each run.
 
     Raises:
-        ValueError: as :func:`states_of`.
+        UserError: as :func:`states_of`.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -112,7 +113,7 @@ def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> It
     for run in runs:
         swept = {item.partition("=")[0] for item in run.overrides}
         if given & swept:
-            raise ValueError(f"{', '.join(sorted(given & swept))}: the sweep sets this key itself; leave it out")
+            raise UserError(f"{', '.join(sorted(given & swept))}: the sweep sets this key itself; leave it out")
         groups = tuple(item for item in run.overrides if _chooses_group(item))
         if groups not in bases:
             bases[groups] = compose(run.config_name, [*run.overrides, *overrides])

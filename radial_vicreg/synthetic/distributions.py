@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from radial_vicreg.errors import UserError
+
 Array = NDArray[np.float64]
 
 NUM_SLICES = 16
@@ -43,19 +45,19 @@ def sample(
         Points of shape ``(num_samples, dim)``, float64.
 
     Raises:
-        ValueError: unknown name, fewer than 2 points, a dimension the distribution does not have, or alpha outside
+        UserError: unknown name, fewer than 2 points, a dimension the distribution does not have, or alpha outside
             [0, 1].
     """
     if name not in DISTRIBUTIONS:
-        raise ValueError(f"unknown distribution {name!r}; choose one of {', '.join(sorted(DISTRIBUTIONS))}")
+        raise UserError(f"unknown distribution {name!r}; choose one of {', '.join(sorted(DISTRIBUTIONS))}")
     if num_samples < 2:
-        raise ValueError(f"num_samples must be at least 2, got {num_samples}")
+        raise UserError(f"num_samples must be at least 2, got {num_samples}")
     if not 0.0 <= alpha <= 1.0:
-        raise ValueError(f"alpha is the share of X in the mixture and must lie in [0, 1], got {alpha}")
+        raise UserError(f"alpha is the share of X in the mixture and must lie in [0, 1], got {alpha}")
     distribution = DISTRIBUTIONS[name]
     if dim < 1 or (distribution.plane_only and dim != 2):
         allowed = "2" if distribution.plane_only else "at least 1"
-        raise ValueError(f"dim of distribution {name!r} must be {allowed}, got {dim}")
+        raise UserError(f"dim of distribution {name!r} must be {allowed}, got {dim}")
     return distribution.draw(np.random.default_rng(seed), num_samples, dim, alpha)
 
 

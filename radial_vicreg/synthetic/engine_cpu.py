@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
 from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM
@@ -35,7 +36,7 @@ class CpuEngine:
         objective: what is descended.
 
     Raises:
-        ValueError: points that are not 2-D with N >= 2, or not finite.
+        UserError: points that are not 2-D with N >= 2, or not finite.
 
     Attributes:
         step: steps made so far.
@@ -44,9 +45,9 @@ class CpuEngine:
 
     def __init__(self, points: Array, objective: Objective) -> None:
         if points.ndim != 2 or points.shape[0] < 2:
-            raise ValueError(f"points must have shape (N, d) with N >= 2, got {points.shape}")
+            raise UserError(f"points must have shape (N, d) with N >= 2, got {points.shape}")
         if not np.isfinite(points).all():
-            raise ValueError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
+            raise UserError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
         n, d = points.shape
         self.step = 0
         self.diverged_at: int | None = None

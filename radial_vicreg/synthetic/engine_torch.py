@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, Objective, gradient, stack_weights
 
 Array = NDArray[np.float64]
@@ -33,7 +34,7 @@ class TorchEngine:
         dtype: float32 or float64.
 
     Raises:
-        ValueError: a batch that does not fit together, points that are not finite, or a device that is not there.
+        UserError: a batch that does not fit together, points that are not finite, or a device that is not there.
     """
 
     def __init__(
@@ -44,15 +45,15 @@ class TorchEngine:
         dtype: torch.dtype = torch.float64,
     ) -> None:
         if points.ndim != 3 or len(points) != len(objectives) or points.shape[1] < 2:
-            raise ValueError(
+            raise UserError(
                 f"points must have shape (B, N, d) with N >= 2 and one objective a run, got {points.shape} and "
                 f"{len(objectives)} objectives"
             )
         if not np.isfinite(points).all():
-            raise ValueError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
+            raise UserError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
         shared = {(objective.kind, objective.spacing(points.shape[1])) for objective in objectives}
         if len(shared) != 1:
-            raise ValueError(f"runs of a batch must share kind and m, got {sorted(shared)}")
+            raise UserError(f"runs of a batch must share kind and m, got {sorted(shared)}")
         self._kind, self._spacing = shared.pop()
         self._z = torch.tensor(points, dtype=dtype, device=available_device(device))
         self._weights = stack_weights(objectives, self._z)
@@ -124,11 +125,11 @@ def available_device(name: str | torch.device) -> torch.device:
     """The torch device of that name.
 
     Raises:
-        ValueError: no such device here.
+        UserError: no such device here.
     """
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {str(name)!r} is not available: {str(error).splitlines()[0]}") from error
+        raise UserError(f"device {str(name)!r} is not available: {str(error).splitlines()[0]}") from error
     return device

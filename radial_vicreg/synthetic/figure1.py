@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.synthetic import drawing
 from radial_vicreg.synthetic.metrics import measure, normal_floor
@@ -95,12 +96,12 @@ def make_figure1(
         The content of ``results.json``.
 
     Raises:
-        ValueError: an unknown preset, fewer than one seed, or a sweep folder without rows.
+        UserError: an unknown preset, fewer than one seed, or a sweep folder without rows.
     """
     if preset not in SIZES:
-        raise ValueError(f"preset must be one of {', '.join(SIZES)}, got {preset!r}")
+        raise UserError(f"preset must be one of {', '.join(SIZES)}, got {preset!r}")
     if seeds is not None and seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {seeds}")
+        raise UserError(f"seeds must be at least 1, got {seeds}")
     size = SIZES[preset] if seeds is None else replace(SIZES[preset], seeds=seeds)
     best = None if sweep_folder is None else _best_of_sweep(sweep_folder)
     runs = planned_runs(size)
@@ -170,7 +171,7 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
 def _best_of_sweep(folder: Path) -> dict[str, Any]:
     rows = read_rows(folder)
     if not rows:
-        raise ValueError(f"no sweep results in {folder}; make them with: synthetic sweep --out {folder}")
+        raise UserError(f"no sweep results in {folder}; make them with: synthetic sweep --out {folder}")
     best = {alpha: config for (alpha, method), config in best_settings(rows).items() if method == "radial_vcreg"}
     values: dict[RunConfig, list[float]] = {config: [] for config in best.values()}
     for row in rows:

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
 from radial_vicreg.synthetic import drawing
 from radial_vicreg.synthetic.metrics import measure
@@ -81,10 +82,10 @@ def make_figure3(
         The content of ``results.json``.
 
     Raises:
-        ValueError: an unknown preset.
+        UserError: an unknown preset.
     """
     if preset not in SIZES:
-        raise ValueError(f"preset must be one of {', '.join(SIZES)}, got {preset!r}")
+        raise UserError(f"preset must be one of {', '.join(SIZES)}, got {preset!r}")
     size = SIZES[preset]
     base = RunConfig(distribution="sunshine", num_samples=size.num_samples, steps=size.steps)
     betas = PRESETS["full"].axes["beta1"]

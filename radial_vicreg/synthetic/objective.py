@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from radial_vicreg import losses
+from radial_vicreg.errors import UserError
 from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
 from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM, reverse_kl_of
@@ -51,7 +52,7 @@ class Objective:
         m: spacing of the radial entropy (``kl``); None is round(sqrt(N)), which E2MC always uses.
 
     Raises:
-        ValueError: unknown kind, or a weight that is negative or not finite.
+        UserError: unknown kind, or a weight that is negative or not finite.
     """
 
     kind: str = "kl"
@@ -64,21 +65,21 @@ class Objective:
 
     def __post_init__(self) -> None:
         if self.kind not in OBJECTIVES:
-            raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.kind!r}")
+            raise UserError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.kind!r}")
         for name in ("lambda2", "lambda3", "beta1", "beta2", "gamma"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} is a loss weight and must be finite and at least 0, got {value}")
+                raise UserError(f"{name} is a loss weight and must be finite and at least 0, got {value}")
 
     def spacing(self, num_samples: int) -> int:
         """The entropy's m for N points.
 
         Raises:
-            ValueError: m is outside 1..N-1.
+            UserError: m is outside 1..N-1.
         """
         m = round(math.sqrt(num_samples)) if self.m is None or self.kind == "e2mc" else self.m
         if not 1 <= m <= num_samples - 1:
-            raise ValueError(f"m must be an integer in 1..N-1 = 1..{num_samples - 1}, got {m}")
+            raise UserError(f"m must be an integer in 1..N-1 = 1..{num_samples - 1}, got {m}")
         return m
 
 

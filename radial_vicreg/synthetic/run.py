@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, sample
 from radial_vicreg.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.synthetic.engine_torch import TorchEngine
@@ -55,7 +56,7 @@ class RunConfig:
         seed: of the starting points and of the metrics' subsample.
 
     Raises:
-        ValueError: a value out of range, by name.
+        UserError: a value out of range, by name.
     """
 
     distribution: str = "x"
@@ -78,7 +79,7 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         if self.seed < 0 or self.num_samples < 2 or self.steps < 1:
-            raise ValueError(
+            raise UserError(
                 "seed must be at least 0, num_samples at least 2 and steps at least 1, "
                 f"got {self.seed}, {self.num_samples} and {self.steps}"
             )
@@ -173,12 +174,12 @@ def run(
         The run's snapshots and history.
 
     Raises:
-        ValueError: unknown engine, or counts below 1.
+        UserError: unknown engine, or counts below 1.
     """
     if engine not in ("cpu", "torch"):
-        raise ValueError(f"engine must be cpu or torch, got {engine!r}")
+        raise UserError(f"engine must be cpu or torch, got {engine!r}")
     if snapshots < 1 or records < 1:
-        raise ValueError(f"snapshots and records must be at least 1, got {snapshots} and {records}")
+        raise UserError(f"snapshots and records must be at least 1, got {snapshots} and {records}")
     start, rates = config.start(), config.rates()
     result = RunResult(config, [(0, start)])
     driver = _Cpu(start, config) if engine == "cpu" else _Torch(start, config, device)

@@ -7,6 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from radial_vicreg.errors import UserError
+
 SCHEDULES = ("cosine", "linear", "constant")
 
 
@@ -26,14 +28,14 @@ def learning_rates(
         Rates, shape ``(steps,)``, float64.
 
     Raises:
-        ValueError: a value out of range.
+        UserError: a value out of range.
     """
     if steps < 1 or warmup_steps < 0:
-        raise ValueError(f"steps must be at least 1 and warmup_steps at least 0, got {steps} and {warmup_steps}")
+        raise UserError(f"steps must be at least 1 and warmup_steps at least 0, got {steps} and {warmup_steps}")
     if not (math.isfinite(lr) and lr > 0 and math.isfinite(final_lr) and final_lr >= 0):
-        raise ValueError(f"lr must be positive and final_lr at least 0, both finite, got {lr} and {final_lr}")
+        raise UserError(f"lr must be positive and final_lr at least 0, both finite, got {lr} and {final_lr}")
     if schedule not in SCHEDULES:
-        raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
+        raise UserError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
     warmup = min(warmup_steps, steps)
     progress = np.arange(steps - warmup) / max(steps - warmup - 1, 1)
     shape = {"cosine": (1 + np.cos(np.pi * progress)) / 2, "linear": 1 - progress, "constant": np.ones_like(progress)}

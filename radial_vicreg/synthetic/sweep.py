@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.locks import HeldLock
 from radial_vicreg.synthetic.distributions import DISTRIBUTIONS
 from radial_vicreg.synthetic.engine_cpu import CpuEngine
@@ -122,15 +123,15 @@ def sweep(
         The rows of this shard, made now or found.
 
     Raises:
-        ValueError: a shard that does not exist, or fewer than one worker.
+        UserError: a shard that does not exist, or fewer than one worker.
         BlockingIOError: another process is making this shard in this folder.
     """
     index, count = shard
     if not 0 <= index < count:
-        raise ValueError(f"shard i/n needs 0 <= i < n, got {index}/{count}")
+        raise UserError(f"shard i/n needs 0 <= i < n, got {index}/{count}")
     workers = usable_cores() if workers is None else workers
     if workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
+        raise UserError(f"workers must be at least 1, got {workers}")
     mine = configs[index::count]
     out.mkdir(parents=True, exist_ok=True)
     with ResultsFile(out / f"results-{index}-of-{count}.jsonl") as results:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks import gpu_check
-from radial_vicreg.commands.compose import compose
-from radial_vicreg.hosts.stability import stability_warnings
+from radial_vicreg.compose import compose
+from radial_vicreg.stability import stability_warnings
 
 TRAININGS = [*gpu_check.RUNS, *gpu_check.WIDE_RUNS]
 STAGES = ["images", "objective", "precision", "calibration", *TRAININGS, "torch.compile", "tests"]

@@ -9,8 +9,8 @@ import lightning.pytorch as pl
 import pytest
 import torch
 
-from radial_vicreg.callbacks import OnlineProbes, build_online_probes
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
+from radial_vicreg.train.online_probes import OnlineProbes, build_online_probes
 
 ALL = {"projector_linear": True, "encoder_mlp": True, "encoder_knn": True, "knn_neighbours": (5, 20), "lr": 0.05}
 

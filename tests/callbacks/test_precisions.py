@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from radial_vicreg.callbacks import FrozenLinearProbe
-from radial_vicreg.commands.compose import compose
-from radial_vicreg.hosts.standalone.module import RadialVICRegModule
-from radial_vicreg.hosts.train import normalise
+from radial_vicreg.compose import compose
+from radial_vicreg.train.frozen_probe import FrozenLinearProbe
+from radial_vicreg.train.module import RadialVICRegModule
+from radial_vicreg.train.run import normalise
 
 PRECISIONS = ["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true", "16-true"]
 SMALLEST = [
@@ -75,7 +75,7 @@ def test_every_callback_measures_under_every_precision(
 def test_main_pretrain_trains_in_bfloat16_with_every_callback(
     tiny_overrides: list[str], run_python: Callable[..., CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    from radial_vicreg.hosts.detect import find_solo_learn
+    from radial_vicreg.solo.detect import find_solo_learn
 
     location = find_solo_learn(try_import=False).location
     assert location is not None

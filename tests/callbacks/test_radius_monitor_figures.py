@@ -14,10 +14,10 @@ import torch
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.logger import Logger
 
-from radial_vicreg.callbacks import RadiusMonitor
-from radial_vicreg.callbacks.log_image import log_measurement, takes_images
 from radial_vicreg.diagnostics import radius_histogram
 from radial_vicreg.figures import radii_figure
+from radial_vicreg.train.log_image import log_measurement, takes_images
+from radial_vicreg.train.radii import RadiusMonitor
 
 
 def test_results_carry_the_histogram_that_a_report_draws(fit: Callable) -> None:

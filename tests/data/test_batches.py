@@ -18,14 +18,14 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from radial_vicreg.data import LabelledFolder, UnreadableImageError, open_image, unreadable_images
 from radial_vicreg.data import batches as batches_module
 from radial_vicreg.data.batches import collate
+from radial_vicreg.data.datasets import build_val_loader
 from radial_vicreg.data.errors import (
     LoaderResourceError,
     UnequalShapesError,
     resource_problem,
     resources_named,
 )
-from radial_vicreg.hosts.loaders import build_train_loader
-from radial_vicreg.hosts.standalone.data import build_val_loader
+from radial_vicreg.data.loader import build_train_loader
 
 
 class Crops(Dataset):

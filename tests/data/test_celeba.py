@@ -16,13 +16,13 @@ from omegaconf import DictConfig, OmegaConf
 from sklearn.metrics import balanced_accuracy_score
 
 from radial_vicreg import cli
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.checkpoints import open_run
+from radial_vicreg.compose import compose
 from radial_vicreg.data.celeba import CelebAFolder, load_attributes, prepare_celeba
-from radial_vicreg.hosts.multi_label import attribute_scores, attributes_by_index, replace_targets
-from radial_vicreg.hosts.solo_limits import refuse_impossible
-from radial_vicreg.hosts.standalone.data import build_val_loader
-from radial_vicreg.probes.checkpoint import open_run
+from radial_vicreg.data.datasets import build_val_loader
+from radial_vicreg.solo.limits import refuse_impossible
 from radial_vicreg.sweeps.grid import load_sweep
+from radial_vicreg.train.attributes import attribute_scores, attributes_by_index, replace_targets
 
 SPLITS = {"train": 12, "val": 6, "test": 4}
 
@@ -317,7 +317,7 @@ def test_two_processes_count_all_validation_images(
 
 @pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
 def test_a_training_batch_carries_the_attributes_that_its_images_show(host: str, celeba_overrides: list[str]) -> None:
-    from radial_vicreg.hosts.train import build_solo, build_standalone, normalise
+    from radial_vicreg.train.run import build_solo, build_standalone, normalise
 
     plain = [
         "augment.crop_min_scale=1.0",

@@ -337,7 +337,7 @@ def test_the_command_prints_the_folder_and_says_what_it_holds(
 
 def test_the_command_says_in_one_line_what_is_wrong(run: Callable[..., list[str]]) -> None:
     status, _, error = run("--imagenet", "nowhere", "--out", "out")
-    assert (status, error.count("\n")) == (str(cli.USAGE_ERROR), 1)
+    assert (status, error.count("\n")) == (str(2), 1)
     assert "--imagenet=nowhere does not exist" in error
 
 

@@ -19,9 +19,9 @@ import pytest
 import torch
 from old_runs import FINISHED, FIXTURES, KL, SMALL_VIT
 
+from radial_vicreg.checkpoints import open_run
 from radial_vicreg.cli import main
 from radial_vicreg.export import load_exported
-from radial_vicreg.probes.checkpoint import open_run
 from radial_vicreg.report.collect import collect, group
 
 Only = Callable[[str], Path]
@@ -176,7 +176,7 @@ def test_a_copied_run_goes_on_from_its_last_epoch_whatever_the_file_times(
 @pytest.fixture(scope="module")
 def resumed_by_main_pretrain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy in which solo-learn's own script has gone on with its killed run; the run's new folder."""
-    from radial_vicreg.hosts.detect import find_solo_learn
+    from radial_vicreg.solo.detect import find_solo_learn
 
     location = find_solo_learn(try_import=False).location
     assert location is not None

@@ -15,9 +15,9 @@ import torch
 from omegaconf import OmegaConf
 from PIL import Image
 
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.checkpoints import _build
+from radial_vicreg.compose import compose
 from radial_vicreg.files import write_json
-from radial_vicreg.probes.checkpoint import _build
 from radial_vicreg.results import describe_run
 
 GREYS = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1394  # 0 to 65,518

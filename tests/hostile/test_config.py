@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg import cli
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.hosts.check_config import check_config, refuse_pretrain_only
 from radial_vicreg.hosts.config_rules import RULES
 
@@ -57,7 +57,7 @@ def test_a_bad_yaml_file_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert cli.main(["pretrain", "--config-path", str(tmp_path), "--config-name", "study", "--cfg"]) == cli.USAGE_ERROR
+    assert cli.main(["pretrain", "--config-path", str(tmp_path), "--config-name", "study", "--cfg"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("radial-vicreg pretrain: error: ")
     assert error.count("\n") == 1
@@ -223,8 +223,8 @@ OVERRIDES = st.one_of(
 def test_no_override_ends_in_a_traceback(overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     status = cli.main(["pretrain", *overrides, "--cfg"])
     error = capsys.readouterr().err
-    assert status in (0, cli.USAGE_ERROR)
-    assert error.count("\n") == (status == cli.USAGE_ERROR)
+    assert status in (0, 2)
+    assert error.count("\n") == (status == 2)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_the_method_itself_refuses_under_solo_learn_s_script(tiny_overrides: lis
     from solo.methods import METHODS
 
     import radial_vicreg.hosts.solo  # noqa: F401
-    from radial_vicreg.hosts.solo.data import solo_config
+    from radial_vicreg.solo.data import solo_config
 
     completed = solo_config(compose("radialvicreg", [*tiny_overrides, "data.on_bad_image=skip", "runs_dir=runs"]))
     with pytest.raises(ValueError, match=r"data\.on_bad_image=skip is read by `radial-vicreg pretrain` only"):

@@ -124,7 +124,7 @@ def test_images_and_subsets_are_those_of_solo_learn_s_own_data_set(make_folder: 
     from omegaconf import OmegaConf
     from solo.data.pretrain_dataloader import prepare_datasets
 
-    from radial_vicreg.hosts.standalone.data import build_train_dataset
+    from radial_vicreg.data.datasets import build_train_dataset
 
     root, pixels = make_folder(b=6, a=4, c=2), transforms.ToTensor()
     theirs = prepare_datasets("custom", pixels, train_data_path=root, data_fraction=fraction)

@@ -10,7 +10,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch.utils.data import DataLoader, Dataset
 
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 
 
 class FixedBatches(Dataset):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from radial_vicreg.hosts import detect
+from radial_vicreg.solo import detect
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from radial_vicreg.hosts.guard import FiniteGuard, NonFiniteLossError
+from radial_vicreg.train.guard import FiniteGuard, NonFiniteLossError
 
 NAMES = ["radial_ce", "loss"]
 GOOD, BAD = torch.tensor([1.0, 2.0]), torch.tensor([float("nan"), 2.0])

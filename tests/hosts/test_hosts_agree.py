@@ -14,10 +14,10 @@ from torch.utils.data import DataLoader
 pytestmark = pytest.mark.solo
 pytest.importorskip("solo.methods", reason="solo-learn is not installed")
 
-from radial_vicreg.hosts.solo.data import solo_config  # noqa: E402
-from radial_vicreg.hosts.solo.method import RadialVICReg  # noqa: E402
-from radial_vicreg.hosts.standalone.module import RadialVICRegModule  # noqa: E402
-from radial_vicreg.hosts.train import normalise  # noqa: E402
+from radial_vicreg.solo.data import solo_config  # noqa: E402
+from radial_vicreg.solo.method import RadialVICReg  # noqa: E402
+from radial_vicreg.train.module import RadialVICRegModule  # noqa: E402
+from radial_vicreg.train.run import normalise  # noqa: E402
 
 
 class Record(pl.Callback):

@@ -9,7 +9,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import Dataset
 
-from radial_vicreg.hosts.loaders import build_train_loader
+from radial_vicreg.data.loader import build_train_loader
 
 
 class Noise(Dataset):

@@ -11,8 +11,8 @@ import torch
 from lightning.pytorch.loggers.logger import Logger
 
 from radial_vicreg import cli
-from radial_vicreg.hosts import train
 from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.train import run as train
 
 HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
 #: What solo-learn's own VICReg logs.

@@ -17,10 +17,10 @@ pytest.importorskip("solo.methods", reason="solo-learn is not installed")
 from solo.methods import METHODS  # noqa: E402
 from solo.methods.base import BaseMethod  # noqa: E402
 
+from radial_vicreg.checkpoints import open_run  # noqa: E402
 from radial_vicreg.hosts.method_kwargs import DEFAULTS, REQUIRED  # noqa: E402
-from radial_vicreg.hosts.solo.data import solo_config  # noqa: E402
-from radial_vicreg.probes.checkpoint import open_run  # noqa: E402
 from radial_vicreg.report.setting import Setting  # noqa: E402
+from radial_vicreg.solo.data import solo_config  # noqa: E402
 
 MakeCfg = Callable[..., DictConfig]
 ADDED = {"add_projector_classifier": False, "logging_interval": 1}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from radial_vicreg.hosts.run_name import LONGEST_NAME, canonical_numbers, data_fingerprint, run_name
-from radial_vicreg.hosts.train import normalise
+from radial_vicreg.train.run import normalise
+from radial_vicreg.train.run_name import LONGEST_NAME, canonical_numbers, data_fingerprint, run_name
 
 MakeCfg = Callable[..., DictConfig]
 IDENTITY = "0123456789ab"

@@ -12,10 +12,10 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.commands.compose import compose
-from radial_vicreg.hosts import solo_limits
+from radial_vicreg.checkpoints import open_run
+from radial_vicreg.compose import compose
 from radial_vicreg.hosts.check_config import refuse_pretrain_only
-from radial_vicreg.probes.checkpoint import open_run
+from radial_vicreg.solo import limits as solo_limits
 
 MakeCfg = Callable[..., DictConfig]
 
@@ -85,7 +85,7 @@ def test_solo_learns_knn_is_refused_where_torchmetrics_is_too_new(
 
 @pytest.mark.solo
 def test_main_knn_points_to_our_knn(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["solo", "main_knn.py"]) == cli.USAGE_ERROR
+    assert cli.main(["solo", "main_knn.py"]) == 2
     assert "radial-vicreg probe RUN --probe knn" in capsys.readouterr().err
 
 
@@ -117,8 +117,8 @@ def test_a_stem_that_main_linear_cannot_load_is_warned_of(
     script_cfg: MakeCfg, stem: str, warned: bool, recwarn: pytest.WarningsRecorder
 ) -> None:
     pytest.importorskip("solo.methods")
-    from radial_vicreg.hosts.solo.data import solo_config
-    from radial_vicreg.hosts.solo.method import RadialVICReg
+    from radial_vicreg.solo.data import solo_config
+    from radial_vicreg.solo.method import RadialVICReg
 
     cfg = script_cfg(f"method_kwargs.small_image_stem={stem}")
     RadialVICReg(solo_config(cfg))
@@ -146,7 +146,7 @@ def test_every_sweep_names_the_project_that_its_runs_log_to() -> None:
 def test_main_pretrain_takes_the_hints_and_the_new_group(
     tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    from radial_vicreg.hosts.detect import find_solo_learn
+    from radial_vicreg.solo.detect import find_solo_learn
 
     location = find_solo_learn(try_import=False).location
     assert location is not None
@@ -162,7 +162,7 @@ def test_main_pretrain_takes_the_hints_and_the_new_group(
 def test_main_pretrain_says_at_start_that_the_transformer_cannot_be_validated(
     tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    from radial_vicreg.hosts.detect import find_solo_learn
+    from radial_vicreg.solo.detect import find_solo_learn
 
     location = find_solo_learn(try_import=False).location
     assert location is not None

@@ -19,9 +19,9 @@ pytest.importorskip("solo.methods", reason="solo-learn is not installed")
 from solo.methods import METHODS  # noqa: E402
 from solo.utils.auto_resumer import AutoResumer  # noqa: E402
 
-from radial_vicreg.commands.compose import compose  # noqa: E402
-from radial_vicreg.hosts.solo.data import configured_rates, solo_config  # noqa: E402
-from radial_vicreg.hosts.train import normalise  # noqa: E402
+from radial_vicreg.compose.composition import compose  # noqa: E402
+from radial_vicreg.solo.data import configured_rates, solo_config  # noqa: E402
+from radial_vicreg.train.run import normalise  # noqa: E402
 
 MakeCfg = Callable[..., DictConfig]
 

@@ -10,8 +10,9 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.commands.compose import compose
-from radial_vicreg.hosts.stability import (
+from radial_vicreg.compose import compose
+from radial_vicreg.losses import chi_cross_entropy
+from radial_vicreg.stability import (
     equilibrium_note,
     equilibrium_of,
     past_stability,
@@ -19,7 +20,6 @@ from radial_vicreg.hosts.stability import (
     stability_of,
     stability_warnings,
 )
-from radial_vicreg.losses import chi_cross_entropy
 
 CIFAR_STEPS = 195  # 50,000 images in batches of 256
 CELLS = sorted((Path(str(resources.files("radial_vicreg"))) / "yaml").glob("[cir]*/**/*.yaml"))

@@ -14,8 +14,8 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 
+from radial_vicreg.checkpoints import check_resumable
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.probes.checkpoint import check_resumable
 
 #: Objectives that draw, and those that do not.
 DRAWING: dict[str, dict[str, Any]] = {

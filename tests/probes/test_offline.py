@@ -11,11 +11,11 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from radial_vicreg.checkpoints import _build, open_run
 from radial_vicreg.cli import main
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.files import write_json
 from radial_vicreg.probes import LinearProbe, features
-from radial_vicreg.probes.checkpoint import _build, open_run
 from radial_vicreg.probes.offline import add_to_results, probe_run
 from radial_vicreg.results import describe_run
 

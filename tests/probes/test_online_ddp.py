@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from radial_vicreg.hosts.standalone.data import build_val_loader
-from radial_vicreg.probes.checkpoint import open_run
+from radial_vicreg.checkpoints import open_run
+from radial_vicreg.data.datasets import build_val_loader
 from radial_vicreg.probes.heads import build_head
 
 HIDDEN, CLASSES = 16, 3

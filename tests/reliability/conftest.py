@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 
-from radial_vicreg.hosts import train
+from radial_vicreg.train import run as train
 
 
 @pytest.fixture

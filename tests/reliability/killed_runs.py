@@ -25,8 +25,8 @@ import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 from finished_runs import assert_same_run, only_run
 
 from radial_vicreg import cli
-from radial_vicreg.callbacks import run_checkpoint
-from radial_vicreg.hosts import train
+from radial_vicreg.train import checkpointing as run_checkpoint
+from radial_vicreg.train import run as train
 
 CALLS = 14  # moments anywhere, by the count of function calls; the others are in the writing of a checkpoint
 real_fit, real_file, real_link = train.fit, run_checkpoint.atomic_file, run_checkpoint.atomic_link

@@ -46,7 +46,7 @@ def test_the_last_good_checkpoint_is_named_and_no_bad_one_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     add_callback(Poison(step))
-    assert cli.main([*run_settings, f"host={host}"]) == cli.FAILURE
+    assert cli.main([*run_settings, f"host={host}"]) == 1
     folder = only_run(tmp_path / "runs")
     error = capsys.readouterr().err.splitlines()[-1]
     assert said in error

@@ -115,7 +115,7 @@ def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(
     before = (folder / "results.json").read_bytes()
     capsys.readouterr()
     for ckpt in ("last", "auto", str(folder / "checkpoints" / "last.ckpt")):
-        assert cli.main([*run_settings, "host=standalone", "max_epochs=1", f"ckpt='{ckpt}'"]) == cli.USAGE_ERROR
+        assert cli.main([*run_settings, "host=standalone", "max_epochs=1", f"ckpt='{ckpt}'"]) == 2
         assert "epoch-1.ckpt" in (said := capsys.readouterr().err) or "last.ckpt" in said
         assert "can be read" in said or "cannot be read" in said
     assert (folder / "results.json").read_bytes() == before
@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(
 
     with monkeypatch.context() as patch:
         patch.setattr("radial_vicreg.files.os.fsync", full)
-        assert cli.main([*run_settings, "host=standalone"]) == cli.FAILURE
+        assert cli.main([*run_settings, "host=standalone"]) == 1
     folder = only_run(tmp_path / "runs")
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("radial-vicreg pretrain: error: ")
@@ -170,7 +170,7 @@ def test_a_file_system_that_fills_up_in_the_second_checkpoint(run_settings: list
     if trial.returncode != 0:
         pytest.skip(f"no file system may be mounted here: {trial.stderr.strip()}")
     done = on_a_small_disk(copy, *run)
-    assert done.returncode == cli.FAILURE, done.stderr
+    assert done.returncode == 1, done.stderr
     assert "no space left to write" in (said := done.stderr.splitlines()[-1])
     assert "checkpoints/epoch-2.ckpt" in said
     folder = only_run(copy)
@@ -188,7 +188,7 @@ def test_a_run_folder_takes_one_process_at_a_time(
     folder = only_run(tmp_path / "runs")
     before = (folder / "results.json").read_bytes()
     with HeldLock(folder / ".lock", f"training in {folder}"):  # as another process holds it
-        assert cli.main([*settings, "ckpt=last"]) == cli.USAGE_ERROR
+        assert cli.main([*settings, "ckpt=last"]) == 2
         said = capsys.readouterr().err
         assert f"another process is training in {folder} (process {os.getpid()} on " in said
         assert (folder / "results.json").read_bytes() == before

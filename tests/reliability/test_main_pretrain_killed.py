@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from radial_vicreg.hosts.detect import find_solo_learn
+from radial_vicreg.solo.detect import find_solo_learn
 
 pytestmark = [pytest.mark.solo, pytest.mark.slow]
 SCRIPT = Path(__file__).with_name("killed_main_pretrain.py")
@@ -80,7 +80,7 @@ def test_a_finished_run_of_an_earlier_version_gets_its_results_when_it_is_run_ag
 SIGNAL = """
 import multiprocessing, os, signal, subprocess, sys, runpy
 import lightning.pytorch as pl
-from radial_vicreg.hosts.training import RadialTraining
+from radial_vicreg.train.step import RadialTraining
 
 class Terminate(pl.Callback):
     def on_validation_batch_start(self, trainer, *_):

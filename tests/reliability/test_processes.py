@@ -28,12 +28,12 @@ def killed_in_worker(path: str | Path) -> Any:
 def test_a_killed_worker_is_reported_with_the_cause(
     run_settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from radial_vicreg.callbacks import RadiusMonitor
     from radial_vicreg.data.augmentation import MultiCrop
+    from radial_vicreg.train.radii import RadiusMonitor
 
     monkeypatch.setattr(RadiusMonitor, "on_train_start", lambda *_: None)  # it reads in this process
     monkeypatch.setattr(MultiCrop, "__call__", lambda _, image: killed_in_worker(""))
-    assert cli.main([*run_settings, *ARGUMENTS, "data.num_workers=1"]) == cli.FAILURE
+    assert cli.main([*run_settings, *ARGUMENTS, "data.num_workers=1"]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert "DataLoader worker" in said
     assert "killed by signal: Killed" in said
@@ -47,7 +47,7 @@ def test_an_image_that_breaks_during_the_run_is_named_in_one_line(
 ) -> None:
     broken = tmp_path / "train" / "class_0" / "0.png"
     broken.write_bytes(broken.read_bytes()[:100])
-    assert cli.main([*run_settings, *ARGUMENTS, f"data.num_workers={workers}"]) == cli.USAGE_ERROR
+    assert cli.main([*run_settings, *ARGUMENTS, f"data.num_workers={workers}"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert said[-1].startswith(f"radial-vicreg pretrain: error: cannot read the image {broken}")
     assert not any("Traceback" in line for line in said)
@@ -57,7 +57,7 @@ SIGTERM_TO_BOTH = """
 import os, signal, sys
 import lightning.pytorch as pl
 from radial_vicreg import cli
-from radial_vicreg.hosts import train
+from radial_vicreg.train import run as train
 
 class Terminate(pl.Callback):
     def on_train_batch_end(self, trainer, *_):
@@ -115,7 +115,7 @@ def test_two_processes_that_continue_one_run_do_not_overwrite_each_other(
             except subprocess.TimeoutExpired:
                 continue
         other = second if refused is first else first
-        assert refused.returncode == cli.USAGE_ERROR
+        assert refused.returncode == 2
         assert refused.stderr is not None
         assert "another process is training in" in refused.stderr.read()
         other.send_signal(signal.SIGTERM)

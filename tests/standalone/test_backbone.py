@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from radial_vicreg.hosts.standalone.backbone import apply_small_stem, build_backbone, uses_small_stem
+from radial_vicreg.models import apply_small_stem, build_backbone, uses_small_stem
 
 TINY_VIT = {"patch_size": 4, "img_size": 32}
 

@@ -14,7 +14,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision.transforms import functional as F
 
-from radial_vicreg.hosts.standalone.data import (
+from radial_vicreg.data.datasets import (
     MultiCrop,
     build_augmentation,
     build_train_dataset,

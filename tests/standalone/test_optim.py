@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from radial_vicreg.hosts.standalone.optim import (
+from radial_vicreg.optim import (
     build_optimizer,
     build_scheduler,
     process_count,
     scaled_lr,
 )
-from radial_vicreg.hosts.standalone.schedule import WarmupCosine, warmup_cosine_lr
+from radial_vicreg.schedule import WarmupCosine, warmup_cosine_lr
 
 STEPS = 30
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from radial_vicreg.commands.compose import compose
-from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.compose import compose
+from radial_vicreg.optim import process_count
 from radial_vicreg.sweeps import load_sweep
 
 BASH = Path(__file__).parents[2] / "bash"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.identity import config_hash
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.grid import SweepRun

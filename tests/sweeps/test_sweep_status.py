@@ -11,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
 from radial_vicreg.sweeps.runner import claimed, pretrain_arguments
 from radial_vicreg.sweeps.status import composed_runs
@@ -135,7 +135,7 @@ def test_the_status_counts_and_shows_errors(
 def test_an_index_outside_the_grid_is_refused(
     small_sweep: Path, index: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["sweep", str(small_sweep), "--index", index]) == cli.USAGE_ERROR
+    assert cli.main(["sweep", str(small_sweep), "--index", index]) == 2
     assert "small has the runs 0 to 3" in capsys.readouterr().err
 
 
@@ -206,7 +206,7 @@ class TestTwoProcesses:
         monkeypatch.setattr("radial_vicreg.sweeps.runner._train", lambda arguments, log: started.append(arguments) or 0)
         with claimed(runs[1], [runs_dir]):
             assert run_missing("small", runs, [runs_dir]) == []
-            assert cli.main(["sweep", str(small_sweep), "--index", "1", runs_dir]) == cli.USAGE_ERROR
+            assert cli.main(["sweep", str(small_sweep), "--index", "1", runs_dir]) == 2
         assert started == [runs[index].arguments(runs_dir) for index in (0, 2, 3)]
         said = capsys.readouterr().err
         assert said.count("another process is training run 1 (process") == 2

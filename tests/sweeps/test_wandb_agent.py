@@ -116,7 +116,7 @@ def on_a_cpu(tiny_overrides: list[str]) -> dict[str, Any]:
 def test_the_agent_trains_two_runs_and_goes_on_after_one_that_fails(
     run_agent: Callable[[StandIn], subprocess.CompletedProcess[str]], tiny_overrides: list[str], tmp_path: Path
 ) -> None:
-    from radial_vicreg.hosts.detect import find_solo_learn
+    from radial_vicreg.solo.detect import find_solo_learn
 
     location = find_solo_learn(try_import=False).location
     assert location is not None

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from radial_vicreg import cli
+from radial_vicreg.commands.synthetic import Options
 from radial_vicreg.files import write_json
 from radial_vicreg.synthetic import figure1, figure3, sweep
-from radial_vicreg.synthetic.cli import Options, main
 from radial_vicreg.synthetic.distributions import sample
 from radial_vicreg.synthetic.metrics import measure
 from radial_vicreg.synthetic.run import RunConfig
@@ -40,7 +41,9 @@ def test_yaml_states_the_defaults_of_the_options() -> None:
 
 def test_a_run_writes_results_snapshots_and_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
-    assert main(["distribution=sunshine", "num_samples=80", "steps=60", "snapshots=2", f"out={out}"]) == 0
+    assert (
+        cli.main(["synthetic", "distribution=sunshine", "num_samples=80", "steps=60", "snapshots=2", f"out={out}"]) == 0
+    )
     results = json.loads((out / "results.json").read_text())
     assert results["config"]["distribution"] == "sunshine"
     assert results["key"] == RunConfig(distribution="sunshine", num_samples=80, steps=60).key
@@ -59,8 +62,8 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work has begun")
 
-    for name in ("cli.run", "cli.sweep", "figure1.make_figure1"):
-        monkeypatch.setattr(f"radial_vicreg.synthetic.{name}", work)
+    for name in ("commands.synthetic.run_synthetic", "commands.synthetic.sweep", "synthetic.figure1.make_figure1"):
+        monkeypatch.setattr(f"radial_vicreg.{name}", work)
     out = tmp_path / "out"
     if there == "file":
         out.write_text("mine")
@@ -69,7 +72,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
         write_json(out / "results.json", content)
     before = (out if there == "file" else out / "results.json").read_text()
     where = [f"out={out}"] if len(command) == 1 and command != ["sweep"] else ["--out", str(out)]
-    assert main([*command, *where]) == 2
+    assert cli.main(["synthetic", *[*command, *where]]) == 2
     assert str(out) in capsys.readouterr().err
     assert (out if there == "file" else out / "results.json").read_text() == before
 
@@ -77,19 +80,19 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
 @pytest.mark.parametrize("dim", [1, 3])
 def test_other_dimensions_run_to_the_end(dim: int, tmp_path: Path) -> None:
     arguments = ["distribution=gaussian", f"dim={dim}", "num_samples=50", "steps=20", "objective=wasserstein"]
-    assert main([*arguments, f"out={tmp_path}"]) == 0
+    assert cli.main(["synthetic", *[*arguments, f"out={tmp_path}"]]) == 0
     assert (tmp_path / "run.png").exists()
 
 
 def test_a_sweep_prints_the_shape_of_figure_1c(small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sweep", "--out", str(tmp_path), "--workers", "1", "--shard", "0/1"]) == 0
+    assert cli.main(["synthetic", *["sweep", "--out", str(tmp_path), "--workers", "1", "--shard", "0/1"]]) == 0
     printed = capsys.readouterr().out
     assert "8 runs, 0 diverged" in printed
     assert "Radial-VCReg" in printed
 
 
 def figure_1(out: Path, *more: str) -> dict:
-    assert main(["figure", "1", "--out", str(out), "--workers", "1", *more]) == 0
+    assert cli.main(["synthetic", *["figure", "1", "--out", str(out), "--workers", "1", *more]]) == 0
     return json.loads((out / "results.json").read_text())
 
 
@@ -166,7 +169,7 @@ def test_the_full_preset_of_figure_1_is_the_authors_command() -> None:
 
 
 def test_figure_1_draws_the_best_of_a_sweep_beside_when_given_one(small: None, tmp_path: Path) -> None:
-    assert main(["sweep", "--out", str(tmp_path / "sweep"), "--workers", "1"]) == 0
+    assert cli.main(["synthetic", *["sweep", "--out", str(tmp_path / "sweep"), "--workers", "1"]]) == 0
     numbers = figure_1(tmp_path / "figure", "--sweep", str(tmp_path / "sweep"))
     rows = sweep.read_rows(tmp_path / "sweep")
     least = {
@@ -181,7 +184,7 @@ def test_figure_1_draws_the_best_of_a_sweep_beside_when_given_one(small: None, t
 
 
 def test_figure_3_covers_x_and_sunshine(small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["figure", "3", "--out", str(tmp_path), "--workers", "1"]) == 0
+    assert cli.main(["synthetic", *["figure", "3", "--out", str(tmp_path), "--workers", "1"]]) == 0
     numbers = json.loads((tmp_path / "results.json").read_text())
     assert numbers["runs"] == 8
     assert len(numbers["radius"]) == 6
@@ -236,7 +239,7 @@ def test_wrong_input_gets_one_line_and_status_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
+    assert cli.main(["synthetic", *arguments]) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.err.count("\n") == 1
@@ -245,5 +248,5 @@ def test_wrong_input_gets_one_line_and_status_2(
 
 @pytest.mark.parametrize("arguments", [["--help"], ["figure", "--help"], ["sweep", "--help"], ["--cfg"]])
 def test_help_exits_well(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 0
+    assert cli.main(["synthetic", *arguments]) == 0
     assert capsys.readouterr().out

@@ -34,7 +34,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.fixture
 def script() -> str:
-    from radial_vicreg.hosts.detect import find_solo_learn
+    from radial_vicreg.solo.detect import find_solo_learn
 
     location = find_solo_learn(try_import=False).location
     assert location is not None

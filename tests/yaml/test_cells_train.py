@@ -17,10 +17,10 @@ import torchvision
 from celeba_copy import write_copy
 from PIL import Image
 
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.data.celeba import prepare_celeba
 from radial_vicreg.data.imagenet10 import CLASSES, COUNTS, prepare_imagenet10
-from radial_vicreg.hosts.train import build_solo, build_standalone, normalise
+from radial_vicreg.train.run import build_solo, build_standalone, normalise
 
 CELLS = sorted(json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())["configs"])
 QUICK = {"cifar100/resnet18/radialvicreg_d512", "cifar100/vit_tiny/vicreg_d512"}

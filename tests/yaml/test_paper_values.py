@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.commands.compose import compose
+from radial_vicreg.compose import compose
 from radial_vicreg.hosts.method_kwargs import check_method_kwargs
-from radial_vicreg.hosts.standalone.optim import process_count
+from radial_vicreg.optim import process_count
 from radial_vicreg.sweeps import load_sweep
 
 PAPER: dict[str, Any] = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())

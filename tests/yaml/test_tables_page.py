@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 
-from radial_vicreg.commands.compose import compose
-from radial_vicreg.hosts.stability import equilibrium_of, stability_of
+from radial_vicreg.compose import compose
 from radial_vicreg.losses import RadialEquilibrium
+from radial_vicreg.stability import equilibrium_of, stability_of
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.marks import marks_of
 

@@ -1,0 +1,133 @@
+"""Configurations from Hydra's compose API, with errors of one line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from radial_vicreg.compose.overrides import expand_home, how_to_quote, sweeping
+from radial_vicreg.compose.yaml_guard import check_anchors, check_references
+from radial_vicreg.errors import UserError
+from radial_vicreg.secrets import HIDDEN, is_secret
+
+_LONGEST_SHOWN = 100
+
+
+def compose(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> DictConfig:
+    """Composes a configuration of the package, or of a folder whose defaults may use the package's groups.
+
+    Args:
+        config_name: name without ``.yaml``, with its folder.
+        overrides: Hydra overrides.
+        config_path: folder to look in first.
+
+    Returns:
+        The configuration, its paths with the user's home for ``~``.
+
+    Raises:
+        UserError: no such configuration or folder, an override that cannot be parsed (the quoted form is named), an
+            unknown key (the nearest known one is named), a value that is missing, a file that anchors blow up.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+
+    if config_path is not None and not Path(config_path).is_dir():
+        raise UserError(f"--config-path {config_path} is not a folder")
+    if several := sweeping(overrides):
+        shown = [override for override in several if not is_secret(override.partition("=")[0])]
+        raise UserError(f"one value a key, not a choice of several: {' '.join(shown)}{how_to_quote(shown)}")
+    if config_path is not None:
+        check_anchors(config_path)
+    GlobalHydra.instance().clear()
+    if config_path is None:
+        # No folder of its own: the package's plug-in puts its configurations on every search path.
+        context: Any = initialize(config_path=None, **_version_base())
+    else:
+        context = initialize_config_dir(str(Path(config_path).resolve()), **_version_base())
+    with context:
+        try:
+            cfg = hydra_compose(config_name, overrides=list(overrides))
+        except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
+            raise UserError(_explain(error, config_name)) from error
+    check_references(cfg)
+    expand_home(cfg)
+    try:
+        missing = OmegaConf.missing_keys(cfg)
+        if missing:
+            raise UserError(f"{', '.join(sorted(missing))} must be given, for example {min(missing)}=VALUE")
+        OmegaConf.resolve(cfg.copy())
+    except OmegaConfBaseException as error:
+        key = f"{error.full_key} of {config_name}" if error.full_key else f"a value of {config_name}"
+        raise UserError(f"{key} cannot be resolved: {_first_words(error)}") from error
+    return cfg
+
+
+def _version_base() -> dict[str, Any]:
+    """Asks for the installed Hydra's own behaviour: 1.3 warns without the argument, 1.4 with it."""
+    from hydra import __version__
+
+    return {"version_base": None} if __version__.startswith("1.3.") else {}
+
+
+def _explain(error: Exception, config_name: str) -> str:
+    from hydra.errors import ConfigCompositionException, HydraException, OverrideParseException
+
+    text = _first_words(error)
+    if isinstance(error, OverrideParseException):
+        key, sign, value = error.override.partition("=")
+        shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
+        hidden = HIDDEN if is_secret(key) else shown
+        if hidden != shown:
+            return f"cannot read the override {key}{sign}{hidden}: it does not parse"
+        return f"cannot read the override {key}{sign}{shown}: {text}{how_to_quote([error.override])}"
+    if isinstance(error, RecursionError):
+        return f"{config_name} is nested too deeply, or its defaults lead back to it"
+    if not isinstance(error, (HydraException, OmegaConfBaseException)):
+        return f"{config_name} cannot be read: {text}"
+    if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
+        text = f"{text}: {_first_words(error.__cause__)}"
+    found = re.search(r"[Cc]ould not override '([^']+)'", text) or re.search(r"Key '([^']+)' is not in struct", text)
+    if found and found.group(1).startswith("shared/"):
+        return f"{found.group(1)}: {text}"
+    if found:
+        key = found.group(1)
+        inner = re.search(r"Key '([^']+)' is not in struct", text)
+        if inner and inner.group(1) not in key.split("."):
+            key = f"{key}.{inner.group(1)}"  # key={inner: ...}
+        near = difflib.get_close_matches(key, list(_known_keys(config_name)), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "see `--cfg` for the known keys"
+        return f"unknown key {key!r}; {hint} (a new key is added with +{key}=...)"
+    return text if config_name in text else f"{config_name}: {text}"
+
+
+def _first_words(error: BaseException) -> str:
+    """The message without the parts that repeat Hydra's search path and OmegaConf's object types."""
+    text = re.split(r"\n\s*(?:Config search path|full_key|object_type)\b", str(error))[0].strip()
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _known_keys(config_name: str) -> Iterator[str]:
+    """Dotted keys of the configuration without overrides."""
+
+    def walk(node: Any, prefix: str) -> Iterator[str]:
+        for key in node:
+            dotted = f"{prefix}{key}"
+            yield dotted
+            child = OmegaConf.to_container(node, resolve=False)[key]  # type: ignore[index]
+            if isinstance(child, dict):
+                yield from walk(OmegaConf.create(child), f"{dotted}.")
+
+    from hydra import compose as hydra_compose
+    from hydra.errors import HydraException
+
+    try:
+        yield from walk(hydra_compose(config_name), "")
+    except (HydraException, OmegaConfBaseException):
+        return

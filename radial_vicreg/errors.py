@@ -1,0 +1,76 @@
+"""The errors that a command reports in one line; every other exception is a fault and keeps its traceback."""
+
+from __future__ import annotations
+
+import difflib
+import signal
+from collections.abc import Iterable
+
+
+class ReportedError(Exception):
+    """An error whose message says all that its reader needs.
+
+    Attributes:
+        exit_status: of a command that ends with it.
+    """
+
+    exit_status = 1
+
+
+class UserError(ReportedError, ValueError):
+    """Somebody has to change something: a setting, a path, a file. Nothing has been lost."""
+
+    exit_status = 2
+
+
+class MissingPackageError(UserError, ImportError):
+    """An optional package is not installed; the message names the command that installs it."""
+
+
+class UnreachableError(UserError, ConnectionError):
+    """A download is out of reach; the message says where the files may be put by hand."""
+
+
+class RunFailed(ReportedError, RuntimeError):
+    """A run with right input has failed: it diverged, or the machine ran out of something."""
+
+
+class RunStopped(ReportedError, RuntimeError):
+    """A signal has told a run to stop; it goes on from its last checkpoint."""
+
+    exit_status = 128 + signal.SIGTERM  # the shells' convention
+
+
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit status after Ctrl-C."""
+
+
+def nearest(given: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Find the known name that a misspelt one is nearest to.
+
+    Args:
+        given: what was written.
+        known: names to choose from.
+        cutoff: similarity from 0 to 1 below which a name is not considered.
+
+    Returns:
+        The name, or None.
+    """
+    return next(iter(difflib.get_close_matches(str(given), list(known), n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: str = "known keys") -> str:
+    """Suggest the nearest known name, or list all of them.
+
+    Args:
+        given: what was written.
+        known: names to choose from.
+        prefix: goes before the suggestion, such as a section with its dot.
+        what: goes before the list.
+
+    Returns:
+        ``did you mean NAME?``, or ``known keys: ...``.
+    """
+    names = sorted(set(known))
+    near = nearest(given, names)
+    return f"{what}: {', '.join(names)}" if near is None else f"did you mean {prefix}{near}?"

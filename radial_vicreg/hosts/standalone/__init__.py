@@ -1,1 +1,0 @@
-"""The embedded host: Lightning, timm and torchvision, following solo-learn's rules."""

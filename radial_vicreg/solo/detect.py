@@ -1,0 +1,96 @@
+"""Which host can be used here, and why."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import warnings
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from radial_vicreg.errors import UserError
+
+INSTALL_HINT = "run `bash bash/install_solo_learn.sh`"
+HOSTS = ("auto", "solo", "standalone")
+
+
+@dataclass(frozen=True)
+class SoloLearn:
+    """What is known of solo-learn in this environment.
+
+    Attributes:
+        usable: its main branch is importable.
+        reason: one sentence: where it is, or what is missing and what to do.
+        location: its folder, when there is one.
+    """
+
+    usable: bool
+    reason: str
+    location: Path | None = None
+
+
+def find_solo_learn(try_import: bool = True) -> SoloLearn:
+    """Looks for solo-learn.
+
+    Args:
+        try_import: also import its methods, which takes seconds; False looks at the files only.
+
+    Returns:
+        The finding; nothing is raised.
+    """
+    spec = importlib.util.find_spec("solo")
+    if spec is None or not spec.submodule_search_locations:
+        return SoloLearn(False, f"solo-learn is not installed; {INSTALL_HINT}")
+    location = Path(next(iter(spec.submodule_search_locations)))
+    if not (location / "args" / "pretrain.py").is_file():
+        return SoloLearn(
+            False,
+            f"solo-learn {_version()} in {location} is a release without Hydra (1.0.2 is the last one on PyPI); "
+            f"the main branch, 1.0.5 or newer, is needed: uninstall it (pip uninstall solo-learn), then {INSTALL_HINT}",
+            location,
+        )
+    if try_import:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # old timm and torch names, once for each backbone
+                importlib.import_module("solo.methods")
+        except Exception as error:  # whatever a foreign package raises on import, the answer is the same
+            return SoloLearn(
+                False,
+                f"solo-learn in {location} does not import ({type(error).__name__}: {error}); "
+                f"install what it needs (pip install 'radial-vicreg[solo]') or {INSTALL_HINT}",
+                location,
+            )
+    return SoloLearn(True, f"solo-learn in {location}", location)
+
+
+def choose_host(wanted: str) -> tuple[str, str]:
+    """Decides between the hosts.
+
+    Args:
+        wanted: ``"auto"`` prefers solo-learn; ``"solo"``; ``"standalone"``.
+
+    Returns:
+        The host and the reason, one sentence.
+
+    Raises:
+        UserError: an unknown name, or ``"solo"`` where solo-learn cannot be used.
+    """
+    if wanted not in HOSTS:
+        raise UserError(f"host must be one of {', '.join(HOSTS)}, got {wanted!r}")
+    if wanted == "standalone":
+        return "standalone", "host=standalone was asked for"
+    solo = find_solo_learn()
+    if solo.usable:
+        return "solo", solo.reason
+    if wanted == "solo":
+        raise UserError(f"host=solo cannot be used: {solo.reason}, or use host=standalone")
+    return "standalone", solo.reason
+
+
+def _version() -> str:
+    try:
+        return metadata.version("solo-learn")
+    except metadata.PackageNotFoundError:
+        return "(no version)"

@@ -1,0 +1,210 @@
+"""Radial-VICReg in solo-learn's own form."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import omegaconf
+from lightning.pytorch.utilities import rank_zero_warn
+from solo.methods.base import BaseMethod
+from torch import Tensor, nn
+
+from radial_vicreg.data.celeba import NUM_ATTRIBUTES
+from radial_vicreg.hosts.check_config import refuse_pretrain_only
+from radial_vicreg.hosts.method_kwargs import DEFAULTS, REQUIRED, check_method_kwargs
+from radial_vicreg.keys import SMALL_IMAGE_DATASETS
+from radial_vicreg.models import apply_small_stem
+from radial_vicreg.optim import process_count
+from radial_vicreg.probes.metrics import BalancedAccuracy
+from radial_vicreg.solo.data import configured_rates, resolve_in_place
+from radial_vicreg.train.attributes import (
+    attribute_scores,
+    attributes_by_index,
+    is_multi_label,
+    log_balanced_accuracy,
+    replace_targets,
+)
+from radial_vicreg.train.run_name import name_run
+from radial_vicreg.train.step import RadialTraining
+
+
+class RadialVICReg(RadialTraining, BaseMethod):
+    """VICReg plus a loss that pulls the norms of the embeddings towards the Chi distribution (arXiv 2602.14272).
+
+    Args:
+        cfg: solo-learn's configuration. ``method_kwargs``: see
+            :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs` and the table in the README.
+        own_loop: ``radial-vicreg pretrain`` trains, and not solo-learn's script.
+
+    Raises:
+        UserError: an unknown key or a value out of range in ``method_kwargs``, or a setting that solo-learn's script
+            would ignore (:func:`radial_vicreg.hosts.check_config.refuse_pretrain_only`).
+    """
+
+    host = "solo"
+    # Set by solo-learn's base class.
+    backbone: nn.Module
+    backbone_name: str
+    backbone_args: dict[str, Any]
+    base_model: Callable[..., nn.Module]
+    features_dim: int
+
+    def __init__(self, cfg: omegaconf.DictConfig, own_loop: bool = False) -> None:
+        if not own_loop:
+            refuse_pretrain_only(cfg)
+        super().__init__(cfg)
+        self.own_loop = own_loop
+        self._apply_stem()
+        if not own_loop:
+            self._warn_of_linear_evaluation()
+        self.add_radial_parts(self.cfg, self.features_dim)
+        self._warned_about_size = False
+        self.multi_label = is_multi_label(self.cfg)
+        if self.multi_label:
+            self.balanced_accuracy = BalancedAccuracy(NUM_ATTRIBUTES)
+        # radial-vicreg pretrain gives the attributes with each image; solo-learn's script, only the image's number.
+        looks_up = self.multi_label and self.cfg.data.dataset == "custom"
+        self._attributes = attributes_by_index(self.cfg) if looks_up else None
+
+    @staticmethod
+    def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
+        """Fill in and check ``method_kwargs``, and write resolved values and the run's name back.
+
+        solo-learn reads the same object afterwards: for auto-resume, its checkpoints, ``args.json`` and W&B. Forks of
+        it have base classes that keep settings of their own in ``method_kwargs`` (``add_projector_classifier``, ...).
+        Those stay; every other key must be one of ours.
+
+        Args:
+            cfg: the configuration.
+
+        Returns:
+            The same configuration, completed, without interpolations.
+
+        Raises:
+            UserError: see :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs`.
+        """
+        host_keys = _keys_of_the_host(cfg)
+        filled = check_method_kwargs(_method_kwargs(cfg), host_keys)
+        cfg = super(RadialVICReg, RadialVICReg).add_and_assert_specific_cfg(cfg)
+        of_the_host = {key: value for key, value in _method_kwargs(cfg).items() if key in host_keys}
+        cfg.method_kwargs = {**filled, **of_the_host}
+        if is_multi_label(cfg):
+            cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
+        name_run(cfg, process_count(cfg), rates=configured_rates(cfg)["optimizer"])
+        resolve_in_place(cfg)
+        return cfg
+
+    @property
+    def learnable_params(self) -> list[dict[str, Any]]:
+        """solo-learn's parameter groups and the projector's."""
+        return [*super().learnable_params, {"name": "projector", "params": self.projector.parameters()}]
+
+    def results_config(self) -> dict[str, Any]:
+        """The configuration with the rates as written; solo-learn's ``parse_cfg`` has scaled them."""
+        return configured_rates(self.cfg)
+
+    def forward(self, X: Tensor) -> dict[str, Any]:
+        """Features, logits of the online probe and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""
+        out: dict[str, Any] = super().forward(X)
+        out["z"] = self.projector(out["feats"])
+        return out
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
+        """Looks up the attributes of multi-label images that solo-learn's own readers have numbered."""
+        if self._attributes is None or not self.trainer.training:
+            return batch
+        return replace_targets(batch, self._attributes)
+
+    def base_training_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
+        """solo-learn's step, or the multi-label one.
+
+        Without labels the probe's loss is 0, where a cross-entropy over nothing would be NaN.
+        """
+        if self.multi_label:
+            return self._attribute_step(X, targets)
+        out: dict[str, Any] = super().base_training_step(X, targets)
+        if self.cfg.data.get("no_labels", False):
+            out["loss"] = 0.0 * out["logits"].sum()  # keeps the classifier in the graph, which DDP demands
+        return out
+
+    def base_validation_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
+        """solo-learn's step, or the multi-label one, which logs ``val_balanced_accuracy`` too."""
+        out: dict[str, Any]
+        if self.multi_label:
+            out = self._attribute_step(X, targets)
+            log_balanced_accuracy(self, self.balanced_accuracy, out["logits"], targets)
+        else:
+            out = super().base_validation_step(X, targets)
+        return out
+
+    def log_dict(self, dictionary: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Logs solo-learn's metrics; of attributes its means over batches are ``*_attribute_acc``, without a top-5."""
+        if self.multi_label:
+            kept = {name: value for name, value in dictionary.items() if not name.endswith("acc5")}
+            dictionary = {name.replace("acc1", "attribute_acc"): value for name, value in kept.items()}
+        super().log_dict(dictionary, *args, **kwargs)
+
+    def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
+        """Objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
+        out: dict[str, Any] = super().training_step(batch, batch_idx)  # type: ignore[assignment]
+        z1, z2 = out["z"]
+        return self.radial_step(z1, z2, out["loss"])
+
+    def validation_step(self, batch: list[Tensor], batch_idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """solo-learn's step; warns once when the images are not of the training resolution."""
+        trained, given = self.cfg.augmentations[0].crop_size, batch[0].shape[-1]
+        if given != trained and not self._warned_about_size:
+            self._warned_about_size = True
+            warnings.warn(
+                f"validation images have {given} pixels but the network trains on {trained}: solo-learn validates "
+                "image folders at 224 pixels, so val_acc1 says little here. The radius monitor resizes its images; "
+                "`radial-vicreg pretrain` validates at the training resolution.",
+                stacklevel=2,
+            )
+        metrics: dict[str, Any] = super().validation_step(batch, batch_idx, *args, **kwargs)  # type: ignore[assignment]
+        return metrics
+
+    def _attribute_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
+        out = self(X)
+        loss, accuracy = attribute_scores(out["logits"], targets)
+        out.update({"loss": loss, "acc1": accuracy, "acc5": accuracy})  # the names that solo-learn averages
+        return out
+
+    def _apply_stem(self) -> None:
+        wanted = self.cfg.method_kwargs.small_image_stem
+        by_name = self.cfg.data.dataset in SMALL_IMAGE_DATASETS  # solo-learn's own rule
+        if wanted == "auto" or wanted == by_name or not self.backbone_name.startswith("resnet"):
+            return
+        if wanted:
+            apply_small_stem(self.backbone)
+        else:
+            untouched = self.base_model(self.cfg.method, **self.backbone_args)
+            self.backbone.conv1, self.backbone.maxpool = untouched.conv1, untouched.maxpool
+
+    def _warn_of_linear_evaluation(self) -> None:
+        wanted, by_name = self.cfg.method_kwargs.small_image_stem, self.cfg.data.dataset in SMALL_IMAGE_DATASETS
+        if wanted not in ("auto", by_name) and self.backbone_name.startswith("resnet"):
+            rank_zero_warn(
+                f"main_linear.py cannot load this network, since small_image_stem={str(wanted).lower()} and it builds"
+                " the stem by the data set's name: `radial-vicreg probe` is a linear evaluation that can."
+            )
+
+
+def _method_kwargs(cfg: omegaconf.DictConfig) -> dict[str, Any]:
+    section = omegaconf.OmegaConf.select(cfg, "method_kwargs")
+    plain: dict[str, Any] = {} if section is None else omegaconf.OmegaConf.to_container(section, resolve=True)  # type: ignore[assignment]
+    return plain
+
+
+def _keys_of_the_host(cfg: omegaconf.DictConfig) -> set[str]:
+    """Names what the base class adds to a copy that has our keys alone.
+
+    What it adds to ``cfg`` itself would leave out a key that the user, or an earlier run's configuration, sets.
+    """
+    bare = copy.deepcopy(cfg)
+    ours = {key: value for key, value in _method_kwargs(cfg).items() if key in (*REQUIRED, *DEFAULTS)}
+    bare.method_kwargs = ours
+    return set(_method_kwargs(BaseMethod.add_and_assert_specific_cfg(bare))) - {*REQUIRED, *DEFAULTS}

@@ -1,0 +1,27 @@
+"""Adds the method to solo-learn's dictionary of methods."""
+
+from __future__ import annotations
+
+from radial_vicreg.errors import MissingPackageError
+
+METHOD_NAME = "radialvicreg"
+
+
+def register() -> None:
+    """Makes ``method: radialvicreg`` known to every solo-learn script of this process.
+
+    Raises:
+        ImportError: solo-learn is not importable, or is the release 1.0.2 from PyPI, which has no ``METHODS`` of this
+            form; the message says what to do.
+    """
+    try:
+        from solo.methods import METHODS
+    except ImportError as error:
+        raise MissingPackageError(
+            "Radial-VICReg's solo-learn host needs solo-learn's main branch (1.0.5 or newer; the release on PyPI, "
+            "1.0.2, is too old): run `bash bash/install_solo_learn.sh`, or use host=standalone. "
+            f"Importing it said: {error}"
+        ) from error
+    from radial_vicreg.solo.method import RadialVICReg
+
+    METHODS[METHOD_NAME] = RadialVICReg

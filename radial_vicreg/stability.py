@@ -1,0 +1,236 @@
+r"""What is known of settings before the run: which diverge, and where the radial term alone would put the radii.
+
+The radial cross-entropy is :math:`\beta(r^2/2-(d-1)\log r)` of each view. Its second derivative along the radius is
+:math:`\beta(1+(d-1)/r^2)`: :math:`2\beta` at its optimum, :math:`r^2=d-1`, and about :math:`7\beta` at
+:math:`r=0.4\sqrt d`, where untrained projectors start; twice that over both views. The projector's last bias moves
+every embedding alike and therefore meets all of it; LARS leaves biases out of its scaling, so that for it LARS is plain
+gradient descent with momentum, which is stable while rate times curvature is below :math:`2(1+\mu)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+
+from radial_vicreg.keys import LOSS_DEFAULTS
+from radial_vicreg.losses import RadialEquilibrium, radial_equilibrium
+from radial_vicreg.optim import process_count, scaled_lr
+
+_VIEWS = 2
+# Radius of an untrained projector's embeddings, in units of sqrt(d): seen at d 512 and 2048.
+_UNTRAINED_RADIUS = 0.4
+# Weight of the cross-entropy times rate over steps of warm-up. Seen with LARS at 0.3, momentum 0.9, on CIFAR-10: 1.5e-3
+# (d 512, beta1 100 with 1/d, 39 steps) and 1.3e-3, 5.9e-4, 3.8e-4 (d 2048, beta1 1 without, 234, 507, 780 steps)
+# diverge within 30 steps; 3.0e-5 and 1.5e-4 (the same with 1,950 steps) do not.
+_STEEPEST_WARMUP = 2e-4
+# Radii that far from chi on average are another distribution: chi(d) itself has a deviation of 0.71.
+_FAR_FROM_CHI = 1.0
+
+
+class Stability(NamedTuple):
+    """The pull of the radial cross-entropy beside what the optimizer bears.
+
+    Attributes:
+        curvature: along the radius over both views, at the cross-entropy's optimum.
+        far_curvature: the same where untrained embeddings are.
+        rate: peak learning rate, scaled by the global batch.
+        global_batch: images of one step.
+        limit: curvature that is just stable at this rate.
+        weight: of the cross-entropy, 1/d included.
+    """
+
+    curvature: float
+    far_curvature: float
+    rate: float
+    global_batch: int
+    limit: float
+    weight: float
+
+    @property
+    def is_past(self) -> bool:
+        """Whether the optimum itself repels."""
+        return self.curvature > self.limit
+
+    @property
+    def largest_batch(self) -> int:
+        """The global batch at which linear scaling of the rate reaches the limit."""
+        return int(self.global_batch * self.limit / self.curvature)
+
+    @property
+    def shortest_warmup(self) -> float:
+        """Steps of linear warm-up below which radii have been seen to overshoot."""
+        return self.weight * self.rate / _STEEPEST_WARMUP
+
+
+def stability_of(cfg: DictConfig) -> Stability | None:
+    """Curvature and limit of a configuration.
+
+    Args:
+        cfg: configuration, rates as written.
+
+    Returns:
+        None where no cross-entropy pulls, or where the optimizer scales steps by itself (Adam, LARS with biases).
+
+    Raises:
+        UserError: a key is missing.
+    """
+    kwargs = _method_kwargs(cfg)
+    weight, dim = float(kwargs["radial_ce_loss_weight"]), int(kwargs["proj_output_dim"])
+    if kwargs["radial_objective"] != "kl" or weight == 0 or not _steps_by_rate_times_gradient(cfg):
+        return None
+    if kwargs["radial_ce_normalize"]:
+        weight /= dim
+    rate = scaled_lr(cfg).lr
+    momentum = float(OmegaConf.select(cfg, "optimizer.kwargs.momentum", default=0.9))
+    return Stability(
+        curvature=_VIEWS * 2 * weight,
+        far_curvature=_VIEWS * (1 + (dim - 1) / (_UNTRAINED_RADIUS**2 * dim)) * weight,
+        rate=rate,
+        global_batch=_global_batch(cfg),
+        limit=2 * (1 + momentum) / rate if rate > 0 else float("inf"),
+        weight=weight,
+    )
+
+
+def past_stability(cfg: DictConfig) -> str | None:
+    """Say in a few words that a configuration is past stability; None where it is not.
+
+    Args:
+        cfg: configuration, rates as written.
+
+    Raises:
+        UserError: as :func:`stability_of`.
+    """
+    found = stability_of(cfg)
+    if found is None or not found.is_past:
+        return None
+    return f"past stability: curvature {found.curvature:.3g}, limit {found.limit:.3g} at a rate of {found.rate:.3g}"
+
+
+def stability_warnings(cfg: DictConfig, steps_per_epoch: int) -> list[str]:
+    """What is likely to go wrong with these settings, and what to change.
+
+    Args:
+        cfg: configuration, rates as written.
+        steps_per_epoch: optimizer steps.
+
+    Returns:
+        One text; empty for settings inside the known range.
+
+    Raises:
+        UserError: as :func:`stability_of`.
+    """
+    found = stability_of(cfg)
+    if found is None:
+        return []
+    if found.is_past:
+        return [_past_text(cfg, found)]
+    warmup = float(OmegaConf.select(cfg, "scheduler.warmup_epochs", default=10)) * steps_per_epoch
+    if warmup >= found.shortest_warmup:
+        return []
+    return [
+        f"a warm-up of {warmup:.0f} steps to a rate of {found.rate:.3g} is short: the radial term pulls with "
+        "(d - 1) / r, which is large while radii are small, so that they overshoot and the covariance term throws them "
+        f"far; about {found.shortest_warmup:.0f} steps are needed. Lengthen scheduler.warmup_epochs (here one epoch is "
+        f"{steps_per_epoch} steps), lower optimizer.lr, or use shared/optimizer=adamw"
+    ]
+
+
+def equilibrium_of(cfg: DictConfig, normalize: bool | None = None) -> RadialEquilibrium | None:
+    """The equilibrium of a configuration's radial term at its global batch.
+
+    Args:
+        cfg: configuration.
+        normalize: another value of ``radial_ce_normalize`` than the configuration's.
+
+    Returns:
+        See :func:`radial_vicreg.losses.radial_equilibrium`.
+
+    Raises:
+        UserError: the objective does not take these settings.
+    """
+    kwargs = _method_kwargs(cfg)
+    return radial_equilibrium(
+        int(kwargs["proj_output_dim"]),
+        float(kwargs["radial_ce_loss_weight"]),
+        float(kwargs["radial_ent_loss_weight"]),
+        # Entropy is taken over the images of one forward pass: accumulation adds no radii.
+        count=int(cfg.optimizer.batch_size) * process_count(cfg),
+        m=kwargs["radial_spacing"],
+        normalize_ce=kwargs["radial_ce_normalize"] if normalize is None else normalize,
+        objective=kwargs["radial_objective"],
+    )
+
+
+def pulled_away(cfg: DictConfig) -> RadialEquilibrium | None:
+    """The equilibrium where both betas count and it is far from chi(d); else None, as for every cell of the paper.
+
+    Args:
+        cfg: configuration.
+
+    Raises:
+        UserError: the objective does not take these settings.
+    """
+    kwargs, found = _method_kwargs(cfg), equilibrium_of(cfg)
+    both = min(float(kwargs["radial_ce_loss_weight"]), float(kwargs["radial_ent_loss_weight"])) > 0
+    return found if both and found is not None and found.w1 > _FAR_FROM_CHI else None
+
+
+def equilibrium_note(cfg: DictConfig) -> str | None:
+    """One line for a configuration whose radial term pulls radii away from chi(d), with the remedy; else None.
+
+    Args:
+        cfg: configuration.
+
+    Raises:
+        UserError: the objective does not take these settings.
+    """
+    found = pulled_away(cfg)
+    if found is None:
+        return None
+    kwargs = _method_kwargs(cfg)
+    dim = kwargs["proj_output_dim"]
+    text = (
+        f"note: the radial term alone is smallest at radii of {found.mean:.1f} ± {found.std:.1f}, at a W1 of "
+        f"{found.w1:.1f} to chi({dim})"
+    )
+    other = equilibrium_of(cfg, normalize=False) if kwargs["radial_ce_normalize"] else None
+    if other is not None and other.w1 < found.w1:
+        return f"{text}; with method_kwargs.radial_ce_normalize=false it would be {other.w1:.2g}"
+    return f"{text}; a smaller method_kwargs.radial_ent_loss_weight brings it down"
+
+
+def _past_text(cfg: DictConfig, found: Stability) -> str:
+    kwargs = _method_kwargs(cfg)
+    change = "lower optimizer.lr or method_kwargs.radial_ce_loss_weight"
+    if not kwargs["radial_ce_normalize"]:
+        change = f"set method_kwargs.radial_ce_normalize=true (the factor 1/{kwargs['proj_output_dim']}), or {change}"
+    if found.largest_batch > 1:
+        change += f"; at this optimizer.lr the limit is a global batch of about {found.largest_batch}"
+    return (
+        f"the radial cross-entropy is past stability: its curvature {found.curvature:.3g} along the radius at the "
+        f"optimum ({found.far_curvature:.3g} where untrained embeddings are) is above 2 (1 + momentum) / rate = "
+        f"{found.limit:.3g} for {cfg.optimizer.name} at a rate of {found.rate:.3g} (optimizer.lr "
+        f"{float(cfg.optimizer.lr):.3g}, global batch {found.global_batch}), so embeddings will collapse onto one "
+        f"vector within tens of steps; {change}"
+    )
+
+
+def _method_kwargs(cfg: DictConfig) -> dict[str, Any]:
+    """Settings of the objective with defaults; not checked, since a host's base class may add keys of its own."""
+    given: dict[str, Any] = OmegaConf.to_container(cfg.method_kwargs, resolve=True)  # type: ignore[assignment]
+    kwargs = {**LOSS_DEFAULTS, **given}
+    return {**kwargs, "radial_objective": "none"} if cfg.method == "vicreg" else kwargs
+
+
+def _global_batch(cfg: DictConfig) -> int:
+    per_step = int(OmegaConf.select(cfg, "accumulate_grad_batches") or 1)
+    return int(cfg.optimizer.batch_size) * process_count(cfg) * per_step
+
+
+def _steps_by_rate_times_gradient(cfg: DictConfig) -> bool:
+    """Whether a bias moves by the rate times its gradient: with SGD, and with LARS where biases are excluded."""
+    if cfg.optimizer.name == "lars":
+        return bool(OmegaConf.select(cfg, "optimizer.kwargs.exclude_bias_n_norm", default=False))
+    return bool(cfg.optimizer.name == "sgd")

@@ -1,0 +1,127 @@
+"""Radial-VICReg as a LightningModule that needs nothing but packages from PyPI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+import torch.nn.functional as F
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor, nn
+from torchmetrics.functional.classification import multiclass_accuracy
+
+from radial_vicreg.data.datasets import num_classes
+from radial_vicreg.models import build_backbone
+from radial_vicreg.optim import build_optimizer, build_scheduler, scaled_lr
+from radial_vicreg.probes.metrics import BalancedAccuracy
+from radial_vicreg.train.attributes import attribute_scores, is_multi_label, log_balanced_accuracy
+from radial_vicreg.train.step import RadialTraining
+
+_NO_LABEL = -1
+
+
+class RadialVICRegModule(RadialTraining, pl.LightningModule):
+    """Backbone, online linear probe, projector and objective; the same parts, names and rules as solo-learn's method.
+
+    Parameter names, the order of initialisation, parameter groups, rates and logged names are those of
+    :class:`radial_vicreg.solo.method.RadialVICReg`, so that one configuration means one run on either host.
+
+    Args:
+        cfg: configuration in solo-learn's schema with checked ``method_kwargs``
+            (:func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs`).
+
+    Raises:
+        UserError: unknown backbone, dataset, optimizer or scheduler.
+    """
+
+    host = "standalone"
+
+    def __init__(self, cfg: DictConfig) -> None:
+        super().__init__()
+        self.cfg = cfg
+        self.backbone, features_dim = build_backbone(cfg)
+        self.num_classes = num_classes(cfg)
+        self.multi_label = is_multi_label(cfg)
+        self.classifier = nn.Linear(features_dim, self.num_classes)
+        self.add_radial_parts(cfg, features_dim)
+        if self.multi_label:
+            self.balanced_accuracy = BalancedAccuracy(self.num_classes)
+        # solo-learn's switch and default; a third faster on a CPU, more on a GPU.
+        self.channels_last = not OmegaConf.select(cfg, "performance.disable_channel_last", default=False)
+        if self.channels_last:
+            self.to(memory_format=torch.channels_last)
+
+    def forward(self, X: Tensor) -> dict[str, Tensor]:
+        """Features, logits and embeddings of a batch of images.
+
+        Args:
+            X: images, shape ``(N, 3, H, W)``.
+
+        Returns:
+            ``feats`` ``(N, F)``, ``logits`` ``(N, classes)`` (no gradient flows back to the features) and ``z``
+            ``(N, d)``.
+        """
+        if self.channels_last:
+            X = X.to(memory_format=torch.channels_last)
+        feats = self.backbone(X)
+        return {"feats": feats, "logits": self.classifier(feats.detach()), "z": self.projector(feats)}
+
+    def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
+        """Objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
+        _, views, targets = batch
+        outs = [self(view) for view in views]
+        probes = [self._probe(out["logits"], targets) for out in outs]
+        metrics: dict[str, Any] = {name: sum(probe[name] for probe in probes) / len(probes) for name in probes[0]}
+        named = {f"train_{'class_loss' if name == 'loss' else name}": value for name, value in metrics.items()}
+        self.log_dict(named, on_step=True, on_epoch=True, sync_dist=True)
+        return self.radial_step(outs[0]["z"], outs[1]["z"], metrics["loss"])
+
+    def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
+        """Logs the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size.
+
+        For multi-label data ``val_attribute_acc`` and ``val_balanced_accuracy`` take the place of the accuracies.
+        """
+        images, targets = batch
+        logits = self(images)["logits"]
+        metrics = {f"val_{name}": value for name, value in self._probe(logits, targets).items()}
+        self.log_dict(metrics, on_step=False, on_epoch=True, sync_dist=True, batch_size=len(targets))
+        if self.multi_label:
+            log_balanced_accuracy(self, self.balanced_accuracy, logits, targets)
+
+    def configure_optimizers(self) -> Any:
+        """solo-learn's parameter groups, optimizer and schedule."""
+        groups: list[dict[str, Any]] = [
+            {"name": "backbone", "params": self.backbone.parameters()},
+            {
+                "name": "classifier",
+                "params": self.classifier.parameters(),
+                "lr": scaled_lr(self.cfg).classifier_lr,
+                "weight_decay": 0.0,
+            },
+            {"name": "projector", "params": self.projector.parameters()},
+        ]
+        optimizer = build_optimizer(self.cfg, groups)
+        return build_scheduler(self.cfg, optimizer, int(self.trainer.estimated_stepping_batches))
+
+    def _probe(self, logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        if self.multi_label:
+            loss, accuracy = attribute_scores(logits, targets)
+            return {"loss": loss, "attribute_acc": accuracy}
+        if self.cfg.data.get("no_labels", False):
+            zero = 0.0 * logits.sum()  # keeps the classifier in the graph, which DDP demands
+            return {"loss": zero, "acc1": zero.detach(), "acc5": zero.detach()}
+        accuracies = {
+            f"acc{k}": 100.0
+            * multiclass_accuracy(
+                logits.detach(),
+                targets,
+                num_classes=self.num_classes,
+                top_k=min(k, self.num_classes),
+                average="micro",
+                validate_args=False,
+            )
+            for k in (1, 5)
+        }
+        return {"loss": F.cross_entropy(logits, targets, ignore_index=_NO_LABEL), **accuracies}

@@ -1,0 +1,248 @@
+"""Probes of the encoder and of the projector that learn beside the network, without touching it."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from radial_vicreg.errors import UserError
+from radial_vicreg.probes.heads import MLP_HIDDEN_DIM
+from radial_vicreg.probes.knn import NEIGHBOURS, TEMPERATURE, knn_scores
+from radial_vicreg.probes.metrics import ProbeMetrics
+from radial_vicreg.probes.online import FeatureBank, HeadTrainer
+
+_HEADS = {"projector_linear": ("linear", "z"), "mlp": ("mlp", "feats")}
+_OTHER_PROBES = ("frozen_linear",)  # set in the same section, built elsewhere
+_NOT_IN_YAML = ("self", "crop_size", "seed")
+_OUTPUTS = ("feats", "z", "logits")
+
+
+class OnlineProbes(pl.Callback):
+    """Trains a linear probe of the projector's output and a 2-layer MLP on the encoder; kNN after validation.
+
+    A forward hook picks up ``feats``, ``z`` and ``logits`` of each step, detached, so that nothing is computed twice
+    and no gradient can reach the network; heads and optimizer belong to this callback and never enter the module's
+    ``state_dict``. Both views of a batch are used to learn. The kNN's bank are the features of the epoch's first views,
+    as they were computed in training, up to ``knn_bank`` images on each process.
+
+    Validation images of another resolution than the training's (solo-learn validates image folders at 224
+    pixels) are resized and embedded once more; the host's own linear probe is then scored on these as well, and for
+    multi-label targets always, since a host logs no AUROC.
+
+    Logs ``val_<probe>_acc1`` and ``_acc5``, or the multi-label means; :meth:`results` adds ``online_<probe>`` to
+    ``probes`` of ``results.json``.
+
+    Args:
+        crop_size: training resolution in pixels.
+        projector_linear: train the projector's linear probe.
+        encoder_mlp: train the encoder's MLP probe.
+        encoder_knn: kNN of the encoder's features.
+        lr: first rate of the heads.
+        mlp_hidden_dim: width of the MLP's hidden layer.
+        knn_neighbours: every k.
+        knn_temperature: of the votes.
+        knn_bank: most images of the bank on each process.
+        seed: of the heads' initial weights.
+    """
+
+    def __init__(
+        self,
+        crop_size: int,
+        projector_linear: bool = True,
+        encoder_mlp: bool = True,
+        encoder_knn: bool = False,
+        lr: float = 1e-3,
+        mlp_hidden_dim: int = MLP_HIDDEN_DIM,
+        knn_neighbours: Sequence[int] = NEIGHBOURS,
+        knn_temperature: float = TEMPERATURE,
+        knn_bank: int = 50_000,
+        seed: int = 0,
+    ) -> None:
+        if lr <= 0 or mlp_hidden_dim < 1 or knn_bank < 1 or min(knn_neighbours, default=0) < 1:
+            raise UserError(
+                "probes need lr > 0, mlp_hidden_dim, knn_bank and every k of 1 or more, got "
+                f"{lr}, {mlp_hidden_dim}, {knn_bank} and {list(knn_neighbours)}"
+            )
+        self.crop_size = crop_size
+        wanted = {"projector_linear": projector_linear, "mlp": encoder_mlp}
+        self.head_names = [name for name, on in wanted.items() if on]
+        self.neighbours = tuple(knn_neighbours) if encoder_knn else ()
+        self.lr, self.hidden_dim, self.temperature, self.seed = lr, mlp_hidden_dim, knn_temperature, seed
+        self.found: dict[str, dict[str, Any]] = {}
+        self._trainer: HeadTrainer | None = None
+        self._restored: dict[str, Any] | None = None
+        self._bank = FeatureBank(knn_bank)
+        self._gathered: tuple[Tensor, Tensor] | None = None
+        self._metrics: dict[str, ProbeMetrics] = {}
+        self._outputs: list[dict[str, Tensor]] = []
+        self._hook: Any = None
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Starts to listen to the module's forward passes."""
+        if self._hook is None:
+            self._hook = pl_module.register_forward_hook(self._listen)
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Leaves the module as it was."""
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = None
+        self._outputs = []
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """A bank holds features of one epoch."""
+        self._bank.clear()
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
+        """Forgets forward passes of other callbacks."""
+        self._outputs = []
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """One step of the heads on both views."""
+        views, self._outputs, targets = self._outputs, [], batch[-1]
+        if not views or not trainer.enable_validation:
+            return
+        if self.neighbours:
+            self._bank.add(views[0]["feats"], targets)
+        if self.head_names:
+            if self._trainer is None:
+                self._trainer = self._build(trainer, pl_module, views[0], targets)
+            joined = {key: torch.cat([view[key] for view in views]) for key in {_HEADS[n][1] for n in self.head_names}}
+            inputs = {name: joined[_HEADS[name][1]] for name in self.head_names}
+            self._trainer.step(inputs, targets.repeat(len(views), *[1] * (targets.ndim - 1)))
+
+    def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Collects the bank of every process."""
+        self._metrics = {}
+        self._gathered = self._bank.gathered(pl_module.all_gather) if self.neighbours else None
+
+    def on_validation_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
+        """Forgets forward passes of other callbacks."""
+        self._outputs = []
+
+    @torch.no_grad()
+    def on_validation_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Scores one batch."""
+        if trainer.sanity_checking or not self._outputs:
+            return
+        out, targets = self._outputs[-1], batch[-1]
+        resized = resize_to(batch[-2], self.crop_size)
+        if resized is not batch[-2]:
+            out = pl_module(resized)
+        self._outputs = []
+        scores: dict[str, Tensor] = {}
+        if targets.ndim == 2 or resized is not batch[-2]:
+            scores["linear"] = out["logits"]
+        if self._trainer is not None:
+            scores.update(self._trainer.scores({name: out[_HEADS[name][1]] for name in self.head_names}))
+        if self._gathered is not None:
+            votes = knn_scores(
+                *self._gathered, out["feats"], self.neighbours, self._count(pl_module, targets), self.temperature
+            )
+            scores.update({f"knn{k}": value for k, value in votes.items()})
+        for name, value in scores.items():
+            if name not in self._metrics:
+                self._metrics[name] = ProbeMetrics(value.shape[1], multi_label=targets.ndim == 2).to(value.device)
+            self._metrics[name].update(value, targets)
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Computes and logs the figures."""
+        self._gathered = None
+        for name, metrics in self._metrics.items():
+            self.found[f"online_{name}"] = figures = metrics.compute()
+            logged = {
+                f"val_{name}_{key.replace('top', 'acc')}": value
+                for key, value in figures.items()
+                if isinstance(value, float)
+            }
+            pl_module.log_dict(logged, sync_dist=True)
+
+    def results(self) -> dict[str, Any]:
+        """``probes``: the figures of the last validation."""
+        return {"probes": dict(self.found)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs."""
+        trainer = self._restored if self._trainer is None else self._trainer.state_dict()
+        return {"trainer": trainer, "found": self.found}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores :meth:`state_dict`; the heads follow with the first batch, which tells their widths."""
+        self._restored = state_dict["trainer"]
+        self.found = state_dict["found"]
+
+    def _listen(self, module: Any, inputs: Any, output: Any) -> None:
+        if isinstance(output, dict) and all(key in output for key in _OUTPUTS):
+            self._outputs.append({key: output[key].detach() for key in _OUTPUTS})
+
+    def _build(self, trainer: pl.Trainer, module: Any, view: dict[str, Tensor], targets: Tensor) -> HeadTrainer:
+        batches = trainer.num_training_batches
+        epochs = trainer.max_epochs or 0
+        built = HeadTrainer(
+            {name: (_HEADS[name][0], view[_HEADS[name][1]].shape[1]) for name in self.head_names},
+            outputs=self._count(module, targets),
+            total_steps=int(epochs * batches) if epochs > 0 and batches != float("inf") else None,
+            lr=self.lr,
+            hidden_dim=self.hidden_dim,
+            seed=self.seed,
+            device=targets.device,
+        )
+        if self._restored is not None:
+            built.load_state_dict(self._restored)
+        return built
+
+    @staticmethod
+    def _count(module: Any, targets: Tensor) -> int:
+        return int(targets.shape[1]) if targets.ndim == 2 else int(module.num_classes)
+
+
+def build_online_probes(settings: Mapping[str, Any], crop_size: int, seed: int) -> OnlineProbes:
+    """The callback for the ``probes`` section of a configuration.
+
+    Args:
+        settings: arguments of :class:`OnlineProbes`, and ``frozen_linear``, which is not its.
+        crop_size: training resolution in pixels.
+        seed: of the run.
+
+    Returns:
+        The callback.
+
+    Raises:
+        UserError: an unknown key (the nearest known one is named), or a value out of range.
+    """
+    known = [name for name in inspect.signature(OnlineProbes.__init__).parameters if name not in _NOT_IN_YAML]
+    wanted = {key: value for key, value in settings.items() if key not in _OTHER_PROBES}
+    for key in wanted:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join((*known, *_OTHER_PROBES))}"
+            raise UserError(f"probes.{key} is not a setting; {hint}")
+    return OnlineProbes(crop_size, **wanted, seed=seed)
+
+
+def resize_to(images: Tensor, size: int) -> Tensor:
+    """Images ``(N, 3, H, W)`` at ``size`` by ``size`` pixels; the very tensor when they have that width already.
+
+    Halves are resized in float32, since a CPU has no antialiasing for them, and given back as halves.
+    """
+    if images.shape[-1] == size:
+        return images
+    wide = images if images.dtype in (torch.float32, torch.float64) else images.float()
+    return F.interpolate(wide, size=(size, size), mode="bilinear", antialias=True).to(images.dtype)

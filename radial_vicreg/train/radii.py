@@ -1,0 +1,194 @@
+"""Measures and draws the radii of the projector's output while a network trains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset
+
+from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, radius_histogram
+from radial_vicreg.errors import RunFailed, UserError
+from radial_vicreg.figures import draw_radii, radii_figure
+from radial_vicreg.train.log_image import log_measurement, takes_images
+from radial_vicreg.train.online_probes import resize_to
+
+_TRAINING_IMAGES = 2048  # used when there is no validation set
+_BATCH_SIZE = 256
+_NOT_LOGGED = ("count",)  # it never changes; results.json has it
+
+
+class RadiusMonitor(pl.Callback):
+    """Radii at initialisation, every few epochs and at the end, in evaluation mode and with batch statistics.
+
+    Images are evenly spaced ones of the validation set, at most ``max_images``; without a validation set, 2,048
+    augmented training images. Images that are not of the training resolution (solo-learn validates image folders
+    at 224 pixels whatever the network trains on) are resized to it. Every process measures the same images, so
+    that nothing has to be gathered.
+
+    Logs ``radius_eval/*`` and ``radius_batch/*`` in one call for each measurement, with the figure of the radii for W&B
+    and TensorBoard; :meth:`results` goes into ``results.json``. Drawing takes about as long as embedding a few hundred
+    images, so it is left out where nobody would see it.
+
+    Args:
+        crop_size: training resolution in pixels.
+        every_n_epochs: measure after every so many epochs; 0 measures at the start and at the end only.
+        max_images: upper limit for validation images.
+
+    Attributes:
+        history: one entry a measurement: ``epoch`` and the statistics of both modes.
+    """
+
+    def __init__(self, crop_size: int, every_n_epochs: int = 10, max_images: int = 10_000) -> None:
+        if every_n_epochs < 0 or max_images < 2:
+            raise UserError(
+                "diagnostics need every_n_epochs of 0 or more and max_images of 2 or more, "
+                f"got {every_n_epochs} and {max_images}"
+            )
+        self.crop_size = crop_size
+        self.every_n_epochs = every_n_epochs
+        self.max_images = max_images
+        self.history: list[dict[str, Any]] = []
+        self.initial_radii: Tensor | None = None
+        self.final_radii: Tensor | None = None
+        self.source: str | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Measures the untrained network; a resumed run keeps the measurement of its first start."""
+        self.final_radii = None  # of a checkpoint that was its run's last, and of this run is not
+        if not self.history:
+            self.initial_radii = self._measure(trainer, pl_module, epoch=0)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Measures every ``every_n_epochs`` epochs and after the last.
+
+        The last measurement belongs to its epoch, before the checkpoint: a run that is killed after that checkpoint has
+        nothing left to do.
+        """
+        epoch = trainer.current_epoch + 1
+        if epoch == trainer.max_epochs:
+            self.final_radii = self._measure(trainer, pl_module, epoch)
+        elif self.every_n_epochs and epoch % self.every_n_epochs == 0:
+            self._measure(trainer, pl_module, epoch)
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Measures a network whose training ended before ``max_epochs``."""
+        if self.final_radii is None and trainer.current_epoch > 0:
+            self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
+
+    def complete(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Measures a trained network whose checkpoint does not hold the last measurement, where one process can."""
+        if (
+            self.final_radii is None
+            and self.history
+            and trainer.world_size == 1
+            and self._images(trainer)[1] == self.source
+        ):
+            self.history = [entry for entry in self.history if entry["epoch"] != trainer.current_epoch]
+            self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
+
+    def results(self) -> dict[str, Any]:
+        """``radii``: images used, and the statistics at initialisation, in between and at the end."""
+        initial = self.history[0] if self.history else None
+        final = self.history[-1] if self.final_radii is not None else None
+        return {
+            "radii": {
+                "images": self.source,
+                "initial": _with_histogram(initial, self.initial_radii),
+                "final": _with_histogram(final, self.final_radii),
+                "history": self.history,
+            },
+        }
+
+    def draw(self, folder: str) -> None:
+        """Writes ``radii.png`` and ``radii.pdf``: the evaluation-mode radii before and after, with the chi density."""
+        if self.initial_radii is None or self.final_radii is None:
+            return
+        panels = [
+            (_title(title, entry), radii)
+            for title, entry, radii in (
+                ("before training", self.history[0], self.initial_radii),
+                ("after training", self.history[-1], self.final_radii),
+            )
+        ]
+        draw_radii(panels, dim=self.history[-1]["dim"], path=f"{folder}/radii")
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs; tensors and plain containers, so that it loads with ``weights_only=True``."""
+        radii = {"initial_radii": self.initial_radii, "final_radii": self.final_radii}
+        return {"history": self.history, "source": self.source, **radii}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores :meth:`state_dict`."""
+        self.history = state_dict["history"]
+        self.initial_radii = state_dict["initial_radii"]
+        self.source = state_dict["source"]
+        self.final_radii = state_dict.get("final_radii")  # absent from older checkpoints
+
+    def _measure(self, trainer: pl.Trainer, model: pl.LightningModule, epoch: int) -> Tensor | None:
+        images, self.source = self._images(trainer)
+        if images is None:
+            return None
+        measured: dict[str, RadiusMeasurement] = {}
+        # Augmentations, workers and kernels may draw random numbers: the training must not see that.
+        with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
+            torch.manual_seed(0)
+            dtype = next(model.parameters()).dtype
+            batches = [batch.to(model.device, dtype) for batch in images]
+            try:
+                for mode in ("eval", "batch"):
+                    measured[mode] = measure_radii(model, batches, batch_statistics=mode == "batch")
+            except ValueError as error:  # too few images, or embeddings that are not finite
+                raise RunFailed(f"the radii of epoch {epoch} cannot be measured: {error}") from error
+        entry: dict[str, Any] = {"epoch": epoch, "dim": measured["eval"].dim}
+        entry.update({mode: measurement.statistics for mode, measurement in measured.items()})
+        self.history.append(entry)
+        if trainer.is_global_zero:
+            self._log(trainer, entry, measured["eval"].radii)
+        return measured["eval"].radii
+
+    @staticmethod
+    def _log(trainer: pl.Trainer, entry: dict[str, Any], radii: Tensor) -> None:
+        logged = {
+            f"radius_{mode}/{name}": value
+            for mode in ("eval", "batch")
+            for name, value in entry[mode].items()
+            if name not in _NOT_LOGGED
+        }
+        figures = {}
+        if takes_images(trainer.loggers):
+            figures["radii"] = radii_figure([(_title(f"epoch {entry['epoch']}", entry), radii)], dim=entry["dim"])
+        log_measurement(trainer.loggers, logged, trainer.global_step, figures)
+
+    def _images(self, trainer: pl.Trainer) -> tuple[Iterator[Tensor] | None, str]:
+        loaders = trainer.val_dataloaders
+        loader = loaders[0] if isinstance(loaders, list) and loaders else loaders
+        if isinstance(loader, DataLoader):
+            return self._evenly_spaced(loader.dataset, self.max_images), "validation"
+        if isinstance(trainer.train_dataloader, DataLoader):
+            return self._evenly_spaced(trainer.train_dataloader.dataset, _TRAINING_IMAGES), "training, augmented"
+        return None, "none: the data loader has no dataset to draw fixed images from"
+
+    def _evenly_spaced(self, dataset: Dataset[Any], limit: int) -> Iterator[Tensor]:
+        count = len(dataset)  # type: ignore[arg-type]
+        chosen = range(0, count, math.ceil(count / limit))
+        collate = getattr(dataset, "collate", None)  # a data set on the device makes its own batches
+        for batch in DataLoader(Subset(dataset, list(chosen)), batch_size=_BATCH_SIZE, collate_fn=collate):
+            images = batch[0] if len(batch) == 2 else batch[1]
+            images = images[0] if isinstance(images, (list, tuple)) else images
+            yield resize_to(images, self.crop_size)
+
+
+def _title(when: str, entry: dict[str, Any]) -> str:
+    return f"{when}: $W_1$ to $\\chi$ = {entry['eval']['w1_chi']:.2f}"
+
+
+def _with_histogram(entry: dict[str, Any] | None, radii: Tensor | None) -> dict[str, Any] | None:
+    """The entry with the evaluation-mode radii as a histogram, so that a report can draw them without the network."""
+    if entry is None or radii is None:
+        return entry
+    return {**entry, "histogram": radius_histogram(radii)}

@@ -1,0 +1,288 @@
+"""Keeps ``results.json`` current while a run trains."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from contextlib import ExitStack, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from torch import nn
+
+from radial_vicreg.distributed import any_rank
+from radial_vicreg.errors import UserError
+from radial_vicreg.files import remove_leftovers, write_json
+from radial_vicreg.locks import HeldLock, LockedError, changing
+from radial_vicreg.probes.metrics import BALANCED_ACCURACY
+from radial_vicreg.results import RESULTS, RunsByIdentity, StoredRun, describe_run, read_stored_run
+from radial_vicreg.train.radii import RadiusMonitor
+from radial_vicreg.train.solo_checkpoints import solo_folder
+from radial_vicreg.train.stop_on_signal import stop_reason
+
+LOCK = ".lock"
+
+
+class ResultsWriter(pl.Callback):
+    """Writes ``results.json`` beside the checkpoint: after every epoch, at the end, and when a run breaks off.
+
+    ``status`` is ``running``, ``finished``, ``stopped`` (before ``max_epochs``), ``interrupted`` or ``failed``. Other
+    callbacks contribute what their ``results()`` returns. Only the first process writes.
+
+    The folder belongs to one run at a time: another process that would write there is refused.
+
+    Args:
+        config: the resolved configuration, plain containers only.
+        host: ``"solo"`` or ``"standalone"``.
+        folder: where to write. None: the folder of solo-learn's ``Checkpointer``, which is known once training
+            starts, or ``<checkpoint.dir>/<method>/<name>`` without one.
+    """
+
+    def __init__(self, config: dict[str, Any], host: str, folder: str | Path | None = None) -> None:
+        self.config = config
+        self.host = host
+        self.folder = Path(folder) if folder is not None else None
+        self.history: list[dict[str, float]] = []
+        self._seconds_before = 0.0
+        self._started = time.monotonic()
+        self._finished = False
+        self._lock: HeldLock | None = None
+        self._description: dict[str, Any] = {}
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Finds and claims the folder and writes the first, empty results.
+
+        Raises:
+            UserError: another process writes into the folder, or solo-learn chose one that holds another run.
+        """
+        before = self._predecessor(trainer)
+        if self.folder is None:
+            self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
+            self._refuse_foreign(trainer)
+        self._claim(trainer)
+        self._description = {
+            **describe_run(self.config, self.host, trainer.world_size),
+            "started": self._start_of_run(),
+            "effective": _effective(trainer, pl_module),
+        }
+        if before is not None:
+            self._take_over(trainer, before)
+        self._write(trainer, "running")
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Adds the epoch's metrics; the last epoch's results are final, and written before its checkpoint."""
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        self.history.append({"epoch": trainer.current_epoch + 1, **_without_step_values(metrics)})
+        self._finished = trainer.current_epoch + 1 == trainer.max_epochs
+        if self._finished:
+            self._draw(trainer)
+        self._write(trainer, "finished" if self._finished else "running")
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Writes the results of a run that ended before ``max_epochs``, and lets go of the folder."""
+        if not self._finished:
+            self._draw(trainer)
+            self._write(trainer, "stopped")
+        self._release()
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Finishes the results of a run that solo-learn's auto-resume found complete, and so did not train.
+
+        It was killed after its last checkpoint by a version that wrote its results later than that.
+        """
+        if self._description or self.folder is not None or not trainer.is_global_zero:
+            return
+        before = self._predecessor(trainer)
+        if before is None or trainer.current_epoch != trainer.max_epochs:
+            return
+        self.folder, self._description = before.folder, before.content
+        with suppress(LockedError), HeldLock(self.folder / LOCK, f"training in {self.folder}"):
+            for callback in trainer.callbacks:  # type: ignore[attr-defined]
+                if isinstance(callback, RadiusMonitor):
+                    callback.complete(trainer, pl_module)
+            self._draw(trainer)
+            self._write(trainer, "finished")
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Keeps what there is, with the reason."""
+        if self._description:
+            reason = stop_reason(trainer, exception)
+            error = f"{type(exception).__name__}: {exception}" if reason is None else reason
+            self._write(trainer, "failed" if reason is None else "interrupted", error)
+        self._release()
+
+    def state_dict(self) -> dict[str, Any]:
+        """History and time spent, for a resumed run."""
+        return {"history": self.history, "seconds": self._seconds()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restores :meth:`state_dict`."""
+        self.history = state_dict["history"]
+        self._seconds_before = state_dict["seconds"]
+
+    def _claim(self, trainer: pl.Trainer) -> None:
+        refusal = None
+        if trainer.is_global_zero and self.folder is not None:
+            take = self.config.get("lock") == "take"
+            lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
+            try:
+                lock.acquire()
+            except LockedError as error:
+                refusal = error
+            else:
+                self._lock = lock
+                remove_leftovers(self.folder)
+                remove_leftovers(self.folder / "checkpoints")
+        if any_rank(refusal is not None):
+            raise refusal or LockedError(f"another process is training in {self.folder}")
+
+    def _start_of_run(self) -> str:
+        """When the run began; one that goes on in its folder keeps the time of its first start."""
+        before = None if self.folder is None else read_stored_run(self.folder / RESULTS)
+        return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+    def _refuse_foreign(self, trainer: pl.Trainer) -> None:
+        """Refuse a folder with the results of another run: solo-learn numbers its folders by what the logger counts."""
+        assert self.folder is not None
+        found = read_stored_run(self.folder / RESULTS) if trainer.is_global_zero else None
+        foreign = found is not None and not RunsByIdentity([found]).of(self.config, trainer.world_size)
+        if any_rank(foreign):
+            raise UserError(
+                f"{self.folder} holds the results of another run: solo-learn counts its folders by what lies in "
+                "lightning_logs of the working directory. Start in the directory of the other runs, or give each its "
+                "own checkpoint.dir"
+            )
+
+    def _take_over(self, trainer: pl.Trainer, before: StoredRun) -> None:
+        """Add what the results of a killed run know and its checkpoint does not, and say there where the run goes on.
+
+        Checkpoints of earlier versions lack their own epoch, and solo-learn gives each start a folder of its own.
+        """
+        self.history = _completed(self.history, before.content["history"], trainer.current_epoch)
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, RadiusMonitor):
+                measured = (before.content.get("radii") or {}).get("history") or []
+                callback.history = _completed(callback.history, measured, trainer.current_epoch)
+        if before.folder == self.folder or before.content["status"] != "running" or not trainer.is_global_zero:
+            return
+        reason = f"the process was killed; {self.folder} goes on from {Path(str(trainer.ckpt_path)).name}"
+        with suppress(LockedError), HeldLock(before.folder / LOCK, f"training in {before.folder}"):
+            write_json(before.path, {**before.content, "status": "interrupted", "error": reason})
+
+    def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
+        """Find the unfinished run of this configuration under solo-learn's script whose checkpoint was loaded.
+
+        ``radial-vicreg pretrain`` goes on in the run's own folder.
+        """
+        path = None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
+        run = (
+            None
+            if path is None or not path.with_name("args.json").is_file()
+            else read_stored_run(path.with_name(RESULTS))
+        )
+        if run is None or run.content["status"] == "finished":
+            return None
+        return run if RunsByIdentity([run]).of(self.config, trainer.world_size) else None
+
+    def _folder_without_checkpoints(self) -> Path:
+        folder = (self.config.get("checkpoint") or {}).get("dir", "trained_models")
+        return Path(folder) / str(self.config["method"]) / str(self.config["name"])
+
+    def _draw(self, trainer: pl.Trainer) -> None:
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, RadiusMonitor) and trainer.is_global_zero:
+                try:
+                    callback.draw(str(self.folder))
+                except Exception as error:  # fonts, a full disk, anything: a figure never ends the work
+                    warnings.warn(f"the figure of the radii was not drawn: {error!r}", stacklevel=2)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._started
+
+    def _write(self, trainer: pl.Trainer, status: str, error: str | None = None) -> None:
+        if not trainer.is_global_zero or self.folder is None:
+            return
+        last = self.history[-1] if self.history else {}
+        epochs = int(last.get("epoch", 0))
+        if status == "finished" and epochs != trainer.max_epochs:  # from a checkpoint older than its epoch's figures
+            last, epochs = {}, int(trainer.max_epochs or 0)
+        content: dict[str, Any] = {
+            **self._description,
+            "status": status,
+            "epochs": epochs,
+            "max_epochs": trainer.max_epochs,
+            "steps": trainer.global_step,
+            "seconds": round(self._seconds(), 1),
+            "processes": trainer.world_size,
+            "probes": {"online_linear": _host_probe(last)},
+            "loss_terms": {name: value for name, value in last.items() if name.startswith("train_")},
+            "history": self.history,
+        }
+        content.pop("error", None)  # of a run that was left unfinished
+        if error is not None:
+            content["error"] = error
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if hasattr(callback, "results"):
+                _merge(content, callback.results())
+        file = self.folder / RESULTS
+        with ExitStack() as stack:
+            with suppress(LockedError):  # a probe that hangs on to the file does not end a training
+                stack.enter_context(changing(file))  # a probe may add its figures meanwhile
+            content["probes"].update(_offline_probes(file, epochs))
+            write_json(file, content)
+
+
+def _completed(history: list[dict[str, Any]], stored: list[dict[str, Any]], epochs: int) -> list[dict[str, Any]]:
+    """A history with the entries up to an epoch that only the stored one has."""
+    known = {entry["epoch"] for entry in history}
+    missing = [entry for entry in stored if entry["epoch"] not in known and entry["epoch"] <= epochs]
+    return sorted([*history, *missing], key=lambda entry: entry["epoch"])
+
+
+def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
+    """What the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
+    return {
+        "precision": str(trainer.precision),
+        "sync_batchnorm": any(isinstance(part, nn.SyncBatchNorm) for part in module.modules()),
+        "device": str(module.device.type),
+    }
+
+
+def _offline_probes(file: Path, epochs: int) -> dict[str, Any]:
+    """Figures that ``radial-vicreg probe`` has added and that are of this epoch, or of the untrained network."""
+    run = read_stored_run(file)
+    if run is None:
+        return {}
+    probes = run.content.get("probes") or {}
+    current = run.content.get("epochs") == epochs
+    kept = [name for name in probes if name.startswith("offline_") and (current or name.endswith("_untrained"))]
+    return {name: probes[name] for name in kept}
+
+
+def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
+    """Lightning keeps ``x``, ``x_step`` and ``x_epoch`` of one metric; the mean over the epoch is the one to keep."""
+    kept = {name: value for name, value in metrics.items() if not name.endswith(("_step", "_epoch"))}
+    means = {name.removesuffix("_epoch"): value for name, value in metrics.items() if name.endswith("_epoch")}
+    return {**kept, **means}
+
+
+def _host_probe(last: dict[str, float]) -> dict[str, float | None]:
+    """Figures of the host's own linear probe; the online probes add what it does not log."""
+    if BALANCED_ACCURACY in last:
+        return {"balanced_accuracy": last[BALANCED_ACCURACY], "accuracy": last.get("val_attribute_acc")}
+    return {"top1": last.get("val_acc1"), "top5": last.get("val_acc5")}
+
+
+def _merge(target: dict[str, Any], addition: dict[str, Any]) -> None:
+    for key, value in addition.items():
+        if isinstance(value, dict) and isinstance(target.get(key), dict):
+            target[key].update(value)
+        else:
+            target[key] = value

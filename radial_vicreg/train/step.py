@@ -1,0 +1,185 @@
+"""What both hosts do with a batch: projector, objective, logging, callbacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor, nn
+
+from radial_vicreg.distributed import mean_over_ranks
+from radial_vicreg.hosts.method_kwargs import build_objective
+from radial_vicreg.stability import equilibrium_note, stability_warnings
+from radial_vicreg.train.checkpointing import last_checkpoint
+from radial_vicreg.train.guard import FiniteGuard
+from radial_vicreg.train.online_probes import build_online_probes
+from radial_vicreg.train.radii import RadiusMonitor
+from radial_vicreg.train.record import ResultsWriter
+from radial_vicreg.train.solo_checkpoints import write_checkpoints_last
+from radial_vicreg.train.stop_on_signal import ExitAfterSignal, StopOnSignal
+
+if TYPE_CHECKING:
+    _Base = pl.LightningModule
+else:
+    _Base = object
+
+_PROGRESS_BAR = ("loss", "radius_mean")
+
+
+class RadialTraining(_Base):
+    """Mixin for a LightningModule with a backbone: adds projector, objective, logged terms and callbacks.
+
+    The host calls :meth:`add_radial_parts` once its backbone and classifier exist (the order of initialisation decides
+    which random numbers each layer gets) and :meth:`radial_step` in ``training_step``.
+    """
+
+    cfg: DictConfig
+    host: str
+    results_folder: str | None = None  # None: beside solo-learn's checkpoints
+    own_loop = True  # False: solo-learn's script trains
+
+    def add_radial_parts(self, cfg: DictConfig, features_dim: int) -> None:
+        """Builds projector and objective.
+
+        Args:
+            cfg: the whole configuration; ``method_kwargs`` are checked ones.
+            features_dim: width of the backbone's output.
+        """
+        kwargs = cfg.method_kwargs
+        self.objective_dim: int = kwargs.proj_output_dim
+        self.projector = build_projector(features_dim, kwargs.proj_hidden_dim, kwargs.proj_output_dim)
+        self.objective = build_objective(kwargs, seed=int(cfg.get("seed") or 0))
+        self._guard: FiniteGuard | None = None
+        self._names: list[str] = []
+        self._sums: Tensor | None = None
+        self._summed = 0
+
+    def radial_step(self, z1: Tensor, z2: Tensor, class_loss: Tensor) -> Tensor:
+        """Objective of one batch plus the online probe's loss.
+
+        Logs every term under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step`` every
+        ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
+
+        Args:
+            z1: projector output of the first view, shape ``(N, d)``.
+            z2: projector output of the second view, shape ``(N, d)``.
+            class_loss: loss of the online probe, 0-d.
+
+        Returns:
+            The loss to minimise, 0-d.
+
+        Raises:
+            NonFiniteLossError: the loss is NaN or infinite (see :class:`FiniteGuard`).
+                On a CPU the message names the view and the count of the embeddings that are not finite.
+        """
+        try:
+            loss: Tensor = self.objective(z1, z2) + class_loss
+        except ValueError as error:
+            if all(bool(z.isfinite().all()) for z in (z1, z2)):
+                raise
+            # On a CPU the loss itself refuses them: a run that failed, and not wrong input.
+            raise self._watch.error(f"not finite at step {self.global_step}: {error}") from error
+        # One collective for all terms instead of one each.
+        terms = {**self.objective.terms, "loss": loss.detach()}
+        names = list(terms)
+        values = mean_over_ranks(torch.stack([terms[name].float() for name in names]))
+        self._watch.watch(names, values, self.global_step)
+        self._log_terms(names, values)
+        return loss
+
+    def on_train_epoch_start(self) -> None:
+        """An epoch has means of its own."""
+        super().on_train_epoch_start()
+        self._sums, self._summed = None, 0
+
+    def on_train_start(self) -> None:
+        """Puts solo-learn's checkpoints after our callbacks; says what is known to diverge or to pull away from chi."""
+        super().on_train_start()
+        write_checkpoints_last(self.trainer)
+        as_written = OmegaConf.create(self.results_config())
+        if (note := equilibrium_note(as_written)) is not None:
+            rank_zero_only(print)(note)
+        steps = self.trainer.num_training_batches
+        if steps != float("inf"):
+            for text in stability_warnings(as_written, int(steps) // self.trainer.accumulate_grad_batches):
+                rank_zero_warn(text)
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Judges the last step of an epoch, and the weights that it left, before a checkpoint is written."""
+        if self.trainer.is_last_batch:
+            self._watch.flush()
+            self._watch.check_weights(self.parameters(), self.global_step)
+        last_step = 0 < self.trainer.max_steps <= self.global_step
+        if self._sums is not None and (self.trainer.is_last_batch or last_step or self.trainer.should_stop):
+            means = (self._sums / self._summed).unbind()
+            logged = {f"train_{name}_epoch": mean for name, mean in zip(self._names, means, strict=True)}
+            # Every process has the same means; without sync_dist Lightning warns of each of them.
+            self.log_dict(logged, on_step=False, on_epoch=True, sync_dist=True)
+
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """Attaches probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
+        callbacks: list[pl.Callback] = []
+        crop_size = int(self.cfg.augmentations[0].crop_size)
+        probes: Any = OmegaConf.to_container(self.cfg.get("probes") or OmegaConf.create({}), resolve=True)
+        if probes and not self.cfg.data.get("no_labels", False):
+            callbacks.append(build_online_probes(probes, crop_size, seed=int(self.cfg.get("seed") or 0)))
+        diagnostics = self.cfg.get("diagnostics") or {}
+        if diagnostics.get("enabled", True):
+            callbacks.append(
+                RadiusMonitor(
+                    crop_size=crop_size,
+                    every_n_epochs=diagnostics.get("every_n_epochs", 10),
+                    max_images=diagnostics.get("max_images", 10_000),
+                )
+            )
+        callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
+        return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
+
+    def _log_terms(self, names: list[str], values: Tensor) -> None:
+        """One sum for the epoch's means, and the values of a step now and then.
+
+        Lightning's ``log`` takes some tenths of a millisecond a call, whatever the network: one for each term and step
+        would be a good part of a small network's step.
+        """
+        self._names, self._summed = names, self._summed + 1
+        self._sums = values if self._sums is None else self._sums + values
+        if (self.global_step + 1) % self.trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+            for name, value in zip(names, values.unbind(), strict=True):
+                bar = name in _PROGRESS_BAR
+                self.log(f"train_{name}_step", value, on_step=True, on_epoch=False, prog_bar=bar)
+
+    @property
+    def _watch(self) -> FiniteGuard:
+        if self._guard is None:  # the precision is known once there is a trainer
+            scaled = str(self.trainer.precision).startswith("16-mixed")
+            self._guard = FiniteGuard(scaled, lambda: last_checkpoint(self.trainer))
+        return self._guard
+
+    def results_config(self) -> dict[str, Any]:
+        """The configuration as it was written, resolved; for ``results.json``."""
+        return OmegaConf.to_container(self.cfg, resolve=True)  # type: ignore[return-value]
+
+
+def build_projector(features_dim: int, hidden_dim: int, output_dim: int) -> nn.Sequential:
+    """VICReg's three-layer projector.
+
+    Args:
+        features_dim: input width.
+        hidden_dim: width of both hidden layers.
+        output_dim: width d of the embeddings.
+
+    Returns:
+        Linear, BatchNorm, ReLU, twice, and a last linear layer.
+    """
+    return nn.Sequential(
+        nn.Linear(features_dim, hidden_dim),
+        nn.BatchNorm1d(hidden_dim),
+        nn.ReLU(),
+        nn.Linear(hidden_dim, hidden_dim),
+        nn.BatchNorm1d(hidden_dim),
+        nn.ReLU(),
+        nn.Linear(hidden_dim, output_dim),
+    )

@@ -1,0 +1,180 @@
+"""Ends a run in order when a scheduler asks for the machine."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+import torch.distributed as dist
+from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+from torch.utils.data._utils import signal_handling
+
+from radial_vicreg.distributed import is_distributed
+from radial_vicreg.errors import RunStopped
+
+# SIGTERM is Slurm's preemption and every scheduler's end; SIGUSR1 is what `--signal=USR1@120` sends by custom.
+_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+_PATIENCE, _POLL = 2.0, 0.05  # seconds: a scheduler signals the processes of a job one after another
+_STEPS_BETWEEN_VOTES = 8  # a vote is one small collective between hosts
+
+
+class StopOnSignal(pl.Callback):
+    """Stops after the step in flight, on every process at the same step, whichever of them got the signal.
+
+    It takes the place of Lightning's handler, which broadcasts from inside the handler: when only one process gets the
+    signal, the processes then wait for one another for ever.
+
+    Args:
+        leave_requeue: leave SIGUSR1 to Lightning where it uses it to put a Slurm job back into the queue.
+    """
+
+    def __init__(self, leave_requeue: bool = False) -> None:
+        self.leave_requeue = leave_requeue
+        self.requested = False
+        self.reason = "stopped by a signal"  # of another process, until one arrives here
+        self._group: Any = None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Takes over the signals; Lightning restores what was before when the trainer is done."""
+        # A progress bar takes long to close, and must not be broken off. A new list: Lightning is inside the old one.
+        others = [callback for callback in trainer.callbacks if callback is not self]  # type: ignore[attr-defined]
+        bar = next((place for place, callback in enumerate(others) if isinstance(callback, ProgressBar)), None)
+        if bar is not None:
+            trainer.callbacks = [*others[:bar], self, *others[bar:]]  # type: ignore[attr-defined]
+        if is_distributed() and dist.get_backend() != "gloo":
+            self._group = dist.new_group(backend="gloo")  # so that a vote does not wait for the GPU
+        if _in_main_thread():
+            for number in _SIGNALS:
+                if number is signal.SIGTERM or not (self.leave_requeue and _requeues(trainer)):
+                    signal.signal(number, self._request)
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
+        """Lets the loader, which has started by now, report one dying worker and no more."""
+        handler = signal.getsignal(signal.SIGCHLD)
+        if callable(handler) and not isinstance(handler, _FirstError) and _in_main_thread():
+            signal.signal(signal.SIGCHLD, _FirstError(handler))
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Stops when asked.
+
+        Raises:
+            RunStopped: on every process at the same step.
+        """
+        if not is_distributed():
+            stop = self.requested
+        elif trainer.is_last_batch or batch_idx % _STEPS_BETWEEN_VOTES == 0:
+            vote = torch.tensor([int(self.requested)])
+            dist.all_reduce(vote, op=dist.ReduceOp.MAX, group=self._group)
+            stop = bool(vote.item())
+        else:
+            stop = False
+        if stop:
+            self.requested = True
+            raise RunStopped(self.reason)
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Lets the other callbacks keep what they have, and waits a moment for a signal that a worker got before.
+
+        The end of a worker may show as any error of the connection to it.
+        """
+        _let_workers_die()
+        worker_lost = isinstance(exception, (ConnectionError, EOFError)) or "DataLoader worker" in str(exception)
+        end = time.monotonic() + (_PATIENCE if worker_lost else 0)
+        while not self.requested and time.monotonic() < end:
+            time.sleep(_POLL)
+
+    def _request(self, number: int, *_: Any) -> None:
+        _let_workers_die()
+        self.requested = True
+        self.reason = f"stopped by {signal.Signals(number).name}"
+
+
+class ExitAfterSignal(pl.Callback):
+    """Ends solo-learn's script with exit status 143 when a signal stopped it; the last callback of the list.
+
+    Without it a run that was stopped early, or during the sanity check, ends with status 0 (Lightning's own exception
+    asks for no other), and one whose data-loading processes got the signal as well with an error of theirs.
+    """
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Exits, once every other callback has kept what it has.
+
+        Raises:
+            SystemExit: 143, after a signal.
+        """
+        reason = stop_reason(trainer, exception)
+        if reason is None or isinstance(exception, KeyboardInterrupt):  # whose status Lightning sets
+            return
+        for logger in trainer.loggers:  # what Lightning would do next
+            logger.finalize("failed")
+        with suppress(OSError):  # nobody may be reading any more
+            rank_zero_only(print)(
+                f"{reason} in epoch {trainer.current_epoch + 1} at step {trainer.global_step}", file=sys.stderr
+            )
+        sys.exit(RunStopped.exit_status)  # not `raise SystemExit`: W&B notes the status that this function gets
+
+
+def stop_reason(trainer: pl.Trainer, exception: BaseException) -> str | None:
+    """Which signal ended a run, in words; None when it was none.
+
+    Args:
+        trainer: Lightning's.
+        exception: what ended the run. After a signal that may be anything: workers that got it as well die, say.
+    """
+    if isinstance(exception, KeyboardInterrupt):
+        return "stopped by Ctrl-C"
+    asked = next((callback for callback in _stoppers(trainer) if callback.requested), None)
+    if asked is not None:
+        return asked.reason
+    return "stopped by SIGTERM" if isinstance(exception, SIGTERMException) else None
+
+
+class _FirstError:
+    """PyTorch's handler of a process that ends, until it raises its first error."""
+
+    def __init__(self, handler: Callable[..., Any]) -> None:
+        self.handler = handler
+
+    def __call__(self, *arguments: Any) -> None:
+        try:
+            self.handler(*arguments)
+        except RuntimeError:
+            _let_workers_die()
+            raise
+
+
+def _let_workers_die() -> None:
+    """Stop PyTorch from raising an error, whatever this process is at, when a data-loading process dies.
+
+    A scheduler sends SIGTERM to those as well, and the errors of the second and third would break off what the first
+    one's leads to: a checkpoint, the results.
+    """
+    if _in_main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal_handling._SIGCHLD_handler_set = False  # so that PyTorch takes it again with its next loader
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()  # Python allows handlers there only
+
+
+def _stoppers(trainer: pl.Trainer) -> list[StopOnSignal]:
+    callbacks = trainer.callbacks  # type: ignore[attr-defined]
+    return [callback for callback in callbacks if isinstance(callback, StopOnSignal)]
+
+
+def _requeues(trainer: pl.Trainer) -> bool:
+    """Whether Lightning has taken SIGUSR1 to put a Slurm job back into the queue."""
+    environment = trainer._accelerator_connector.cluster_environment
+    return bool(getattr(environment, "auto_requeue", False))
