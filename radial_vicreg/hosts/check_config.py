@@ -13,6 +13,7 @@ from lightning.pytorch.strategies import StrategyRegistry
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.hosts.config_rules import (
     AUGMENTATION_RULES,
     REQUIRED,
@@ -67,19 +68,19 @@ def check_config(cfg: DictConfig) -> DictConfig:
     cfg = _completed(cfg)
     for section in SECTIONS:  # before anything is resolved: the name of a run refers to most of them
         if not OmegaConf.is_dict(OmegaConf.select(cfg, section)):
-            raise ValueError(f"{section} must be a section with keys of its own, got {cfg.get(section)!r}")
+            raise UserError(f"{section} must be a section with keys of its own, got {cfg.get(section)!r}")
     config = _plain(cfg)
     refuse_secrets(config)
     _check_keys(config)
     for key in REQUIRED:
         if OmegaConf.select(cfg, key) is None:
-            raise ValueError(f"{key} is not set: add it to the configuration or give {key}=VALUE")
+            raise UserError(f"{key} is not set: add it to the configuration or give {key}=VALUE")
     _check_values(config, RULES)
     _check_augmentations(config.get("augmentations"))
     if config["data"].get("multi_label") and config["data"]["dataset"] != "celeba":
-        raise ValueError("data.multi_label=true needs data.dataset=celeba: other data sets have one class an image")
+        raise UserError("data.multi_label=true needs data.dataset=celeba: other data sets have one class an image")
     if config.get("strategy") not in (known_strategies := ("auto", *StrategyRegistry.available_strategies())):
-        raise ValueError(f"strategy must be one of {', '.join(known_strategies)}, got {config.get('strategy')!r}")
+        raise UserError(f"strategy must be one of {', '.join(known_strategies)}, got {config.get('strategy')!r}")
     process_count(cfg)
     _refuse_solo_only(cfg)
     _check_network(cfg)
@@ -105,7 +106,7 @@ def refuse_pretrain_only(cfg: DictConfig) -> None:
     for key, allowed in PRETRAIN_ONLY.items():
         value = OmegaConf.select(cfg, key, default=allowed[0])
         if value not in allowed:
-            raise ValueError(
+            raise UserError(
                 f"{key}={value} is read by `radial-vicreg pretrain` only, and solo-learn's script would ignore it: use"
                 f" that command, or {key}={'null' if allowed[0] is None else str(allowed[0]).lower()}"
             )
@@ -113,7 +114,7 @@ def refuse_pretrain_only(cfg: DictConfig) -> None:
     refuse_impossible(cfg)
 
 
-def unknown_key(key: str, known: Iterable[str], section: str = "") -> ValueError:
+def unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:
     """The error for a key that nothing reads; the nearest known one is named.
 
     Args:
@@ -124,20 +125,18 @@ def unknown_key(key: str, known: Iterable[str], section: str = "") -> ValueError
     names = sorted(set(known))
     near = difflib.get_close_matches(key, names, n=1)
     hint = f"did you mean {section}{near[0]}?" if near else f"known keys: {', '.join(names)}"
-    return ValueError(f"{section}{key} is not a setting; {hint}")
+    return UserError(f"{section}{key} is not a setting; {hint}")
 
 
 def _refuse_solo_only(cfg: DictConfig) -> None:
     """Refuse what only solo-learn's script reads, and `radial-vicreg pretrain` would ignore."""
     if (checkpoint := OmegaConf.select(cfg, "resume_from_checkpoint")) is not None:
-        raise ValueError(
+        raise UserError(
             f"resume_from_checkpoint={checkpoint} is read by solo-learn's script only: here, ckpt={checkpoint} goes on"
             " from a checkpoint"
         )
     if OmegaConf.select(cfg, "knn_eval.enabled", default=False):
-        raise ValueError(
-            "knn_eval is solo-learn's script's: here, probes.encoder_knn=true is the kNN after validations"
-        )
+        raise UserError("knn_eval is solo-learn's script's: here, probes.encoder_knn=true is the kNN after validations")
 
 
 def _completed(cfg: DictConfig) -> DictConfig:
@@ -186,7 +185,7 @@ def _check_keys(config: Mapping[Any, Any]) -> None:
 def _check_section(config: Mapping[Any, Any], section: str, keys: Iterable[str]) -> None:
     content = config.get(section)
     if content is not None and not isinstance(content, dict):
-        raise ValueError(f"{section} must be a section with keys of its own, got {content!r}")
+        raise UserError(f"{section} must be a section with keys of its own, got {content!r}")
     for key in content or {}:
         if str(key) not in keys:
             raise unknown_key(str(key), keys, f"{section}.")
@@ -199,14 +198,14 @@ def _check_values(config: Mapping[Any, Any], rules: Mapping[str, Rule], prefix: 
         for section in sections:
             node = node.get(section) if node else None
             if node is not None and not isinstance(node, dict):
-                raise ValueError(f"{prefix}{section} must be a section with keys of its own, got {_short(node)}")
+                raise UserError(f"{prefix}{section} must be a section with keys of its own, got {_short(node)}")
         if node and key in node and not rule.accepts(node[key]):
-            raise ValueError(f"{prefix}{dotted} must be {rule.expected}, got {_short(node[key])}")
+            raise UserError(f"{prefix}{dotted} must be {rule.expected}, got {_short(node[key])}")
 
 
 def _check_augmentations(entries: Any) -> None:
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise ValueError(
+        raise UserError(
             f"augmentations must be a list of pipelines, see yaml/shared/augmentation; got {_short(entries)}"
         )
     operations: dict[str, set[str]] = {}
@@ -225,7 +224,7 @@ def _check_augmentations(entries: Any) -> None:
         _check_complete(entry, prefix)
     crops = sum(entry["num_crops"] for entry in entries)
     if crops != _VIEWS or len({entry["crop_size"] for entry in entries}) > 1:
-        raise ValueError(
+        raise UserError(
             f"augmentations must give {_VIEWS} crops of one size, the two views that are compared; got {crops} of"
             f" {', '.join(str(entry['crop_size']) for entry in entries)} pixels: correct num_crops and crop_size"
         )
@@ -240,10 +239,10 @@ def _check_complete(entry: Mapping[str, Any], prefix: str) -> None:
     for key in needed:
         operation, _, inner = key.partition(".")
         if (entry[operation].get(inner) if inner else entry.get(key)) is None:
-            raise ValueError(f"{prefix}{key} is not set: add it to the configuration or give {prefix}{key}=VALUE")
+            raise UserError(f"{prefix}{key} is not set: add it to the configuration or give {prefix}{key}=VALUE")
     scale = entry.get("rrc") or {}
     if scale.get("enabled") and scale["crop_min_scale"] > scale["crop_max_scale"]:
-        raise ValueError(
+        raise UserError(
             f"{prefix}rrc.crop_min_scale must not be above crop_max_scale, got {scale['crop_min_scale']} and"
             f" {scale['crop_max_scale']}"
         )
@@ -260,7 +259,7 @@ def _check_network(cfg: DictConfig) -> None:
         try:
             backbone(torch.zeros(2, 3, size, size))
         except Exception as error:  # torchvision and timm assert, divide and index in their own ways
-            raise ValueError(
+            raise UserError(
                 f"backbone.name={cfg.backbone.name} with backbone.kwargs={kwargs} does not take images of {size} pixels"
                 f" (augmentations.0.crop_size): {' '.join(str(error).split())}"
             ) from error
@@ -270,7 +269,7 @@ def _plain(cfg: DictConfig) -> dict[Any, Any]:
     try:
         plain: dict[Any, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
-        raise ValueError(f"a value of the configuration cannot be resolved: {error}") from error
+        raise UserError(f"a value of the configuration cannot be resolved: {error}") from error
     return plain
 
 

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.keys import LOSS_DEFAULTS
 from radial_vicreg.losses import RadialVICRegLoss
 
@@ -33,20 +34,20 @@ def check_method_kwargs(kwargs: Mapping[str, Any], host_keys: Collection[str] = 
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
-            raise ValueError(f"method_kwargs.{key} is not a setting of radialvicreg; {hint}")
+            raise UserError(f"method_kwargs.{key} is not a setting of radialvicreg; {hint}")
     for key in REQUIRED:
         value = kwargs.get(key)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"method_kwargs.{key} must be a whole number of 1 or more, got {value!r}")
+            raise UserError(f"method_kwargs.{key} must be a whole number of 1 or more, got {value!r}")
     filled = {**DEFAULTS, **kwargs}
     if not any(filled["small_image_stem"] is choice or filled["small_image_stem"] == choice for choice in STEM_CHOICES):
-        raise ValueError(
+        raise UserError(
             f"method_kwargs.small_image_stem must be auto, true or false, got {filled['small_image_stem']!r}"
         )
     try:
         build_objective(filled)
     except ValueError as error:
-        raise ValueError(f"method_kwargs.{error}") from error
+        raise UserError(f"method_kwargs.{error}") from error
     return filled
 
 
