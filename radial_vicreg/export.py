@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from radial_vicreg import __version__
-from radial_vicreg.checkpoints import LoadedRun, file_checksum, open_run, read_tensors
+from radial_vicreg.checkpoints import file_checksum, read_tensors
 from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.files import claim_output, write_json
+from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.models import (
     TIMM_NAMES,
     TORCHVISION_NAMES,
     apply_small_stem,
     refuse_file_arguments,
-    uses_small_stem,
 )
 from radial_vicreg.results import identity_of
 from radial_vicreg.secrets import without_secrets
@@ -121,15 +121,15 @@ def _read_card(file: Path) -> dict[str, Any]:
 def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     from radial_vicreg.data.augmentation import to_normalised_tensor
 
-    name = str(run.cfg.backbone.name)
+    name = run.config.backbone.name
     is_vit = name.startswith("vit")
     library = "timm" if fmt == "timm" or is_vit else "torchvision"
     if fmt == "torchvision" and is_vit:
         raise UserError(f"torchvision has no {name}; use --format timm or safetensors")
-    small_stem = not is_vit and uses_small_stem(run.cfg)
-    arguments = dict(run.cfg.backbone.get("kwargs") or {})
-    size = int(run.cfg.augmentations[0].crop_size)
-    normalise = to_normalised_tensor(str(run.cfg.data.dataset), run.cfg.augmentations[0])[-1]
+    small_stem = not is_vit and run.config.has_small_stem
+    arguments = run.config.backbone.arguments()
+    size = run.config.crop_size
+    normalise = to_normalised_tensor(run.config.data.dataset, run.config.augmentations[0])[-1]
     settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
     architecture = str(settings["architecture"]) if is_vit else name
     weights = _WEIGHTS[fmt == "safetensors"]
@@ -147,7 +147,7 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         "training": {key: run.results.get(key) for key in _FROM_RESULTS}
         | identity_of(run.results)
         | {"epoch": run.epoch},
-        "config": run.results.get("config") or _plain(run),
+        "config": run.results.get("config") or without_secrets(run.config.plain()),
         "metrics": {"probes": run.results.get("probes"), "radii": _radii(run.results.get("radii"))},
         "checkpoint_sha256": file_checksum(run.checkpoint),
         "radial_vicreg": __version__,
@@ -246,9 +246,3 @@ def _radii(radii: dict[str, Any] | None) -> dict[str, Any] | None:
     """The statistics at the end; histogram and history stay in results.json."""
     final = (radii or {}).get("final")
     return None if final is None else {key: value for key, value in final.items() if key != "histogram"}
-
-
-def _plain(run: LoadedRun) -> Any:
-    from omegaconf import OmegaConf
-
-    return without_secrets(OmegaConf.to_container(run.cfg, resolve=True))

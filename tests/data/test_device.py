@@ -15,7 +15,7 @@ from torchvision.transforms import RandomResizedCrop
 
 from radial_vicreg.data import device
 from radial_vicreg.data.augmentation import build_augmentation
-from radial_vicreg.data.cache import DecodedImages
+from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device import BatchAugmentation, DeviceTrainingSet, DeviceValidationSet, random_boxes
 
 CPU = torch.device("cpu")
