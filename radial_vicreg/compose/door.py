@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -59,6 +60,32 @@ def sweep_config(cfg: DictConfig) -> RunConfig:
     """
     hashed = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key not in _TEXTS])
     return read_config({**_resolved(OmegaConf.to_container(hashed, resolve=False)), "name": "sweep"})
+
+
+def stored_config(content: Mapping[str, Any]) -> RunConfig:
+    """Read the configuration of a finished run of any version; solo-learn's ``args.json`` holds it unresolved.
+
+    Args:
+        content: of ``args.json``, or ``config`` of ``results.json``.
+
+    Returns:
+        The configuration, without what can no longer be resolved.
+
+    Raises:
+        UserError: it is none of a run.
+    """
+    resolved: dict[str, Any] = {"method": "radialvicreg", "name": "stored"}
+    try:
+        cfg = OmegaConf.create(dict(content))
+        for key in cfg:
+            with suppress(OmegaConfBaseException):  # of another environment: what is needed is asked for below
+                value = cfg[key]
+                resolved[str(key)] = (
+                    OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+                )
+    except (OmegaConfBaseException, ValueError, RecursionError) as error:
+        raise UserError(f"it cannot be read: {' '.join(str(error).split())}") from error
+    return read_config(resolved, "stored")
 
 
 def canonical_numbers(value: Any) -> Any:
