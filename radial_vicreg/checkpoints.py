@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.hosts.config_rules import AUGMENTATION_RULES, RULES
 from radial_vicreg.losses import EXTRA_STATE
 from radial_vicreg.models import build_backbone
+from radial_vicreg.results import RESULTS, ForeignResults, RunResults
 
 _HASH_BLOCK = 1 << 20
 _NEEDED = ("backbone.name", "data.dataset", "method_kwargs.proj_hidden_dim", "method_kwargs.proj_output_dim")
@@ -60,7 +61,7 @@ class LoadedRun:
         checkpoint: the file.
         cfg: resolved configuration.
         model: in evaluation mode, on the CPU.
-        results: content of ``results.json``; empty without one.
+        results: what ``results.json`` says; None without one.
         epoch: epochs that the checkpoint has seen; None for an untrained network.
     """
 
@@ -68,7 +69,7 @@ class LoadedRun:
     checkpoint: Path
     cfg: DictConfig
     model: Encoder
-    results: dict[str, Any] = field(default_factory=dict)
+    results: RunResults | None = None
     epoch: int | None = None
 
 
@@ -241,16 +242,17 @@ def file_checksum(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def _configuration(folder: Path) -> tuple[DictConfig, dict[str, Any]]:
-    results: dict[str, Any] = {}
-    if (folder / "results.json").is_file():
-        results = _read_json(folder / "results.json")
-    if isinstance(results.get("config"), dict):
-        config = results["config"]
-    elif (folder / "args.json").is_file():
-        config = _read_json(folder / "args.json")
-    else:
+def _configuration(folder: Path) -> tuple[DictConfig, RunResults | None]:
+    results, args = None, folder / "args.json"
+    if (folder / RESULTS).is_file():
+        try:
+            results = RunResults.read(folder / RESULTS)
+        except ForeignResults:  # somebody else's, beside solo-learn's own run
+            if not args.is_file():
+                raise
+    if results is None and not args.is_file():
         raise UserError(f"{folder} has neither results.json nor args.json, so the network's shape is unknown")
+    config = _read_json(args) if results is None else results.config
     try:
         cfg = OmegaConf.create(config)
         values = {key: OmegaConf.select(cfg, key) for key in _CHECKED}

@@ -16,7 +16,7 @@ from radial_vicreg.cli import main
 from radial_vicreg.compose import compose
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.files import write_json
-from radial_vicreg.results import describe_run
+from radial_vicreg.provenance import describe_run
 
 VIT = ["backbone.name=vit_tiny", "+backbone.kwargs={patch_size:4,img_size:32}"]
 

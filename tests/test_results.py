@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from radial_vicreg.compose import compose
 from radial_vicreg.identity import config_hash
-from radial_vicreg.results import describe_run, git_commit
+from radial_vicreg.provenance import describe_run, git_commit
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_link, claim_output
 from radial_vicreg.identity import config_hash
 from radial_vicreg.optim import process_count
-from radial_vicreg.results import RESULTS, RunsByIdentity, StoredRun, read_stored_run, stored_runs
+from radial_vicreg.results import RESULTS
+from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, read_stored_run, stored_runs
 from radial_vicreg.train.checkpointing import LAST_CHECKPOINT, epoch_checkpoints
 
 
