@@ -214,9 +214,7 @@ class RunResults(_Part):
         version = content.get("schema_version")
         if isinstance(version, int) and version > SCHEMA_VERSION:
             reason = f"schema_version {version} is of a newer radial-vicreg"
-            raise NewerResults(
-                path, reason, f" than this one, which knows {SCHEMA_VERSION}: update it to read the file"
-            )
+            raise NewerResults(path, reason, f": update this one, which reads up to {SCHEMA_VERSION}")
         try:
             return cls.model_validate(content)
         except ValidationError as error:
@@ -268,7 +266,7 @@ def _complaint(error: ValidationError) -> str:
     """The first thing that is wrong: ``no status``, or ``probes.online_linear.top1 cannot be 'high'``."""
     first = error.errors(include_url=False)[0]
     place = [str(part) for part in first["loc"]]
-    if place[-1] in ("int", "float"):  # which of the two a number was taken for
+    if place[-1] in ("int", "float", "str"):  # which of several types the value was tried as
         place.pop()
     name = ".".join(place)
     return f"no {name}" if first["type"] == "missing" else f"{name} cannot be {reprlib.repr(first['input'])}"
