@@ -122,9 +122,9 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
         try:
             found = _read(file, name)
         except ResultsError as error:
-            kind = "unreadable" if isinstance(error, UnreadableResults) else "foreign"
-            problems.append(Problem(name, kind, error.reason))
-            continue
+            found = Problem(name, "unreadable" if isinstance(error, UnreadableResults) else "foreign", error.reason)
+        except OSError as error:  # removed meanwhile
+            found = Problem(name, "unreadable", f"cannot be read: {error.strerror or error}")
         if isinstance(found, Run):
             runs.append(found)
         else:

@@ -178,7 +178,7 @@ class ResultsWriter(pl.Callback):
             return results
 
         with suppress(LockedError), HeldLock(before.folder / LOCK, f"training in {before.folder}"):
-            RunResults.update(before.path, interrupted)
+            RunResults.update(before.path, interrupted, owner=True)
 
     def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
         """Find the unfinished run of this configuration under solo-learn's script whose checkpoint was loaded.
