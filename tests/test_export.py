@@ -17,7 +17,7 @@ from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.files import write_json
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.models import build_encoder
-from radial_vicreg.results import describe_run
+from radial_vicreg.provenance import describe_run
 
 VIT = ["backbone.name=vit_tiny", "+backbone.kwargs={patch_size:4,img_size:32}"]
 

@@ -15,7 +15,7 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.identity import config_hash, hardware_is_known
 from radial_vicreg.keys import LOSS_DEFAULTS, RADIAL_READS, effective_objective
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.results import RunsByIdentity, stored_runs
+from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from radial_vicreg.data import celeba, cifar, imagenet10
 from radial_vicreg.files import write_json
 from radial_vicreg.models import build_encoder
 from radial_vicreg.probes import offline
+from radial_vicreg.provenance import describe_run
 from radial_vicreg.report import build
-from radial_vicreg.results import describe_run
 from radial_vicreg.train import run as train
 
 

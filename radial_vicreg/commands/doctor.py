@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.results import git_commit, versions
+from radial_vicreg.provenance import git_commit, versions
 from radial_vicreg.solo.detect import choose_host, find_solo_learn
 from radial_vicreg.solo.limits import knn_fails
 

@@ -19,7 +19,8 @@ from radial_vicreg.commands.hydra_flags import parse_hydra_flags
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, claim_output, write_json
-from radial_vicreg.results import RESULTS, read_stored_run
+from radial_vicreg.results import RESULTS
+from radial_vicreg.stored_runs import read_stored_run
 from radial_vicreg.synthetic import drawing, figure1, figure3
 from radial_vicreg.synthetic.metrics import SUBSAMPLE
 from radial_vicreg.synthetic.run import RunConfig, summarise

@@ -18,7 +18,7 @@ from PIL import Image
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.files import write_json
 from radial_vicreg.models import build_encoder
-from radial_vicreg.results import describe_run
+from radial_vicreg.provenance import describe_run
 
 GREYS = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1394  # 0 to 65,518
 COLOURS = np.random.default_rng(1).integers(0, 256, (6, 8, 3), dtype=np.uint8)

@@ -19,7 +19,7 @@ from radial_vicreg.loaded_run import open_run
 from radial_vicreg.models import build_encoder
 from radial_vicreg.probes import LinearProbe, features
 from radial_vicreg.probes.offline import add_to_results, probe_run
-from radial_vicreg.results import describe_run
+from radial_vicreg.provenance import describe_run
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_an_intermediate_checkpoint_is_not_added_to_results(make_run: Callable) 
     ("break_it", "message"),
     [
         (lambda f: (f / "results.json").unlink(), "neither results.json nor args.json"),
-        (lambda f: (f / "results.json").write_text("{"), "results.json is not JSON"),
+        (lambda f: (f / "results.json").write_text("{"), "results.json: cut short or not JSON"),
         (lambda f: (f / "checkpoints/last.ckpt").write_bytes(b"?"), "cannot be read as a checkpoint"),
         (lambda f: torch.save({}, f / "checkpoints/last.ckpt"), "no state_dict"),
         (lambda f: torch.save({"state_dict": {}}, f / "checkpoints/last.ckpt"), "do not fit its configuration"),
