@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from radial_vicreg.data.datasets import skipped_images
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.locks import changing
+from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
 from radial_vicreg.probes.linear import LinearProbe
@@ -20,11 +22,7 @@ from radial_vicreg.probes.mlp import MLPProbe
 from radial_vicreg.probes.selection import headline
 from radial_vicreg.results import identity_of
 
-PROBES: dict[str, type[LinearProbe] | type[MLPProbe] | type[KNNProbe]] = {
-    "linear": LinearProbe,
-    "mlp": MLPProbe,
-    "knn": KNNProbe,
-}
+PROBES: dict[str, Callable[..., Probe]] = {"linear": LinearProbe, "mlp": MLPProbe, "knn": KNNProbe}
 
 
 def probe_run(
