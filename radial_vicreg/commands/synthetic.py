@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,8 @@ from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import UserError
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from rich.progress import Progress
 
-    from radial_vicreg.synthetic.config import Options
 
 PROGRAM = "radial-vicreg synthetic"
 USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; --cfg prints the keys with their values
@@ -51,13 +50,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> None:
-    values, text_only = _compose(arguments)
-    if text_only:
-        from omegaconf import OmegaConf
+    request = parse_hydra_flags(arguments, "synthetic", PROGRAM, "One synthetic run.")
+    from radial_vicreg.compose import declared_config
+    from radial_vicreg.compose.yaml_guard import yaml_text
+    from radial_vicreg.synthetic.config import Options
 
-        print(OmegaConf.to_yaml(values), end="")
+    options = declared_config(request.config_name, Options, request.overrides, request.config_path)
+    if request.text_only:
+        print(yaml_text(asdict(options)), end="")
         return
-    options = _options(values)
     config = options.config
 
     import numpy as np
@@ -89,18 +90,6 @@ def _run(arguments: Sequence[str]) -> None:
     print(f"{out}/results.json")
 
 
-def _compose(arguments: Sequence[str]) -> tuple[DictConfig, bool]:
-    """Compose the keys as they are declared: Hydra finds them under a name, as if they stood in a YAML file."""
-    from dataclasses import asdict
-
-    from hydra.core.config_store import ConfigStore
-
-    from radial_vicreg.synthetic.config import Options
-
-    ConfigStore.instance().store("synthetic", asdict(Options()))
-    return parse_hydra_flags(arguments, "synthetic", PROGRAM, "One synthetic run.")
-
-
 def _claim(out: Path) -> Path:
     """Make sure, before minutes of work, that a folder can take the results and holds no training of anybody's."""
     from radial_vicreg.files import claim_output
@@ -113,20 +102,6 @@ def _claim(out: Path) -> Path:
     if read_stored_run(out / RESULTS) is not None:
         raise UserError(f"{out} is the folder of a training run: choose another folder for synthetic results")
     return out
-
-
-def _options(values: DictConfig) -> Options:
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    from radial_vicreg.synthetic.config import Options
-
-    try:
-        options = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Options), values))
-    except OmegaConfBaseException as error:
-        raise UserError(f"{error.full_key}: {str(error).splitlines()[0]}") from error
-    assert isinstance(options, Options)
-    return options
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
