@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from radial_vicreg.config.rules import check_rules
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.types import OpenSection, plain
 from radial_vicreg.config.words import A_SECTION, expected, inner_model
@@ -68,9 +69,12 @@ def read_config(content: Mapping[str, Any], reader: Reader = "pretrain") -> RunC
             default = RunConfig.model_fields[key].default
             given[key] = default.model_dump() if isinstance(default, BaseModel) else default
     try:
-        return RunConfig.model_validate(given)
+        config = RunConfig.model_validate(given)
     except ValidationError as error:
         raise UserError(_in_words(error)) from error
+    if reader == "pretrain":
+        check_rules(config)
+    return config
 
 
 def _refuse_unknown(content: Mapping[str, Any], reader: Reader) -> None:

@@ -45,7 +45,7 @@ def _words(annotation: Any, marks: list[Any]) -> str:
     told = next((mark.words for mark in marks if isinstance(mark, Says)), None)
     if told is None:
         # The one of a choice of several that is no null tells the range.
-        for kind in kinds:
+        for kind in sorted(kinds, key=lambda kind: kind is int):  # a number that may be whole is a number
             bare, more = _bare(kind)
             told = next((mark.words for mark in more if isinstance(mark, Says)), None)
             if told is not None or bare is not type(None):

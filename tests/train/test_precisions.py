@@ -78,7 +78,7 @@ def test_main_pretrain_trains_in_bfloat16_with_every_callback(
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn(try_import=False).location
+    location = find_solo_learn().location
     assert location is not None
     overrides = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "precision="))]
     script = str(location.parent / "main_pretrain.py")
