@@ -59,8 +59,8 @@ def _kind(kind: Any, marks: list[Any]) -> str:
         return f"one of {', '.join(str(choice) for choice in get_args(kind))}"
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
-        model = inner_model(item)
-        return "a list of sections" if model is not None else f"a list, each {_words(item, [])}"
+        name = "a non-empty list" if any(isinstance(mark, annotated_types.MinLen) for mark in marks) else "a list"
+        return f"{name} of sections" if inner_model(item) is not None else f"{name}, each {_words(item, [])}"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return A_SECTION
     return {bool: "true or false", str: "a text"}.get(kind) or _number(kind is int, marks)
