@@ -20,7 +20,8 @@ from radial_vicreg.models import (
     apply_small_stem,
     refuse_file_arguments,
 )
-from radial_vicreg.results import identity_of
+from radial_vicreg.provenance import identity_of
+from radial_vicreg.results import RunResults
 from radial_vicreg.secrets import without_secrets
 
 FORMATS = ("torchvision", "timm", "safetensors")
@@ -144,11 +145,11 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         "feature_dim": _feature_dim(run.model.backbone, size),
         "image_size": size,
         "normalisation": {"mean": list(normalise.mean), "std": list(normalise.std)},
-        "training": {key: run.results.get(key) for key in _FROM_RESULTS}
+        "training": {key: getattr(run.results, key, None) for key in _FROM_RESULTS}
         | identity_of(run.results)
         | {"epoch": run.epoch},
-        "config": run.results.get("config") or without_secrets(run.config.plain()),
-        "metrics": {"probes": run.results.get("probes"), "radii": _radii(run.results.get("radii"))},
+        "config": without_secrets(run.config.plain()) if run.results is None else run.results.config,
+        "metrics": _metrics(run.results),
         "checkpoint_sha256": file_checksum(run.checkpoint),
         "radial_vicreg": __version__,
         "citation": CITATION,
@@ -242,7 +243,11 @@ def _safetensors() -> Any:
     return safetensors.torch
 
 
-def _radii(radii: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The statistics at the end; histogram and history stay in results.json."""
-    final = (radii or {}).get("final")
-    return None if final is None else {key: value for key, value in final.items() if key != "histogram"}
+def _metrics(results: RunResults | None) -> dict[str, Any]:
+    """The probes, and the radii at the end without their histogram: it stays in results.json, and so does history."""
+    probes = None if results is None else results.probes
+    final = None if results is None else results.radii.final
+    return {
+        "probes": None if probes is None else probes.plain(),
+        "radii": None if final is None else {k: value for k, value in final.plain().items() if k != "histogram"},
+    }

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from radial_vicreg.checkpoints import CHECKPOINTS, find_checkpoint, read_checkpoint
-from radial_vicreg.config import RunConfig, read_config
+from radial_vicreg.compose import stored_config
+from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.models import Encoder, build_encoder
+from radial_vicreg.results import RESULTS, ForeignResults, RunResults
 
 
 @dataclass
@@ -24,7 +26,7 @@ class LoadedRun:
         checkpoint: the file.
         config: of the run.
         model: in evaluation mode, on the CPU.
-        results: content of ``results.json``; empty without one.
+        results: what ``results.json`` says; None without one.
         epoch: epochs that the checkpoint has seen; None for an untrained network.
     """
 
@@ -32,7 +34,7 @@ class LoadedRun:
     checkpoint: Path
     config: RunConfig
     model: Encoder
-    results: dict[str, Any] = field(default_factory=dict)
+    results: RunResults | None = None
     epoch: int | None = None
 
 
@@ -66,20 +68,21 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
     return LoadedRun(folder, checkpoint, config, model.eval(), results, epoch)
 
 
-def _configuration(folder: Path) -> tuple[RunConfig, dict[str, Any]]:
-    results: dict[str, Any] = {}
-    if (folder / "results.json").is_file():
-        results = _read_json(folder / "results.json")
-    if isinstance(results.get("config"), dict):
-        content = results["config"]
-    elif (folder / "args.json").is_file():
-        content = _read_json(folder / "args.json")
-    else:
+def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
+    results, args = None, folder / "args.json"
+    if (folder / RESULTS).is_file():
+        try:
+            results = RunResults.read(folder / RESULTS)
+        except ForeignResults:  # somebody else's, beside solo-learn's own run
+            if not args.is_file():
+                raise
+    if results is None and not args.is_file():
         raise UserError(f"{folder} has neither results.json nor args.json, so the network's shape is unknown")
+    content = _read_json(args) if results is None else results.config
     if (method := content.get("method")) not in (None, "vicreg", "radialvicreg"):
         raise UserError(f"{folder} is a run of {method}: only VICReg's and Radial-VICReg's runs can be opened")
     try:
-        return read_config({"method": "radialvicreg", **content}, reader="stored"), results
+        return stored_config(content), results
     except UserError as error:
         raise UserError(f"{folder} is no run of VICReg or Radial-VICReg: in its configuration, {error}") from error
 

@@ -1,231 +1,272 @@
-"""``results.json``: what a run was, on what it ran, and what came out. `radial-vicreg report` reads nothing else."""
+"""``results.json``: what a run was, on what it ran, and what came out. Nothing else reads or writes this file."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
-import re
-import subprocess
+import reprlib
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from functools import cached_property
-from importlib import metadata
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from radial_vicreg import __version__
-from radial_vicreg.identity import config_hash, digest, hardware_is_known, identity_parts, without_hardware
-from radial_vicreg.secrets import without_secrets
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from radial_vicreg.errors import UserError
+from radial_vicreg.files import write_json
+from radial_vicreg.locks import LockedError, changing
 
 SCHEMA_VERSION = 2
 """1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""
 
 RESULTS = "results.json"
-_STAMP = "%Y%m%d-%H%M%S"
-_STAMPED = re.compile(r"(\d{8}-\d{6})(?:-(\d+))?$")
-_PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra-core", "numpy", "scipy")
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """A ``results.json`` and the identity that follows from the configuration in it.
+class ResultsError(UserError):
+    """A ``results.json`` that cannot be used.
 
     Attributes:
-        path: of the file.
-        content: of the file.
+        reason: what is wrong with it, without its path.
     """
 
-    path: Path
-    content: dict[str, Any]
-
-    @property
-    def folder(self) -> Path:
-        """The run's folder."""
-        return self.path.parent
-
-    @property
-    def processes(self) -> int:
-        """Number of training processes."""
-        return self.content.get("processes") or 1
-
-    @cached_property
-    def parts(self) -> dict[str, Any]:
-        """The identity's parts, see :func:`radial_vicreg.identity.identity_parts`."""
-        return identity_parts(self.content["config"], self.processes)
-
-    @cached_property
-    def hardware_is_known(self) -> bool:
-        """Whether the requested precision is known; otherwise any request of it may have led to this run."""
-        return hardware_is_known(self.content)
-
-    @cached_property
-    def key(self) -> str:
-        """Hash of the identity, or of the part of it that is known."""
-        return digest(self.parts if self.hardware_is_known else without_hardware(self.parts))
-
-    @cached_property
-    def started(self) -> str:
-        """When the run began, for sorting: as the file says, else as the folder's name does, else the file's time."""
-        stated = self.content.get("started")
-        if isinstance(stated, str):
-            return stated
-        named = _STAMPED.search(self.folder.name)
-        if named:
-            began = datetime.strptime(named[1], _STAMP).astimezone(timezone.utc)
-            return f"{began.isoformat(timespec='seconds')} {int(named[2] or 1):4d}"
-        return datetime.fromtimestamp(self.path.stat().st_mtime, timezone.utc).isoformat(timespec="seconds")
+    def __init__(self, path: str | Path, reason: str, remedy: str = "") -> None:
+        super().__init__(f"{path}: {reason}{remedy}")
+        self.reason = reason
 
 
-def find_results(folder: str | Path) -> Iterator[Path]:
-    """Find every ``results.json`` below a folder, by path; links to folders are not followed.
+class UnreadableResults(ResultsError):
+    """The file cannot be read, is cut short or is not JSON."""
 
-    Args:
-        folder: to search; nothing is found in one that does not exist.
 
-    Yields:
-        Paths of files.
+class ForeignResults(ResultsError):
+    """The file is JSON, but no run has left it."""
+
+
+class NewerResults(ResultsError):
+    """A later version of this program has written the file."""
+
+
+def _finite(value: float | None) -> float | None:
+    """Read what is no finite number as none: Python's JSON knows NaN, Infinity and whole numbers beyond any float."""
+    return None if value is None or not abs(value) <= sys.float_info.max else value
+
+
+Number = Annotated[int | float | None, AfterValidator(_finite)]
+"""A figure; None where there is none or where it was not finite. Whole numbers stay whole."""
+
+
+class _Part(BaseModel):
+    """Known keys have their types; keys that this version does not know are kept."""
+
+    model_config = ConfigDict(extra="allow", strict=True, validate_assignment=True)
+
+    def plain(self) -> dict[str, Any]:
+        """Plain containers, with the keys that the file has."""
+        return self.model_dump(exclude_unset=True)
+
+
+class Effective(_Part):
+    """What the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
+
+    precision: str | None = None
+    sync_batchnorm: bool | None = None
+    device: str | None = None
+
+
+class ProbeFigures(_Part):
+    """Figures of a probe in percent: of classes the first two, of attributes the means of the others."""
+
+    top1: Number = None
+    top5: Number = None
+    balanced_accuracy: Number = None
+    accuracy: Number = None
+    auroc: Number = None
+    average_precision: Number = None
+
+
+class FrozenProbe(_Part):
+    """The linear probe of frozen features before and after training."""
+
+    untrained: ProbeFigures | None = None
+    trained: ProbeFigures | None = None
+
+
+class Probes(_Part):
+    """Probes by name: ``online_<probe>`` of the last validation, ``offline_<probe>_<features>[_untrained]``."""
+
+    __pydantic_extra__: dict[str, ProbeFigures | None]
+    online_linear: ProbeFigures | None = None
+    frozen_linear: FrozenProbe | None = None
+
+
+class EpochFigures(_Part):
+    """What an epoch has logged, by its logged name."""
+
+    __pydantic_extra__: dict[str, Number]
+    epoch: int
+
+    def figure(self, name: str) -> float | None:
+        """The figure of this name, or None."""
+        return (self.__pydantic_extra__ or {}).get(name)
+
+
+class RadiusStatistics(_Part):
+    """Statistics of embeddings, see :func:`radial_vicreg.diagnostics.radius_statistics`."""
+
+    w1_chi: Number = None
+    kl: Number = None
+    radius_mean: Number = None
+    radius_std: Number = None
+    embedding_mean_norm: Number = None
+    effective_rank: Number = None
+    off_diagonal_covariance: Number = None
+    count: Number = None
+
+
+class Histogram(_Part):
+    """Density of the radii between the edges of the bins, of which there is one more."""
+
+    edges: list[int | float]
+    density: list[int | float]
+
+
+class RadiusEntry(_Part):
+    """One measurement of the radii: BatchNorm in evaluation mode (``eval``) and with batch statistics (``batch``)."""
+
+    epoch: int | None = None
+    dim: int | None = None
+    eval: RadiusStatistics = Field(default_factory=RadiusStatistics)
+    batch: RadiusStatistics = Field(default_factory=RadiusStatistics)
+    histogram: Histogram | None = None
+
+
+class Radii(_Part):
+    """The radii at initialisation, at the end and in between, and which images they are of."""
+
+    images: str | None = None
+    initial: RadiusEntry | None = None
+    final: RadiusEntry | None = None
+    history: list[RadiusEntry] = Field(default_factory=list)
+
+
+class DataNotes(_Part):
+    """What became of the images: how many of each set ``data.on_bad_image=skip`` has left out."""
+
+    skipped_images: dict[str, int] = Field(default_factory=dict)
+
+
+class RunResults(_Part):
+    """The content of a ``results.json``; what an earlier version did not write is None or empty.
+
+    Attributes:
+        config: the resolved configuration, see :data:`SCHEMA_VERSION`.
+        started: time of the run's first start, ISO 8601.
+        status: ``running`` (also of a run that was killed), ``finished``, ``stopped`` (before ``max_epochs``),
+            ``interrupted`` or ``failed``.
+        seconds: time spent on training, over all starts.
+        processes: number of training processes.
+        loss_terms: ``train_*`` of the last epoch.
+        error: why a run has failed or was interrupted.
     """
-    for inner, folders, names in os.walk(folder):
-        folders.sort()
-        if RESULTS in names and (file := Path(inner) / RESULTS).is_file():  # reading a pipe would never end
-            yield file
 
+    schema_version: int = Field(ge=1)
+    name: str | int | None = None
+    method: str | None = None
+    host: str | None = None
+    seed: int | None = None
+    config_hash: str | None = None
+    experiment_hash: str | None = None
+    config: dict[str, Any]
+    versions: dict[str, str | None] | None = None
+    git_commit: str | None = None
+    started: str | None = None
+    effective: Effective | None = None
+    status: Literal["running", "finished", "stopped", "interrupted", "failed"]
+    epochs: int | None = None
+    max_epochs: int | None = None
+    steps: int | None = None
+    seconds: Number = None
+    processes: int = Field(default=1, ge=1)
+    probes: Probes | None = None
+    loss_terms: dict[str, Number] = Field(default_factory=dict)
+    history: list[EpochFigures] = Field(default_factory=list)
+    error: str | None = None
+    radii: Radii = Field(default_factory=Radii)
+    data: DataNotes | None = None
 
-def stored_runs(folder: str | Path) -> list[StoredRun]:
-    """Read the runs below a folder; files that are not results of this program are passed over.
+    @classmethod
+    def read(cls, path: str | Path) -> RunResults:
+        """Read a file of any version so far.
 
-    Args:
-        folder: to search.
+        Raises:
+            UnreadableResults: it cannot be read, or is not JSON.
+            ForeignResults: it is not of this program.
+            NewerResults: it is of a version that this one does not know.
+        """
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UnreadableResults(path, f"cannot be read: {error.strerror or error}") from error
+        except (ValueError, RecursionError) as error:
+            raise UnreadableResults(path, f"cut short or not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise ForeignResults(path, "not a dictionary")
+        version = content.get("schema_version")
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            reason = f"schema_version {version} is of a newer radial-vicreg"
+            raise NewerResults(path, reason, f": update this one, which reads up to {SCHEMA_VERSION}")
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise ForeignResults(path, f"{_complaint(error)}: not written by radial-vicreg") from error
 
-    Returns:
-        The runs, the one that began last first.
-    """
-    found = [run for file in find_results(folder) if (run := read_stored_run(file)) is not None]
-    return sorted(found, key=lambda run: (run.started, str(run.path)), reverse=True)
-
-
-def read_stored_run(file: Path) -> StoredRun | None:
-    """Read one ``results.json``; None where there is none, or none of this program that this version knows."""
-    try:
-        run = StoredRun(file, json.loads(file.read_text(encoding="utf-8")))
-        known = run.content["schema_version"] <= SCHEMA_VERSION and isinstance(run.content["status"], str)
-        return run if known and run.key else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # `radial-vicreg report` lists such files
-
-
-class RunsByIdentity:
-    """Stored runs, to be found by the configuration that asks for them.
-
-    Args:
-        runs: of :func:`stored_runs`.
-    """
-
-    def __init__(self, runs: Iterable[StoredRun]) -> None:
-        self._by_key: dict[tuple[bool, str], list[StoredRun]] = defaultdict(list)
-        self._order: dict[Path, int] = {}
-        for index, run in enumerate(runs):
-            self._by_key[run.hardware_is_known, run.key].append(run)
-            self._order[run.path] = index
-
-    def of(self, config: Mapping[str, Any], processes: int) -> list[StoredRun]:
-        """Choose the runs whose stored configuration has the identity of another, the seed included.
+    @classmethod
+    def update(
+        cls, path: str | Path, change: Callable[[RunResults | None], RunResults], owner: bool = False
+    ) -> RunResults:
+        """Read, change and write a file while no other process does.
 
         Args:
-            config: resolved, as requested. Runs with another ``data.fingerprint`` are left out: same settings, but
-                other images.
-            processes: number of training processes.
+            path: of the file.
+            change: from what is there (None without a file) to what shall be there.
+            owner: the file is that of the caller's own run: neither a lock that another process does not let go of
+                nor a damaged file keeps the run from writing.
 
         Returns:
-            Those runs, in their order.
+            What was written.
+
+        Raises:
+            LockedError: another process has held the lock for a minute.
+            ResultsError: the file that is there cannot be used.
+            OSError: the file cannot be written.
         """
-        asked = identity_parts(config, processes)
-        exact = self._by_key.get((True, digest(asked)), [])
-        loose = self._by_key.get((False, digest(without_hardware(asked))), [])
-        same = [run for run in (*exact, *loose) if _may_be_same_images(run.content["config"], config)]
-        return sorted(same, key=lambda run: self._order[run.path])
+        path = Path(path)
+        passed_over = (LockedError, ResultsError) if owner else ()
+        stored = None
+        with ExitStack() as stack:
+            with suppress(*passed_over):
+                stack.enter_context(changing(path))
+            with suppress(*passed_over):
+                stored = cls.read(path) if path.is_file() else None
+            changed = change(stored)
+            changed.write(path)
+        return changed
+
+    def write(self, path: str | Path) -> Path:
+        """Write the file atomically, for whoever knows that nobody else is changing it; :meth:`update` makes sure."""
+        return write_json(path, self.plain())
+
+    def probe(self, name: str) -> ProbeFigures:
+        """The figures of a probe; without any where the run has none of that name."""
+        found = dict(self.probes or ()).get(name)
+        return found if isinstance(found, ProbeFigures) else ProbeFigures()
 
 
-def _may_be_same_images(*configs: Mapping[str, Any]) -> bool:
-    """Compare the marks of the training images, where they are known (:mod:`radial_vicreg.train.run_name`)."""
-    return len({(config.get("data") or {}).get("fingerprint") for config in configs} - {None}) < 2
-
-
-def identity_of(content: Mapping[str, Any]) -> dict[str, str | None]:
-    """Compute the hashes of a run from the configuration in its results; what is stored may follow earlier rules.
-
-    Args:
-        content: of a ``results.json``; may be empty.
-
-    Returns:
-        ``config_hash`` and ``experiment_hash``, both None without a configuration.
-    """
-    config = content.get("config")
-    if not isinstance(config, dict):
-        return {"config_hash": None, "experiment_hash": None}
-    processes = content.get("processes") or 1
-    return {
-        "config_hash": config_hash(config, processes),
-        "experiment_hash": config_hash(config, processes, with_seed=False),
-    }
-
-
-def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[str, Any]:
-    """The part of ``results.json`` that is known before the first step.
-
-    Args:
-        config: the resolved configuration, plain containers only.
-        host: ``"solo"`` or ``"standalone"``.
-        processes: number of training processes.
-
-    Returns:
-        Name, method, configuration with its hashes, seed, host, versions, git commits.
-    """
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "name": without_secrets(config.get("name")),
-        "method": config.get("method"),
-        "host": host,
-        "seed": config.get("seed"),
-        **identity_of({"config": config, "processes": processes}),
-        "config": without_secrets(config),
-        "versions": versions(host),
-        "git_commit": git_commit(Path(__file__).parent),
-    }
-
-
-def versions(host: str = "standalone") -> dict[str, str | None]:
-    """Versions of Python, this package and what it stands on; ``None`` for what is not installed."""
-    found: dict[str, str | None] = {"python": platform.python_version(), "radial-vicreg": __version__}
-    for package in _PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = None
-    if host == "solo" and "solo" in sys.modules:
-        origin = sys.modules["solo"].__file__
-        found["solo-learn"] = git_commit(Path(origin).parent) if origin else None
-    return found
-
-
-def git_commit(folder: Path) -> str | None:
-    """Commit of the checkout that tracks ``folder``, with ``-dirty`` when it has changes; None outside a checkout."""
-    try:
-        root = _git(folder, "rev-parse", "--show-toplevel")
-        if not _git(Path(root), "ls-files", str(folder.resolve())):
-            return None  # an installed package inside somebody's repository
-        commit = _git(folder, "rev-parse", "HEAD")
-        return commit + ("-dirty" if _git(folder, "status", "--porcelain", "--", ".") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=10
-    )
-    return done.stdout.strip()
+def _complaint(error: ValidationError) -> str:
+    """The first thing that is wrong: ``no status``, or ``probes.online_linear.top1 cannot be 'high'``."""
+    first = error.errors(include_url=False)[0]
+    place = [str(part) for part in first["loc"]]
+    if place[-1] in ("int", "float", "str"):  # which of several types the value was tried as
+        place.pop()
+    name = ".".join(place)
+    return f"no {name}" if first["type"] == "missing" else f"{name} cannot be {reprlib.repr(first['input'])}"

@@ -1,20 +1,40 @@
-"""What identifies a run."""
+"""What identifies a run, and the file that says what became of it."""
 
 from __future__ import annotations
 
 import copy
+import json
+import multiprocessing
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import lightning.pytorch as pl
 import pytest
 from omegaconf import OmegaConf
 
 from radial_vicreg.compose import compose
+from radial_vicreg.files import write_json
 from radial_vicreg.identity import config_hash
-from radial_vicreg.results import describe_run, git_commit
+from radial_vicreg.locks import LockedError, changing
+from radial_vicreg.provenance import describe_run, git_commit
+from radial_vicreg.results import (
+    SCHEMA_VERSION,
+    ForeignResults,
+    NewerResults,
+    Probes,
+    ResultsError,
+    RunResults,
+    UnreadableResults,
+)
+from radial_vicreg.train.record import ResultsWriter
+
+FIRST_RELEASE = Path(__file__).parent / "fixtures" / "first_release"
+OLD = sorted(file for file in FIRST_RELEASE.rglob("results.json") if "synthetic" not in file.parts)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def config() -> dict[str, Any]:
     return OmegaConf.to_container(compose("radialvicreg", []), resolve=True)  # type: ignore[return-value]
 
@@ -90,3 +110,182 @@ def test_description_names_versions_and_host(config: dict[str, Any]) -> None:
 
 def test_a_folder_outside_any_checkout_has_no_commit(tmp_path: Path) -> None:
     assert git_commit(tmp_path) is None
+
+
+# ---- results.json ----
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Results of a finished run with keys, at every depth, that no version has written."""
+    content = {
+        "schema_version": 2,
+        "config": {"seed": 5, "method_kwargs": {}},
+        "status": "finished",
+        "epochs": 2,
+        "note": "mine",
+        "probes": {"online_linear": {"top1": 50, "note": 1}, "online_new": {"top7": 1.5}},
+        "radii": {"images": "validation", "initial": None, "final": None, "history": [], "note": [2]},
+        "history": [{"epoch": 1, "train_loss": None}, {"epoch": 2, "train_loss": 3.0}],
+    }
+    return write_json(tmp_path / "results.json", content)
+
+
+def content_of(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(file.read_text())
+    return content
+
+
+def adding(name: str, top1: float) -> Callable[[RunResults | None], RunResults]:
+    """A change that adds the figures of a probe."""
+
+    def change(stored: RunResults | None) -> RunResults:
+        assert stored is not None
+        known = {} if stored.probes is None else stored.probes.plain()
+        stored.probes = Probes.model_validate({**known, name: {"top1": top1}})
+        return stored
+
+    return change
+
+
+@pytest.mark.parametrize("old", OLD, ids=lambda file: "-".join(file.relative_to(FIRST_RELEASE).parts[:-1]))
+def test_results_of_the_first_release_are_the_same_after_reading_and_writing(old: Path, tmp_path: Path) -> None:
+    RunResults.read(old).write(tmp_path / "results.json")
+    assert (tmp_path / "results.json").read_text() == old.read_text()
+
+
+def test_results_of_the_first_release_are_there() -> None:
+    assert len(OLD) > 10
+
+
+def test_readers_find_figures_as_attributes(file: Path) -> None:
+    results = RunResults.read(file)
+    assert (results.status, results.epochs, results.processes) == ("finished", 2, 1)
+    assert results.probe("online_linear").top1 == 50
+    assert results.probe("offline_linear_encoder").top1 is None
+    assert [entry.figure("train_loss") for entry in results.history] == [None, 3.0]
+
+
+def test_what_is_no_finite_number_is_no_figure(file: Path) -> None:
+    figures = f'{{"top1": NaN, "top5": {10**400}, "accuracy": -Infinity}}'
+    file.write_text(f'{{"schema_version": 1, "status": "finished", "config": {{}}, "probes": {{"p": {figures}}}}}')
+    found = RunResults.read(file).probe("p")
+    assert (found.top1, found.top5, found.accuracy) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "reason"),
+    [
+        (b"", UnreadableResults, "cut short or not JSON"),
+        (b'{"schema_version": 1, "sta', UnreadableResults, "cut short or not JSON"),
+        (b"\xff\xfe", UnreadableResults, "cut short or not JSON"),
+        (b'{"a":' * 99_999, UnreadableResults, "cut short or not JSON"),
+        (b"[1]", ForeignResults, "not a dictionary"),
+        (b'{"mine": true}', ForeignResults, "no schema_version: not written by radial-vicreg"),
+        (b'{"schema_version": 2, "config": {}}', ForeignResults, "no status"),
+        (b'{"schema_version": 0, "config": {}, "status": "finished"}', ForeignResults, "schema_version cannot be 0"),
+        (b'{"schema_version": 2, "config": 5, "status": "finished"}', ForeignResults, "config cannot be 5"),
+        (b'{"schema_version": 2, "config": {}, "status": "odd"}', ForeignResults, "status cannot be 'odd'"),
+        (
+            b'{"schema_version": 2, "config": {}, "status": "failed", "probes": {"p": {"top1": "high"}}}',
+            ForeignResults,
+            "probes.p.top1 cannot be 'high'",
+        ),
+    ],
+)
+def test_damaged_and_foreign_files_are_refused_in_one_line(
+    text: bytes, kind: type[ResultsError], reason: str, file: Path
+) -> None:
+    file.write_bytes(text)
+    with pytest.raises(ResultsError) as caught:
+        RunResults.read(file)
+    assert type(caught.value) is kind
+    assert str(caught.value).startswith(f"{file}: {reason}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableResults, match=r"results\.json: cannot be read: No such file"):
+        RunResults.read(tmp_path / "results.json")
+
+
+def test_results_of_a_later_version_are_refused_and_left_alone(file: Path) -> None:
+    write_json(file, {**content_of(file), "schema_version": SCHEMA_VERSION + 1, "status": "of the future"})
+    before = file.read_bytes()
+    with pytest.raises(NewerResults, match=rf"schema_version {SCHEMA_VERSION + 1} is of a newer .*: update this one"):
+        RunResults.update(file, adding("offline_knn_encoder", 1.0))
+    assert file.read_bytes() == before
+
+
+def test_a_change_keeps_what_it_does_not_know(file: Path) -> None:
+    before = content_of(file)
+    RunResults.update(file, adding("offline_knn_encoder", 40.0))
+    assert content_of(file) == {**before, "probes": {**before["probes"], "offline_knn_encoder": {"top1": 40.0}}}
+
+
+def test_a_change_of_a_wrong_type_is_not_written(file: Path) -> None:
+    before = file.read_bytes()
+
+    def change(stored: RunResults | None) -> RunResults:
+        assert stored is not None
+        stored.status = "done"  # type: ignore[assignment]
+        return stored
+
+    with pytest.raises(ValueError, match="status"):
+        RunResults.update(file, change)
+    assert file.read_bytes() == before
+
+
+def add_many(path: Path, who: str, count: int) -> None:
+    for index in range(count):
+        RunResults.update(path, adding(f"offline_{who}_{index}", float(index)))
+
+
+def test_changes_of_two_processes_are_all_there(file: Path) -> None:
+    count = 25
+    context = multiprocessing.get_context("fork")
+    others = [context.Process(target=add_many, args=(file, who, count)) for who in ("a", "b")]
+    for process in others:
+        process.start()
+    for process in others:
+        process.join(60)
+    assert [process.exitcode for process in others] == [0, 0]
+    expected = {f"offline_{who}_{index}" for who in ("a", "b") for index in range(count)}
+    assert expected | {"online_linear", "online_new"} == content_of(file)["probes"].keys()
+
+
+def test_a_lock_that_is_not_let_go_of_stops_all_but_the_owner(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radial_vicreg.locks._PATIENCE", 0.1)
+    with changing(file):
+        with pytest.raises(LockedError):
+            RunResults.update(file, adding("offline_knn_encoder", 1.0))
+        RunResults.update(file, adding("offline_linear_encoder", 2.0), owner=True)
+    assert "offline_knn_encoder" not in content_of(file)["probes"]
+    assert "offline_linear_encoder" in content_of(file)["probes"]
+
+
+def test_an_owner_replaces_a_damaged_file(file: Path) -> None:
+    sound = RunResults.read(file)
+    file.write_text("{")
+    RunResults.update(file, lambda stored: stored or sound, owner=True)
+    assert RunResults.read(file) == sound
+
+
+def test_a_training_keeps_what_others_have_added_to_its_file(config: dict[str, Any], tmp_path: Path) -> None:
+    trainer: Any = SimpleNamespace(
+        **{"ckpt_path": None, "is_global_zero": True, "world_size": 1, "precision": "32-true", "callbacks": []},
+        **{"callback_metrics": {"train_loss": 1.0}, "current_epoch": 0, "max_epochs": 2, "global_step": 3},
+    )
+    writer, module, file = (
+        ResultsWriter(config, "standalone", tmp_path),
+        pl.LightningModule(),
+        tmp_path / "results.json",
+    )
+    writer.on_train_start(trainer, module)
+    writer.on_train_epoch_end(trainer, module)
+    added = {"offline_knn_encoder": {"top1": 1.0}, "offline_mlp_encoder_untrained": {"top1": 2.0}}
+    write_json(file, {**content_of(file), "note": "mine", "probes": {**content_of(file)["probes"], **added}})
+    writer.on_exception(trainer, module, RuntimeError("broken"))  # of the same epoch
+    kept = content_of(file)
+    assert (kept["status"], kept["error"], kept["note"]) == ("failed", "RuntimeError: broken", "mine")
+    assert kept["probes"].keys() == {"online_linear", *added}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from radial_vicreg.commands.hydra_flags import parse_hydra_flags
-from radial_vicreg.compose import run_config
+from radial_vicreg.results import RESULTS, RunResults
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -25,50 +24,51 @@ def run(arguments: Sequence[str]) -> int:
         RunFailed: the loss stopped being a number, or a data-loading process died.
         RunStopped: SIGTERM or SIGUSR1 came.
     """
-    cfg, only_print = parse_hydra_flags(
+    request = parse_hydra_flags(
         arguments,
         default_name="radialvicreg",
         prog="radial-vicreg pretrain",
         description="Pretrain with Radial-VICReg or VICReg on solo-learn's host or the embedded one (host=...).",
     )
-    if only_print:
-        from omegaconf import OmegaConf
+    from radial_vicreg.compose import compose, composed_text, run_config
 
-        print(OmegaConf.to_yaml(cfg, resolve=True))
+    if request.text_only:
+        print(composed_text(*request.where))
         return 0
     from radial_vicreg.solo.host import choose_host
     from radial_vicreg.train.run import pretrain
 
-    folder = pretrain(run_config(cfg), choose_host)
-    if (folder / "results.json").is_file():  # only the first process writes
+    folder = pretrain(run_config(compose(*request.where)), choose_host)
+    if (folder / RESULTS).is_file():  # only the first process writes
         print(summary(folder))
     return 0
 
 
 def summary(folder: Path) -> str:
     """The last lines of a run: radii, probes, files."""
-    results: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    lines = [f"{results['status']}: {results['epochs']} epochs, {results['steps']} steps, {results['seconds']:.0f} s"]
-    radii = results.get("radii") or {}
-    first, last = radii.get("initial"), radii.get("final")
-    if first and last:
+    results = RunResults.read(folder / RESULTS)
+    lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
+    first, last = results.radii.initial, results.radii.final
+    if first is not None and last is not None and last.dim is not None:
         lines += [
-            f"radii on {last['eval']['count']:.0f} {radii['images']} images, d = {last['dim']}:",
-            f"  W1 to chi  {first['eval']['w1_chi']:6.2f} -> {last['eval']['w1_chi']:6.2f}  (evaluation mode)",
-            f"  W1 to chi  {first['batch']['w1_chi']:6.2f} -> {last['batch']['w1_chi']:6.2f}  (batch statistics)",
-            f"  mean       {first['eval']['radius_mean']:6.2f} -> {last['eval']['radius_mean']:6.2f}"
-            f"  (sqrt(d - 1) = {(last['dim'] - 1) ** 0.5:.2f})",
+            f"radii on {_number(last.eval.count, '.0f')} {results.radii.images} images, d = {last.dim}:",
+            f"  W1 to chi  {_number(first.eval.w1_chi)} -> {_number(last.eval.w1_chi)}  (evaluation mode)",
+            f"  W1 to chi  {_number(first.batch.w1_chi)} -> {_number(last.batch.w1_chi)}  (batch statistics)",
+            f"  mean       {_number(first.eval.radius_mean)} -> {_number(last.eval.radius_mean)}"
+            f"  (sqrt(d - 1) = {(last.dim - 1) ** 0.5:.2f})",
         ]
-    probes = results.get("probes") or {}
-    frozen = probes.get("frozen_linear") or {}
-    if frozen.get("trained"):
-        before, after = frozen["untrained"], frozen["trained"]
-        lines.append(
-            f"linear probe of frozen features: untrained {before['top1']:.1f} %, trained {after['top1']:.1f} %"
-        )
-    online = (probes.get("online_linear") or {}).get("top1")  # None for attributes
+    frozen = None if results.probes is None else results.probes.frozen_linear
+    if frozen is not None and frozen.untrained is not None and frozen.trained is not None:
+        before, after = (f"{_number(figures.top1, '.1f')} %" for figures in (frozen.untrained, frozen.trained))
+        lines.append(f"linear probe of frozen features: untrained {before}, trained {after}")
+    online = results.probe("online_linear").top1  # None for attributes
     if online is not None:
         lines.append(f"online linear probe: {online:.1f} %")
     files = [file.relative_to(folder) for file in folder.rglob("*") if file.suffix in (".ckpt", ".png", ".json")]
     lines.append(f"in {folder}: {', '.join(sorted(map(str, files)))}")
     return "\n".join(lines)
+
+
+def _number(value: float | None, form: str = "6.2f") -> str:
+    """A figure as text; one that was not finite has become None in the file."""
+    return format(math.nan if value is None else value, form)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,16 @@ from radial_vicreg.data.build import open_data
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
-from radial_vicreg.locks import changing
+from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.probes.mlp import MLPProbe
 from radial_vicreg.probes.selection import headline
-from radial_vicreg.results import identity_of
+from radial_vicreg.provenance import identity_of
+from radial_vicreg.results import RESULTS, Probes, RunResults
 
-PROBES: dict[str, type[LinearProbe] | type[MLPProbe] | type[KNNProbe]] = {
-    "linear": LinearProbe,
-    "mlp": MLPProbe,
-    "knn": KNNProbe,
-}
+PROBES: dict[str, Callable[..., Probe]] = {"linear": LinearProbe, "mlp": MLPProbe, "knn": KNNProbe}
 
 
 def probe_run(
@@ -67,7 +64,8 @@ def probe_run(
     name = f"{probe}-{features}{'-untrained' if untrained else ''}.json"
     file = claim_output(run.folder / "probes" / name, "file")
     if for_results:
-        _results_for(run.folder, run.epoch, untrained)
+        results = claim_output(run.folder / RESULTS, "file")
+        _check_same_epoch(RunResults.read(results) if results.is_file() else None, run.folder, run.epoch, untrained)
     data = open_data(_with_images(run.config, train_path=train, val_path=val, on_bad_image=on_bad_image))
     found = run_features(run, data, features, untrained, workers)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -106,13 +104,15 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
     Raises:
         UserError: there is no ``results.json``, or the checkpoint is not that of the finished run.
     """
-    file = folder / "results.json"
     key = f"offline_{content['probe']}_{content['features']}{'_untrained' if content['untrained'] else ''}"
-    with changing(file):  # several probes of one run end at the same time
-        _, results = _results_for(folder, content["epoch"], content["untrained"])
-        added = {key: {**content["test"], "chosen": content["chosen"]}}
-        results["probes"] = (results.get("probes") or {}) | added
-        write_json(file, results)
+
+    def with_figures(stored: RunResults | None) -> RunResults:
+        results = _check_same_epoch(stored, folder, content["epoch"], content["untrained"])
+        known = {} if results.probes is None else results.probes.plain()
+        results.probes = Probes.model_validate(known | {key: {**content["test"], "chosen": content["chosen"]}})
+        return results
+
+    RunResults.update(folder / RESULTS, with_figures)
     return key
 
 
@@ -135,17 +135,13 @@ def summary(content: dict[str, Any]) -> str:
     )
 
 
-def _results_for(folder: Path, epoch: int | None, untrained: bool) -> tuple[Path, dict[str, Any]]:
-    """The ``results.json`` that a probe of this epoch may be added to, and its content."""
-    file = folder / "results.json"
-    if not file.is_file():
+def _check_same_epoch(results: RunResults | None, folder: Path, epoch: int | None, untrained: bool) -> RunResults:
+    """Results that a probe of this epoch may be added to."""
+    if results is None:
         raise UserError(f"{folder} has no results.json to add to")
-    results = json.loads(file.read_text())
-    if not isinstance(results, dict) or not isinstance(results.get("probes") or {}, dict):
-        raise UserError(f"{file} is not of this program: its probes are no mapping; nothing can be added")
-    if not untrained and epoch != results.get("epochs"):
-        raise UserError(f"the checkpoint is of epoch {epoch}, results.json of epoch {results.get('epochs')}: not added")
-    return claim_output(file, "file"), results
+    if not untrained and epoch != results.epochs:
+        raise UserError(f"the checkpoint is of epoch {epoch}, results.json of epoch {results.epochs}: not added")
+    return results
 
 
 def _with_images(config: RunConfig, **given: str | Path | None) -> RunConfig:

@@ -8,7 +8,7 @@ from typing import Any
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.report.choose import choose_best, choose_nearest
-from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.collect import Experiment, probe_figure
 from radial_vicreg.report.compare import by_seed
 from radial_vicreg.report.paper import Deviation, matches, paper
 from radial_vicreg.report.statistics import Summary, summarise
@@ -143,7 +143,7 @@ def _fill(cell: Cell, experiments: Sequence[Experiment], source: str, swept: tup
     by = f"probes.{probe}.{cell.metrics[0]}"
 
     def score(experiment: Experiment) -> list[float]:
-        return experiment.values("probes", probe, cell.metrics[0])
+        return experiment.values(probe_figure(probe, cell.metrics[0]))
 
     usable = [found for found in fitting if score(found)]
     lacking = [found.experiment_hash for found in fitting if not score(found)]
@@ -157,7 +157,7 @@ def _fill(cell: Cell, experiments: Sequence[Experiment], source: str, swept: tup
     experiment = cell.experiment = choice.experiment
     cell.deviations, cell.chosen, cell.candidates = choice.deviations, choice.chosen, choice.candidates
     for metric in cell.metrics:
-        seeds = by_seed(experiment, "probes", probe, metric)
+        seeds = by_seed(experiment, probe_figure(probe, metric))
         value = summarise(list(seeds.values()))
         if value is not None:
             cell.seeds[metric], cell.values[metric] = seeds, value

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import digest, without_hardware
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import SCHEMA_VERSION, StoredRun, find_results
+from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
+from radial_vicreg.stored_runs import StoredRun, find_results
 
-_NEEDED = {"schema_version": int, "status": str, "config": dict, "probes": dict}
+Figure = Callable[[RunResults], float | None]
+"""One number of a run's results; None where the run has none."""
+
+
+def probe_figure(probe: str, metric: str) -> Figure:
+    """The figure of a probe, by the attribute of :class:`radial_vicreg.results.ProbeFigures`."""
+    return lambda results: getattr(results.probe(probe), metric)
+
+
+def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure:
+    """A statistic of the radii in evaluation mode, see :class:`radial_vicreg.results.RadiusStatistics`."""
+
+    def read(results: RunResults) -> float | None:
+        entry = results.radii.initial if moment == "initial" else results.radii.final
+        return None if entry is None else getattr(entry.eval, statistic)
+
+    return read
 
 
 @dataclass(frozen=True)
@@ -39,30 +54,28 @@ class Run:
 
     Attributes:
         path: of its ``results.json``, relative to the folder that was searched.
-        content: of that file.
         stored: the file itself, with the run's identity.
         setting: what the run was.
     """
 
     path: str
-    content: dict[str, Any]
     stored: StoredRun
     setting: Setting
 
     @property
-    def seed(self) -> Any:
-        """The run's seed."""
-        return self.content.get("seed")
+    def results(self) -> RunResults:
+        """What the file says."""
+        return self.stored.results
 
-    def figure(self, *keys: str) -> float | None:
-        """A number at a path of keys, or None."""
-        node: Any = self.content
-        for key in keys:
-            node = node.get(key) if isinstance(node, dict) else None
-        if isinstance(node, bool) or not isinstance(node, (int, float)):
-            return None
-        # Python's JSON reader knows NaN, Infinity and whole numbers beyond any float.
-        return float(node) if abs(node) <= sys.float_info.max else None
+    @property
+    def seed(self) -> int | None:
+        """The run's seed."""
+        return self.results.seed
+
+    def figure(self, figure: Figure) -> float | None:
+        """A number of the results, or None."""
+        value = figure(self.results)
+        return None if value is None else float(value)
 
 
 @dataclass
@@ -81,9 +94,9 @@ class Experiment:
     runs: list[Run]
     notes: list[str] = field(default_factory=list)
 
-    def values(self, *keys: str) -> list[float]:
-        """The number at a path of keys of every run that has it."""
-        found = (run.figure(*keys) for run in self.runs)
+    def values(self, figure: Figure) -> list[float]:
+        """The figure of every run that has it."""
+        found = (run.figure(figure) for run in self.runs)
         return [value for value in found if value is not None]
 
 
@@ -108,9 +121,10 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
         name = str(file.relative_to(root))
         try:
             found = _read(file, name)
-        except (ValueError, OSError, RecursionError) as error:
-            problems.append(Problem(name, "unreadable", f"cut short or not JSON: {error}"))
-            continue
+        except ResultsError as error:
+            found = Problem(name, "unreadable" if isinstance(error, UnreadableResults) else "foreign", error.reason)
+        except OSError as error:  # removed meanwhile
+            found = Problem(name, "unreadable", f"cannot be read: {error.strerror or error}")
         if isinstance(found, Run):
             runs.append(found)
         else:
@@ -132,7 +146,7 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
     """
     experiments, problems = [], []
     for identity, members in _by_identity(list(runs)).items():
-        newest: dict[Any, Run] = {}
+        newest: dict[int | None, Run] = {}
         for run in sorted(members, key=lambda member: (member.stored.started, member.path)):
             if run.seed in newest:
                 older = newest[run.seed].path
@@ -171,32 +185,26 @@ def _loose(run: Run) -> tuple[str, str]:
 
 
 def _read(file: Path, name: str) -> Run | Problem:
-    content = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(content, dict):
-        return Problem(name, "foreign", "not a dictionary")
-    for key, kind in _NEEDED.items():
-        if not isinstance(content.get(key), kind):
-            return Problem(name, "foreign", f"no {key}: not written by radial-vicreg")
-    if content["schema_version"] > SCHEMA_VERSION:
-        version = content["schema_version"]
-        return Problem(name, "foreign", f"schema_version {version} is of a newer radial-vicreg")
-    status = content["status"]
-    if status != "finished":
-        epochs = f"{content.get('epochs')} of {content.get('max_epochs')} epochs"
-        error = f": {content['error']}" if content.get("error") else ""
-        return Problem(name, "failed" if status == "failed" else "partial", f"{status} after {epochs}{error}")
+    results = RunResults.read(file)
+    if results.probes is None:
+        return Problem(name, "foreign", "no probes: not written by radial-vicreg")
+    if results.status != "finished":
+        epochs = f"{results.epochs} of {results.max_epochs} epochs"
+        error = f": {results.error}" if results.error else ""
+        kind = "failed" if results.status == "failed" else "partial"
+        return Problem(name, kind, f"{results.status} after {epochs}{error}")
     try:
-        stored = StoredRun(file, content)
-        setting = Setting.from_config(content["config"], stored.processes, content.get("effective"))
-        hash((content.get("seed"), stored.key, stored.started))  # a list is no seed
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        stored = StoredRun(file, results)
+        setting = Setting.from_config(results.config, results.processes, results.effective)
+        _ = stored.key, stored.started  # they are asked for later
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         return Problem(name, "foreign", f"its configuration is not one of VICReg or Radial-VICReg ({error!r})")
-    return Run(name, content, stored, setting)
+    return Run(name, stored, setting)
 
 
 def _disagreements(runs: list[Run]) -> list[str]:
     notes = []
-    hosts = sorted({str(run.content.get("host")) for run in runs})
+    hosts = sorted({str(run.results.host) for run in runs})
     if len(hosts) > 1:
         notes.append(f"seeds ran on different hosts ({', '.join(hosts)})")
     precisions = sorted({str(run.setting.details["precision"]) for run in runs})
@@ -204,8 +212,7 @@ def _disagreements(runs: list[Run]) -> list[str]:
         notes.append(f"seeds ran in different precisions ({', '.join(precisions)})")
     versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        found = run.content.get("versions")
-        for package, version in (found if isinstance(found, dict) else {}).items():
+        for package, version in (run.results.versions or {}).items():
             versions[package].add(str(version))
     notes += [
         f"seeds ran with different versions of {package} ({', '.join(sorted(found))})"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.collect import Experiment, Figure
 
 LEVEL = 0.95
 BOLD_RULE = (
@@ -64,9 +64,9 @@ class Lead:
     bold: bool
 
 
-def by_seed(experiment: Experiment, *keys: str) -> dict[Hashable, float]:
-    """The number at a path of keys of every run that has it, by the run's seed."""
-    found = {run.seed: run.figure(*keys) for run in experiment.runs}
+def by_seed(experiment: Experiment, figure: Figure) -> dict[Hashable, float]:
+    """The figure of every run that has it, by the run's seed."""
+    found = {run.seed: run.figure(figure) for run in experiment.runs}
     return {seed: value for seed, value in found.items() if value is not None}
 
 

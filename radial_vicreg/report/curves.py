@@ -54,23 +54,20 @@ def draw_curves(experiments: Sequence[Experiment]) -> tuple[Any, str]:
 
 def has_curves(experiment: Experiment) -> bool:
     """Whether its first run has two epochs or more."""
-    return len(experiment.runs[0].content.get("history") or []) > 1
+    return len(experiment.runs[0].results.history) > 1
 
 
 def _has(experiment: Experiment, key: str) -> bool:
-    return any(isinstance(entry.get(key), (int, float)) for run in experiment.runs for entry in _history(run.content))
-
-
-def _history(content: dict[str, Any]) -> list[dict[str, Any]]:
-    return content.get("history") or []
+    return any(entry.figure(key) is not None for run in experiment.runs for entry in run.results.history)
 
 
 def _curve(axis: Any, experiment: Experiment, key: str, colour: str, name: str) -> None:
-    series: dict[float, list[float]] = defaultdict(list)
+    series: dict[int, list[float]] = defaultdict(list)
     for run in experiment.runs:
-        for entry in _history(run.content):
-            if isinstance(entry.get(key), (int, float)):
-                series[entry["epoch"]].append(entry[key])
+        for entry in run.results.history:
+            value = entry.figure(key)
+            if value is not None:
+                series[entry.epoch].append(value)
     epochs = sorted(series)
 
     def over(reduce: Callable[[list[float]], Any]) -> list[float]:

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.figures import new_figure, radii_figure
-from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.collect import Experiment, probe_figure, radius_figure
 from radial_vicreg.report.curves import COLOURS, draw_curves, has_curves
 from radial_vicreg.report.naming import differences
 from radial_vicreg.report.paper import deviations, matches, nearness, paper
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
+from radial_vicreg.results import RadiusEntry
 
 _MARKERS = "osD^vPX*"
-_W1 = ("radii", "final", "eval", "w1_chi")
-_ACCURACY = (("probes", "online_linear", "top1"), ("probes", "online_linear", "balanced_accuracy"))
+_W1 = radius_figure("final", "w1_chi")
+_ACCURACY = (probe_figure("online_linear", "top1"), probe_figure("online_linear", "balanced_accuracy"))
 _MOST_MAPS = 6
 _Grid = tuple[str, bool | None]  # of the settings, and the reading of 1/d
 _IN_A_TITLE = ("method", "beta1", "beta2", "lr", "proj_hidden_dim", "crop_size")
@@ -67,14 +68,12 @@ def _radii(experiments: Sequence[Experiment], name: str, objectives: tuple[str, 
     values = paper()["figures"][name[-1]]
     panels = []
     if name == "figure2":
-        initial = runs[0].content["radii"]["initial"]
-        panels.append((_panel_title("before training", initial, values["w1_initial"]), initial["histogram"]))
+        panels.append(_panel("before training", runs[0].results.radii.initial, values["w1_initial"]))
         keys = {"none": "w1_vicreg", "kl": "w1_radialvicreg"}
     else:
         keys = {"wasserstein": "w1_wasserstein", "kl": "w1_kl", "none": "w1_none"}
     for experiment, run, objective in zip(chosen, runs, objectives, strict=True):
-        final = run.content["radii"]["final"]
-        panels.append((_panel_title(experiment.setting.label, final, values[keys[objective]]), final["histogram"]))
+        panels.append(_panel(experiment.setting.label, run.results.radii.final, values[keys[objective]]))
     setting = chosen[0].setting
     figure = radii_figure(panels, setting.dim)
     same = setting.dataset == "cifar100" and setting.backbone == "resnet18" and setting.dim == 512
@@ -88,16 +87,24 @@ def _radii(experiments: Sequence[Experiment], name: str, objectives: tuple[str, 
     )
 
 
-def _panel_title(label: str, entry: dict[str, Any], paper_value: float) -> str:
-    return f"{label}\n$W_1$ to $\\chi$ = {entry['eval']['w1_chi']:.2f} (paper: {paper_value:g})"
+def _panel(label: str, entry: RadiusEntry | None, paper_value: float) -> tuple[str, dict[str, Any]]:
+    """Title and histogram of a measurement that :func:`_is_drawable`."""
+    assert entry is not None
+    assert entry.histogram is not None
+    title = f"{label}\n$W_1$ to $\\chi$ = {entry.eval.w1_chi:.2f} (paper: {paper_value:g})"
+    return title, entry.histogram.plain()
+
+
+def _is_drawable(entry: RadiusEntry | None) -> bool:
+    return entry is not None and entry.histogram is not None and entry.eval.w1_chi is not None
 
 
 def _comparable(experiments: Sequence[Experiment], objectives: tuple[str, ...]) -> list[Experiment] | None:
     """One experiment for each objective from the family that is nearest to the paper's CIFAR-100, d 512."""
     families: dict[str, dict[str, list[Experiment]]] = defaultdict(lambda: defaultdict(list))
     for experiment in experiments:
-        radii = experiment.runs[0].content.get("radii") or {}
-        drawable = all("histogram" in (radii.get(key) or {}) for key in ("initial", "final"))
+        radii = experiment.runs[0].results.radii
+        drawable = _is_drawable(radii.initial) and _is_drawable(radii.final)
         if drawable and not experiment.setting.center and not experiment.setting.e2mc:
             families[experiment.setting.family][experiment.setting.objective].append(experiment)
     complete = [family for family in families.values() if all(family[objective] for objective in objectives)]
@@ -124,8 +131,8 @@ def _scatter(experiments: Sequence[Experiment]) -> Drawn:
     families: dict[str, list[tuple[Experiment, float, float]]] = defaultdict(list)
     for experiment in experiments:
         for run in experiment.runs:
-            w1 = run.figure(*_W1)
-            accuracy = next((value for keys in _ACCURACY if (value := run.figure(*keys)) is not None), None)
+            w1 = run.figure(_W1)
+            accuracy = next((value for figure in _ACCURACY if (value := run.figure(figure)) is not None), None)
             if w1 is not None and accuracy is not None:
                 families[experiment.setting.family].append((experiment, w1, accuracy))
     points = max(families.values(), key=len, default=[])
@@ -182,7 +189,7 @@ def _heat_maps(experiments: Sequence[Experiment]) -> Drawn:
     examples: dict[_Grid, Setting] = {}
     scored = [each for each in experiments if each.setting.objective in ("kl", "none")]
     for experiment in scored:
-        values = [value for keys in _ACCURACY for value in experiment.values(*keys)]
+        values = [value for figure in _ACCURACY for value in experiment.values(figure)]
         for key in _grids_of(experiment, scored) if values else ():
             betas = (experiment.setting.beta1, experiment.setting.beta2)
             if len(values) > len(grids[key].get(betas, [])):  # two experiments are never averaged

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.collect import Experiment, Figure, probe_figure, radius_figure
 from radial_vicreg.report.compare import BOLD_RULE, Lead, by_seed, lead
 from radial_vicreg.report.formats import Text, to_csv
 from radial_vicreg.report.statistics import summarise
 from radial_vicreg.report.tables import text_of
 
-_FIGURES: dict[str, tuple[tuple[str, ...], bool | None]] = {
-    "linear (%)": (("probes", "online_linear", "top1"), True),
-    "balanced acc. (%)": (("probes", "online_linear", "balanced_accuracy"), True),
-    "projector (%)": (("probes", "online_projector_linear", "top1"), True),
-    "MLP (%)": (("probes", "online_mlp", "top1"), True),
-    "kNN 20 (%)": (("probes", "online_knn20", "top1"), True),
-    "offline linear (%)": (("probes", "offline_linear_encoder", "top1"), True),
-    "W1 before": (("radii", "initial", "eval", "w1_chi"), None),
-    "W1 after": (("radii", "final", "eval", "w1_chi"), False),
-    "norm of mean z": (("radii", "final", "eval", "embedding_mean_norm"), None),
+_FIGURES: dict[str, tuple[Figure, bool | None]] = {
+    "linear (%)": (probe_figure("online_linear", "top1"), True),
+    "balanced acc. (%)": (probe_figure("online_linear", "balanced_accuracy"), True),
+    "projector (%)": (probe_figure("online_projector_linear", "top1"), True),
+    "MLP (%)": (probe_figure("online_mlp", "top1"), True),
+    "kNN 20 (%)": (probe_figure("online_knn20", "top1"), True),
+    "offline linear (%)": (probe_figure("offline_linear_encoder", "top1"), True),
+    "W1 before": (radius_figure("initial", "w1_chi"), None),
+    "W1 after": (radius_figure("final", "w1_chi"), False),
+    "norm of mean z": (radius_figure("final", "embedding_mean_norm"), None),
 }
-"""Where each figure is, and whether the largest is the best (None: neither is)."""
+"""Each figure, and whether the largest is the best (None: neither is)."""
 _COLUMNS = {"lr": "lr", "max_epochs": "Epochs"}
 
 
@@ -30,7 +30,7 @@ def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[
 
     Rates and epochs have a column; so has every other setting that differs within a family.
     """
-    shown = [name for name, (keys, _) in _FIGURES.items() if any(found.values(*keys) for found in experiments)]
+    shown = [name for name, (figure, _) in _FIGURES.items() if any(found.values(figure) for found in experiments)]
     details = {**_COLUMNS, **{key: key for key in _differing(experiments) if key not in _COLUMNS}}
     bold = {(best, name) for name, best, _, found in _leads(experiments) if found.bold}
     header = ["Images", "Backbone", "d", "Method", *details.values(), "n", *shown, "Experiment"]
@@ -40,7 +40,7 @@ def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[
         plain = [setting.images, setting.backbone, setting.dim, setting.label]
         plain += [*(setting.details.get(key, "") for key in details), len(experiment.runs)]
         row = [[Text(str(value))] for value in plain]
-        row += [[text_of(summarise(experiment.values(*_FIGURES[name][0])), (index, name) in bold)] for name in shown]
+        row += [[text_of(summarise(experiment.values(_FIGURES[name][0])), (index, name) in bold)] for name in shown]
         body.append([*row, [Text(experiment.experiment_hash)]])
     return header, body
 
@@ -69,8 +69,8 @@ def experiment_csv(experiments: Sequence[Experiment]) -> str:
         line = [experiment.experiment_hash, *(getattr(setting, key) for key in settings)]
         line += [setting.details.get(key) for key in details]
         line += [" ".join(str(run.seed) for run in experiment.runs), "; ".join(experiment.notes)]
-        for keys, _ in _FIGURES.values():
-            value = summarise(experiment.values(*keys))
+        for figure, _ in _FIGURES.values():
+            value = summarise(experiment.values(figure))
             line += [value.mean, value.std, value.count] if value else [None, None, 0]
         lines.append(line)
     return to_csv(columns, lines)
@@ -87,10 +87,10 @@ def _leads(experiments: Sequence[Experiment]) -> list[tuple[str, int, int, Lead]
     """Figure, positions of the best and the runner-up of a family among all experiments, and their difference."""
     found = []
     for family in _families(experiments):
-        for name, (keys, largest) in _FIGURES.items():
+        for name, (figure, largest) in _FIGURES.items():
             if largest is None:
                 continue
-            result = lead([by_seed(experiments[index], *keys) for index in family], largest)
+            result = lead([by_seed(experiments[index], figure) for index in family], largest)
             if result is not None:
                 found.append((name, family[result.best], family[result.second], result))
     return found

@@ -8,6 +8,7 @@ from typing import Any
 
 from radial_vicreg.identity import canonical_precision, digest, identity_parts
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, effective_objective
+from radial_vicreg.results import Effective
 
 _HARDWARE = ("precision", "sync_batchnorm")
 _LABELS = {
@@ -80,9 +81,7 @@ class Setting:
     grid: str
 
     @classmethod
-    def from_config(
-        cls, config: dict[str, Any], processes: int = 1, effective: dict[str, Any] | None = None
-    ) -> Setting:
+    def from_config(cls, config: dict[str, Any], processes: int = 1, effective: Effective | None = None) -> Setting:
         """Read a resolved configuration.
 
         Args:
@@ -98,7 +97,8 @@ class Setting:
             KeyError: the configuration lacks a part.
         """
         kwargs, data = config["method_kwargs"], config["data"]
-        config = {**config, **{key: (effective or {}).get(key, config.get(key)) for key in _HARDWARE}}
+        became = {} if effective is None else effective.plain()
+        config = {**config, **{key: became[key] for key in _HARDWARE if key in became}}
         objective, beta1, beta2, gamma = _radial(str(config["method"]), kwargs)
         folder = "/".join(PurePath(str(data.get("train_path"))).parts[-2:])
         dataset = str(data.get("name") or data["dataset"])

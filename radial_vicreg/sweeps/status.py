@@ -9,7 +9,7 @@ from pathlib import Path
 from radial_vicreg.compose import compose_grid
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.results import RunsByIdentity, stored_runs
+from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
 
 FINISHED, MISSING = "finished", "missing"
@@ -54,9 +54,8 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
         if not candidates:
             states.append(RunState(run, MISSING))
             continue
-        best = next((found for found in candidates if found.content["status"] == FINISHED), candidates[0])
-        error = best.content.get("error")
-        states.append(RunState(run, best.content["status"], best.folder, None if error is None else str(error)))
+        best = next((found for found in candidates if found.results.status == FINISHED), candidates[0])
+        states.append(RunState(run, best.results.status, best.folder, best.results.error))
     return states
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from torch import nn
 
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import remove_leftovers, write_json
-from radial_vicreg.locks import HeldLock, LockedError, changing
+from radial_vicreg.files import remove_leftovers
+from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
-from radial_vicreg.results import RESULTS, RunsByIdentity, StoredRun, describe_run, read_stored_run
+from radial_vicreg.provenance import describe_run
+from radial_vicreg.results import RESULTS, RunResults
+from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.solo_checkpoints import solo_folder
 from radial_vicreg.train.stop_on_signal import stop_reason
@@ -97,7 +99,7 @@ class ResultsWriter(pl.Callback):
         before = self._predecessor(trainer)
         if before is None or trainer.current_epoch != trainer.max_epochs:
             return
-        self.folder, self._description = before.folder, before.content
+        self.folder, self._description = before.folder, before.results.plain()
         with suppress(LockedError), HeldLock(self.folder / LOCK, f"training in {self.folder}"):
             for callback in trainer.callbacks:  # type: ignore[attr-defined]
                 if isinstance(callback, RadiusMonitor):
@@ -160,16 +162,23 @@ class ResultsWriter(pl.Callback):
 
         Checkpoints of earlier versions lack their own epoch, and solo-learn gives each start a folder of its own.
         """
-        self.history = _completed(self.history, before.content["history"], trainer.current_epoch)
+        logged = [entry.plain() for entry in before.results.history]
+        self.history = _completed(self.history, logged, trainer.current_epoch)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, RadiusMonitor):
-                measured = (before.content.get("radii") or {}).get("history") or []
+                measured = [entry.plain() for entry in before.results.radii.history]
                 callback.history = _completed(callback.history, measured, trainer.current_epoch)
-        if before.folder == self.folder or before.content["status"] != "running" or not trainer.is_global_zero:
+        if before.folder == self.folder or before.results.status != "running" or not trainer.is_global_zero:
             return
         reason = f"the process was killed; {self.folder} goes on from {Path(str(trainer.ckpt_path)).name}"
+
+        def interrupted(stored: RunResults | None) -> RunResults:
+            results = stored or before.results
+            results.status, results.error = "interrupted", reason
+            return results
+
         with suppress(LockedError), HeldLock(before.folder / LOCK, f"training in {before.folder}"):
-            write_json(before.path, {**before.content, "status": "interrupted", "error": reason})
+            RunResults.update(before.path, interrupted, owner=True)
 
     def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
         """Find the unfinished run of this configuration under solo-learn's script whose checkpoint was loaded.
@@ -182,7 +191,7 @@ class ResultsWriter(pl.Callback):
             if path is None or not path.with_name("args.json").is_file()
             else read_stored_run(path.with_name(RESULTS))
         )
-        if run is None or run.content["status"] == "finished":
+        if run is None or run.results.status == "finished":
             return None
         return run if RunsByIdentity([run]).of(self.config, trainer.world_size) else None
 
@@ -231,12 +240,15 @@ class ResultsWriter(pl.Callback):
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if hasattr(callback, "results"):
                 _merge(content, callback.results())
-        file = self.folder / RESULTS
-        with ExitStack() as stack:
-            with suppress(LockedError):  # a probe that hangs on to the file does not end a training
-                stack.enter_context(changing(file))  # a probe may add its figures meanwhile
-            content["probes"].update(_offline_probes(file, epochs))
-            write_json(file, content)
+
+        def with_additions(stored: RunResults | None) -> RunResults:
+            if stored is not None:
+                content["probes"].update(_offline_probes(stored, epochs))
+            unknown = {} if stored is None else stored.model_extra or {}
+            return RunResults.model_validate({**unknown, **content})
+
+        # A probe that hangs on to the file does not end a training.
+        RunResults.update(self.folder / RESULTS, with_additions, owner=True)
 
 
 def _completed(history: list[dict[str, Any]], stored: list[dict[str, Any]], epochs: int) -> list[dict[str, Any]]:
@@ -255,13 +267,10 @@ def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any
     }
 
 
-def _offline_probes(file: Path, epochs: int) -> dict[str, Any]:
+def _offline_probes(stored: RunResults, epochs: int) -> dict[str, Any]:
     """Figures that ``radial-vicreg probe`` has added and that are of this epoch, or of the untrained network."""
-    run = read_stored_run(file)
-    if run is None:
-        return {}
-    probes = run.content.get("probes") or {}
-    current = run.content.get("epochs") == epochs
+    probes = {} if stored.probes is None else stored.probes.plain()
+    current = stored.epochs == epochs
     kept = [name for name in probes if name.startswith("offline_") and (current or name.endswith("_untrained"))]
     return {name: probes[name] for name in kept}
 

@@ -23,7 +23,7 @@ from radial_vicreg.train.frozen_probe import FrozenLinearProbe
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
-from radial_vicreg.train.trainer import adopt_rank, build_trainer, effective_hardware, equip_trainer
+from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_strategy, effective_hardware, equip_trainer
 
 METHODS = ("radialvicreg", "vicreg")
 
@@ -116,15 +116,16 @@ def prepare(config: RunConfig) -> RunConfig:
         The configuration with the run's final name, and trainer settings that exist here.
 
     Raises:
-        UserError: an unknown method, what only solo-learn's script reads, a network that does not take the images, a
-            data format or accelerator that is not to be had, a spacing that the batch does not allow, an optimizer or
-            scheduler that cannot be built.
+        UserError: an unknown method, what only solo-learn's script reads, a strategy that Lightning lacks, a network
+            that does not take the images, a data format or accelerator that is not to be had, a spacing that the batch
+            does not allow, an optimizer or scheduler that cannot be built.
     """
     if config.processes == 1:
         adopt_rank(0)  # before the first message
     if config.method not in METHODS:
         raise UserError(f"method must be one of {', '.join(METHODS)} here, got {config.method!r}")
     _refuse_script_only(config)
+    check_strategy(config)
     check_backbone(config)
     changes: dict[str, Any] = {"method_kwargs": config.objective_settings}
     if (option := memory_option(config)) is not None:

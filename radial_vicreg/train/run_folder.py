@@ -14,7 +14,8 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output
 from radial_vicreg.identity import config_hash
-from radial_vicreg.results import RESULTS, RunsByIdentity, StoredRun, read_stored_run, stored_runs
+from radial_vicreg.results import RESULTS
+from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, read_stored_run, stored_runs
 
 
 def choose_run_folder(config: RunConfig) -> tuple[Path, str | None]:

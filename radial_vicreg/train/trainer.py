@@ -36,8 +36,6 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     Raises:
         UserError: Lightning refuses the settings, or the job has another number of processes than they ask for.
     """
-    if config.strategy not in (known := ("auto", *StrategyRegistry.available_strategies())):
-        raise UserError(f"strategy must be one of {', '.join(known)}, got {config.strategy!r}")
     interactive = sys.stderr.isatty()  # a bar in a log file is a line for every step
     arguments = inspect.signature(pl.Trainer.__init__).parameters
     settings = {key: value for key, value in config.plain().items() if key in arguments}
@@ -60,6 +58,17 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
         raise UserError(f"Lightning's Trainer refuses the configuration: {error}") from error
     _check_job(trainer)
     return trainer
+
+
+def check_strategy(config: RunConfig) -> None:
+    """Refuse a strategy that Lightning does not have.
+
+    Raises:
+        UserError: there is no such strategy.
+    """
+    known = ("auto", *StrategyRegistry.available_strategies())
+    if config.strategy not in known:
+        raise UserError(f"strategy must be one of {', '.join(known)}, got {config.strategy!r}")
 
 
 def effective_hardware(config: RunConfig) -> dict[str, Any]:

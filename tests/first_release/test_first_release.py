@@ -19,9 +19,9 @@ import pytest
 import torch
 from old_runs import FINISHED, FIXTURES, KL, SMALL_VIT
 
-from radial_vicreg.checkpoints import open_run
 from radial_vicreg.cli import main
 from radial_vicreg.export import load_exported
+from radial_vicreg.loaded_run import open_run
 from radial_vicreg.report.collect import collect, group
 
 Only = Callable[[str], Path]
@@ -178,7 +178,7 @@ def resumed_by_main_pretrain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy in which solo-learn's own script has gone on with its killed run; the run's new folder."""
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn(try_import=False).location
+    location = find_solo_learn().location
     assert location is not None
     release = Path(shutil.copytree(FIXTURES, tmp_path_factory.mktemp("resumed") / "first_release"))
     for version in range(2):  # Lightning's logger counts these, and solo-learn names its folders after them

@@ -319,7 +319,7 @@ def test_results_whose_probes_are_a_list_are_refused_before_the_work(
     file = run_folder / "results.json"
     write_json(file, {**json.loads(file.read_text()), "probes": [1]})
     assert cli.main(["probe", str(run_folder), "--add-to-results"]) == 2
-    assert "its probes are no mapping" in capsys.readouterr().err
+    assert "results.json: probes cannot be [1]: not written by radial-vicreg" in capsys.readouterr().err
     assert not (run_folder / "probes" / "features").exists()
 
 

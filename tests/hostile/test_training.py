@@ -14,7 +14,7 @@ from PIL import Image
 
 from radial_vicreg import cli
 from radial_vicreg.identity import config_hash
-from radial_vicreg.results import describe_run
+from radial_vicreg.provenance import describe_run
 from radial_vicreg.secrets import HIDDEN, without_secrets
 
 HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]

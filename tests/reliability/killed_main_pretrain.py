@@ -22,10 +22,11 @@ import lightning.pytorch as pl
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 from killed_runs import die, die_in_file, in_fork
 
-import radial_vicreg.hosts.solo  # noqa: F401  the same
 from radial_vicreg.solo.detect import find_solo_learn
+from radial_vicreg.solo.register import register
 from radial_vicreg.train.record import ResultsWriter
 
+register()  # imports solo-learn, here once as well
 CALLS = 5  # moments anywhere, by the count of function calls; the others are around the last checkpoint
 real_fit, real_save = pl.Trainer.fit, pl.Trainer.save_checkpoint
 

@@ -61,10 +61,11 @@ def batch(count: int = 8, dtype: torch.dtype = torch.float32) -> list[Any]:
     return [torch.arange(count), views, torch.arange(count) % 3]
 
 
-def test_importing_the_host_registers_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_the_former_place_of_the_host_registers_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(METHODS, "radialvicreg", raising=False)
     monkeypatch.delitem(sys.modules, "radial_vicreg.hosts.solo", raising=False)
-    importlib.import_module("radial_vicreg.hosts.solo")
+    with pytest.warns(DeprecationWarning, match=r"radial_vicreg\.solo\.register"):
+        importlib.import_module("radial_vicreg.hosts.solo")
     assert METHODS["radialvicreg"].__name__ == "RadialVICReg"
 
 

@@ -1,0 +1,96 @@
+"""What is known of a run before its first step: its identity, and what it was made with."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from radial_vicreg import __version__
+from radial_vicreg.identity import config_hash
+from radial_vicreg.results import SCHEMA_VERSION, RunResults
+from radial_vicreg.secrets import without_secrets
+
+_PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra-core", "numpy", "scipy")
+
+
+def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[str, Any]:
+    """The part of ``results.json`` that is known before the first step.
+
+    Args:
+        config: the resolved configuration, plain containers only.
+        host: ``"solo"`` or ``"standalone"``.
+        processes: number of training processes.
+
+    Returns:
+        Name, method, configuration with its hashes, seed, host, versions, git commits: keys of :class:`RunResults`.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "name": without_secrets(config.get("name")),
+        "method": config.get("method"),
+        "host": host,
+        "seed": config.get("seed"),
+        **_hashes(config, processes),
+        "config": without_secrets(config),
+        "versions": versions(host),
+        "git_commit": git_commit(Path(__file__).parent),
+    }
+
+
+def identity_of(results: RunResults | None) -> dict[str, str | None]:
+    """Compute the hashes of a run from the configuration in its results; what is stored may follow earlier rules.
+
+    Args:
+        results: of the run; None of one that has left none.
+
+    Returns:
+        ``config_hash`` and ``experiment_hash``, both None without results.
+    """
+    if results is None:
+        return {"config_hash": None, "experiment_hash": None}
+    return dict(_hashes(results.config, results.processes))
+
+
+def versions(host: str = "standalone") -> dict[str, str | None]:
+    """Versions of Python, this package and what it stands on; ``None`` for what is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "radial-vicreg": __version__}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    if host == "solo" and "solo" in sys.modules:
+        origin = sys.modules["solo"].__file__
+        found["solo-learn"] = git_commit(Path(origin).parent) if origin else None
+    return found
+
+
+def git_commit(folder: Path) -> str | None:
+    """Commit of the checkout that tracks ``folder``, with ``-dirty`` when it has changes; None outside a checkout."""
+    try:
+        root = _git(folder, "rev-parse", "--show-toplevel")
+        if not _git(Path(root), "ls-files", str(folder.resolve())):
+            return None  # an installed package inside somebody's repository
+        commit = _git(folder, "rev-parse", "HEAD")
+        return commit + ("-dirty" if _git(folder, "status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()
+
+
+def _hashes(config: Mapping[str, Any], processes: int) -> dict[str, str]:
+    return {
+        "config_hash": config_hash(config, processes),
+        "experiment_hash": config_hash(config, processes, with_seed=False),
+    }

@@ -1,0 +1,137 @@
+"""Finds runs below a folder by the configuration that asks for them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from radial_vicreg.identity import digest, hardware_is_known, identity_parts, without_hardware
+from radial_vicreg.results import RESULTS, RunResults
+
+_STAMP = "%Y%m%d-%H%M%S"
+_STAMPED = re.compile(r"(\d{8}-\d{6})(?:-(\d+))?$")
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A ``results.json`` and the identity that follows from the configuration in it.
+
+    Attributes:
+        path: of the file.
+        results: content of the file.
+    """
+
+    path: Path
+    results: RunResults
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.path.parent
+
+    @cached_property
+    def parts(self) -> dict[str, Any]:
+        """The identity's parts, see :func:`radial_vicreg.identity.identity_parts`."""
+        return identity_parts(self.results.config, self.results.processes)
+
+    @cached_property
+    def hardware_is_known(self) -> bool:
+        """Whether the requested precision is known; otherwise any request of it may have led to this run."""
+        return hardware_is_known({"schema_version": self.results.schema_version, "config": self.results.config})
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the identity, or of the part of it that is known."""
+        return digest(self.parts if self.hardware_is_known else without_hardware(self.parts))
+
+    @cached_property
+    def started(self) -> str:
+        """When the run began, for sorting: as the file says, else as the folder's name does, else the file's time."""
+        if self.results.started is not None:
+            return self.results.started
+        named = _STAMPED.search(self.folder.name)
+        if named:
+            began = datetime.strptime(named[1], _STAMP).astimezone(timezone.utc)
+            return f"{began.isoformat(timespec='seconds')} {int(named[2] or 1):4d}"
+        return datetime.fromtimestamp(self.path.stat().st_mtime, timezone.utc).isoformat(timespec="seconds")
+
+
+def find_results(folder: str | Path) -> Iterator[Path]:
+    """Find every ``results.json`` below a folder, by path; links to folders are not followed.
+
+    Args:
+        folder: to search; nothing is found in one that does not exist.
+
+    Yields:
+        Paths of files.
+    """
+    for inner, folders, names in os.walk(folder):
+        folders.sort()
+        if RESULTS in names and (file := Path(inner) / RESULTS).is_file():  # reading a pipe would never end
+            yield file
+
+
+def stored_runs(folder: str | Path) -> list[StoredRun]:
+    """Read the runs below a folder; files that are not results of this program are passed over.
+
+    Args:
+        folder: to search.
+
+    Returns:
+        The runs, the one that began last first.
+    """
+    found = [run for file in find_results(folder) if (run := read_stored_run(file)) is not None]
+    return sorted(found, key=lambda run: (run.started, str(run.path)), reverse=True)
+
+
+def read_stored_run(file: Path) -> StoredRun | None:
+    """Read one ``results.json``; None where there is none, or none of this program that this version knows."""
+    try:
+        run = StoredRun(file, RunResults.read(file))
+        return run if run.key else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # no file, or no configuration, of ours
+        return None  # `radial-vicreg report` lists such files
+
+
+class RunsByIdentity:
+    """Stored runs, to be found by the configuration that asks for them.
+
+    Args:
+        runs: of :func:`stored_runs`.
+    """
+
+    def __init__(self, runs: Iterable[StoredRun]) -> None:
+        self._by_key: dict[tuple[bool, str], list[StoredRun]] = defaultdict(list)
+        self._order: dict[Path, int] = {}
+        for index, run in enumerate(runs):
+            self._by_key[run.hardware_is_known, run.key].append(run)
+            self._order[run.path] = index
+
+    def of(self, config: Mapping[str, Any], processes: int) -> list[StoredRun]:
+        """Choose the runs whose stored configuration has the identity of another, the seed included.
+
+        Args:
+            config: resolved, as requested. Runs with another ``data.fingerprint`` are left out: same settings, but
+                other images.
+            processes: number of training processes.
+
+        Returns:
+            Those runs, in their order.
+        """
+        asked = identity_parts(config, processes)
+        exact = self._by_key.get((True, digest(asked)), [])
+        loose = self._by_key.get((False, digest(without_hardware(asked))), [])
+        same = [run for run in (*exact, *loose) if _may_be_same_images(run.results.config, config)]
+        return sorted(same, key=lambda run: self._order[run.path])
+
+
+def _may_be_same_images(*configs: Mapping[str, Any]) -> bool:
+    """Compare the marks of the training images, where they are known (:mod:`radial_vicreg.train.run_name`)."""
+    return len({(config.get("data") or {}).get("fingerprint") for config in configs} - {None}) < 2
