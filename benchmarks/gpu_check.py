@@ -54,7 +54,7 @@ PAPER_EPOCHS = 400
 OBJECTIVE_SIZES = [(256, 512), (256, 2048), (256, 8192), (128, 8192), (1024, 2048), (4096, 8192)]
 GPU_TESTS = (
     "tests/losses/test_losses_objective.py",
-    "tests/hosts/test_guard.py",
+    "tests/train/test_guard.py",
     "tests/data/test_batch_augmentation.py",
     "tests/data/test_device_sets.py",
     "tests/reliability/test_precision.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -27,20 +26,6 @@ class ObjectiveKey(NamedTuple):
     meaning: str
     low: int | None = None
     choices: tuple[str, ...] = ()
-
-    def allows(self, value: Any) -> bool:
-        """Tell whether a value is in range: finite numbers, flags, one of the choices, or null where that is meant."""
-        if self.choices:
-            return value in self.choices
-        if isinstance(self.default, bool) or isinstance(value, bool):
-            return isinstance(self.default, bool) and isinstance(value, bool)
-        if value is None or self.default is None:  # the spacing: a whole number, or null
-            return value is None if self.default is None and not isinstance(value, int) else _from(value, self.low)
-        return isinstance(value, (int, float)) and math.isfinite(value) and _from(value, self.low)
-
-
-def _from(value: Any, low: int | None) -> bool:
-    return value is not None and low is not None and value >= low
 
 
 OBJECTIVE: dict[str, ObjectiveKey] = {

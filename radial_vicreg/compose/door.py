@@ -48,9 +48,7 @@ def run_config(
     content = _resolved(unresolved)
     if "${" in str(unresolved.get("name")):
         content["name"] = _resolved(canonical_numbers(unresolved))["name"]
-    if isinstance(kwargs := content.get("method_kwargs"), dict):
-        content["method_kwargs"] = {key: value for key, value in kwargs.items() if key not in foreign}
-    return read_config(content, reader)
+    return read_config(content, reader, foreign)
 
 
 def sweep_config(cfg: DictConfig) -> RunConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -43,14 +43,16 @@ _OWN_KEYS = {"data": ("on_bad_image", "cache", "multi_label")}
 _SHORT = 60
 
 
-def read_config(content: Mapping[str, Any], reader: Reader = "pretrain") -> RunConfig:
+def read_config(content: Mapping[str, Any], reader: Reader = "pretrain", foreign: Collection[str] = ()) -> RunConfig:
     """Check a configuration and give every key its type.
 
     Args:
         content: resolved, plain containers; not changed.
         reader: ``"pretrain"`` (``radial-vicreg pretrain``) refuses every unknown key of a section; ``"script"``
-            (solo-learn's own, whose sections may hold more) refuses those that are nearly one of ours;
+            (solo-learn's own, whose sections may hold more) refuses those of ``method_kwargs``, ``diagnostics``,
+            ``probes`` and ``loggers``, which are ours alone, and elsewhere those that are nearly one of ours;
             ``"stored"`` (a finished run, of any version) passes over them.
+        foreign: keys of ``method_kwargs`` that somebody else reads: passed over.
 
     Returns:
         The configuration.
@@ -62,7 +64,7 @@ def read_config(content: Mapping[str, Any], reader: Reader = "pretrain") -> RunC
     given = {str(key): value for key, value in content.items()}
     if reader != "stored":
         refuse_secrets(given)
-        _refuse_unknown(given, reader)
+        _refuse_unknown(given, reader, foreign)
     given = _known(given, RunConfig)
     for key in FILLED_IN:
         if key not in given:
@@ -77,7 +79,7 @@ def read_config(content: Mapping[str, Any], reader: Reader = "pretrain") -> RunC
     return config
 
 
-def _refuse_unknown(content: Mapping[str, Any], reader: Reader) -> None:
+def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collection[str]) -> None:
     fields = {*RunConfig.model_fields, *TRAINER_ARGUMENTS}
     # Under solo-learn's script: not host, lock and ckpt, since too many words are near those.
     own = fields if reader == "pretrain" else (*_OWN_SECTIONS, "runs_dir")
@@ -89,13 +91,14 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader) -> None:
         if field is None:
             continue
         for prefix, model, part in _sections(name, field, section):
-            own_keys = _OWN_KEYS.get(name, tuple(model.model_fields))
-            for key in part:
-                if str(key) in model.model_fields or issubclass(model, OpenSection):
-                    continue
-                strict = reader == "pretrain" or name in _OWN_SECTIONS
-                if strict or nearest(key, own_keys, _OWN_CUTOFF) is not None:
-                    raise unknown_key(str(key), model.model_fields if strict else own_keys, f"{prefix}.")
+            if issubclass(model, OpenSection):
+                continue
+            known = {*model.model_fields, *(foreign if name == "method_kwargs" else ())}
+            strict = reader == "pretrain" or name in ("method_kwargs", *_OWN_SECTIONS)
+            compared = known if strict else _OWN_KEYS.get(name, known)
+            for key in map(str, part):
+                if key not in known and (strict or nearest(key, compared, _OWN_CUTOFF) is not None):
+                    raise unknown_key(key, compared, f"{prefix}.")
 
 
 def unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:

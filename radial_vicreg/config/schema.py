@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from radial_vicreg.config.sections import (
     AugmentationConfig,
@@ -24,7 +24,7 @@ from radial_vicreg.config.sections import (
     SchedulerConfig,
     WandbConfig,
 )
-from radial_vicreg.config.types import LARGEST_COUNT, Devices, FileName, Items, PathText, Section, Text, Word, plain
+from radial_vicreg.config.types import LARGEST_COUNT, Devices, FileName, Items, OpenSection, PathText, Text, Word
 from radial_vicreg.keys import SMALL_IMAGE_DATASETS
 
 _REFERENCE_BATCH = 256  # configured rates are per so many images and grow linearly with the global batch
@@ -57,13 +57,11 @@ class Rates(NamedTuple):
     classifier_lr: float
 
 
-class RunConfig(Section):
+class RunConfig(OpenSection):
     """A run: what is trained on which images, and what is measured.
 
     Other keys are allowed at the top: arguments of Lightning's Trainer, and values for ``${...}``.
     """
-
-    model_config = ConfigDict(extra="allow")
 
     method: Text = Field(description="radialvicreg, or vicreg: the same without a radial term")
     name: FileName = Field(description="of the run")
@@ -173,8 +171,7 @@ class RunConfig(Section):
 
     def plain(self) -> dict[str, Any]:
         """List every key that was given or filled in, as plain containers: for results, loggers and solo-learn."""
-        content: dict[str, Any] = plain(self.model_dump(exclude_unset=True))
-        return {**content, "method_kwargs": plain(self.method_kwargs.model_dump())}
+        return {**self.given(), "method_kwargs": self.method_kwargs.model_dump()}
 
 
 def _gpus() -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.fields import FieldInfo
 
 from radial_vicreg.keys import OBJECTIVE
@@ -26,9 +27,17 @@ class Section(BaseModel):
 
 
 class OpenSection(Section):
-    """A section that holds arguments of somebody else's function, too."""
+    """A section that holds keys of somebody else's, too; what they hold is as immutable as the rest."""
 
     model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _freeze(cls, content: Any) -> Any:
+        if not isinstance(content, Mapping):
+            return content
+        fields = cls.model_fields
+        return {key: value if key in fields else _frozen(value) for key, value in content.items()}
 
     def given(self) -> dict[str, Any]:
         """List the arguments that were given."""
@@ -50,6 +59,12 @@ def objective_key(name: str) -> Any:
     """
     key = OBJECTIVE[name]
     return Field(key.default, ge=key.low, description=key.meaning)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return OpenSection.model_validate({str(key): item for key, item in value.items()})
+    return tuple(_frozen(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def _tuple(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from numbers import Integral, Real
 from typing import Any
 
@@ -120,11 +121,12 @@ def checked_number(name: str, value: Any, *, positive: bool = False) -> float:
     allowed = "a finite number > 0" if positive else "a finite number >= 0"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name}: expected {allowed}, got {value!r} ({type(value).__name__}).")
-    number = float(value)
-    # By comparisons, which also refuse nan: a compiler's symbolic number has no isfinite.
-    if not 0 <= number < math.inf or (positive and number == 0):
+    number: Any = value  # Real declares no order
+    # By comparisons, which also refuse nan: a compiler's symbolic number has no isfinite, and a whole number may be too
+    # large for a float.
+    if not 0 <= number <= sys.float_info.max or (positive and float(number) == 0):
         raise ValueError(f"{name}: expected {allowed}, got {value!r}.")
-    return number
+    return float(number)
 
 
 def checked_integer(name: str, value: Any, minimum: int) -> int:

@@ -32,7 +32,7 @@ def images(image_folder: Callable[..., Path]) -> Path:
 
 def _run(images: Path, out: Path, budget: float, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(gpu_check, "OBJECTIVE_SIZES", [(8, 16)])
-    monkeypatch.setattr(gpu_check, "GPU_TESTS", ("tests/hosts/test_guard.py",))
+    monkeypatch.setattr(gpu_check, "GPU_TESTS", ("tests/train/test_guard.py",))
     monkeypatch.setattr(gpu_check.objective, "affordable", lambda name, *_: name in gpu_check.objective.OURS)
     monkeypatch.setattr(gpu_check.objective, "MATMUL_SIZE", {"cpu": 64})
     monkeypatch.setattr(gpu_check.precision, "SHAPES", ((8, 4),))

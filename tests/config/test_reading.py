@@ -1,74 +1,194 @@
-"""What a configuration may hold: one line for whatever is wrong, with the key, the value and what is expected."""
+"""From plain containers to a configuration: what is filled in, and what each reader refuses."""
 
 from __future__ import annotations
 
 import copy
-import re
 from typing import Any
 
 import pytest
-from configs import make_config, plain_config
 
-from radial_vicreg.config import ProbesConfig, read_config
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig, read_config
+from radial_vicreg.config.reading import Reader
+from radial_vicreg.config.types import plain
 from radial_vicreg.errors import UserError
+from radial_vicreg.keys import LOSS_DEFAULTS
 
-NEIGHBOURS = "a non-empty list, each a whole number, 1 or more"
-DEVICES = "devices must be a list such as [0], a positive number, auto or -1, got"
+READERS: tuple[Reader, ...] = ("pretrain", "script", "stored")
+WITH_ALL = run_config(compose("radialvicreg", ["shared/dataset=folder", "data.train_path=images", "name=run"])).plain()
+DIMS = {"proj_hidden_dim": 8, "proj_output_dim": 8}
+
+
+def with_kwargs(**kwargs: Any) -> dict[str, Any]:
+    return {**WITH_ALL, "method_kwargs": {**DIMS, **kwargs}}
+
+
+def with_key(dotted: str, value: Any = 1) -> dict[str, Any]:
+    content = copy.deepcopy(WITH_ALL)
+    *sections, key = dotted.split(".")
+    node: Any = content
+    for section in sections:
+        node = node[int(section)] if isinstance(node, list) else node.setdefault(section, {})
+    node[key] = value
+    return content
+
+
+def test_defaults_of_method_kwargs_are_the_papers() -> None:
+    filled = read_config(with_kwargs()).method_kwargs
+    assert filled.model_dump() == {**LOSS_DEFAULTS, **DIMS, "small_image_stem": "auto"}
+    assert filled.sim_loss_weight == filled.var_loss_weight == 25
+    assert filled.cov_loss_weight == 1
+    assert filled.radial_objective == "kl"
+    assert filled.radial_ce_loss_weight == 100
+    assert filled.radial_ent_loss_weight == 0
+    assert filled.radial_ce_normalize is True
+    assert filled.radial_center is False
+
+
+@pytest.mark.parametrize("reader", ["pretrain", "script"])
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        (
+            {"radial_ce_weight": 1},
+            "radial_ce_weight is not a setting; did you mean method_kwargs.radial_ce_loss_weight?",
+        ),
+        ({"zzz": 1}, "zzz is not a setting; known keys: cov_loss_weight, e2mc_loss_weight, proj_hidden_dim"),
+        ({"proj_output_dim": 0}, "proj_output_dim must be a whole number, 1 to 1,048,576, got 0"),
+        ({"proj_output_dim": None}, "proj_output_dim is not set"),
+        ({"proj_hidden_dim": 8.5}, "proj_hidden_dim must be a whole number, 1 to 1,048,576, got 8.5"),
+        ({"proj_hidden_dim": True}, "proj_hidden_dim must be a whole number, 1 to 1,048,576, got True"),
+        ({"radial_objective": "klx"}, "radial_objective must be one of kl, wasserstein, reverse_kl, none, got 'klx'"),
+        ({"radial_ce_loss_weight": -1}, "radial_ce_loss_weight must be a finite number, 0 or more, got -1"),
+        ({"sim_loss_weight": float("nan")}, "sim_loss_weight must be a finite number, 0 or more, got nan"),
+        ({"radial_spacing": 0}, "radial_spacing must be a whole number, 1 or more, or null, got 0"),
+        ({"radial_w1_target": "means"}, "radial_w1_target must be one of samples, quantiles, got 'means'"),
+        ({"radial_ce_normalize": "false"}, "radial_ce_normalize must be true or false, got 'false'"),
+        ({"small_image_stem": "sometimes"}, "small_image_stem must be auto, true or false, got 'sometimes'"),
+    ],
+    ids=str,
+)
+def test_errors_name_the_key_the_value_and_what_is_expected(
+    reader: Reader, kwargs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        read_config(with_kwargs(**kwargs), reader)
+    assert str(caught.value).startswith(f"method_kwargs.{message}")
+
+
+@pytest.mark.parametrize(("written", "read"), [("True", True), (False, False), ("false", False), ("auto", "auto")])
+def test_the_stem_is_written_as_text_or_as_flag(written: Any, read: Any) -> None:
+    assert read_config(with_kwargs(small_image_stem=written)).method_kwargs.small_image_stem == read
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "message"),
+    ("key", "refused_by"),
     [
-        ("devices", 0, f"{DEVICES} 0"),
-        ("devices", [], f"{DEVICES} []"),
-        ("devices", "two", f"{DEVICES} 'two'"),
-        ("devices", -3, f"{DEVICES} -3"),
-        *((f"optimizer__{rate}", None, f"optimizer.{rate} is not set") for rate in ("lr", "classifier_lr")),
-        ("optimizer__batch_size", None, "optimizer.batch_size is not set"),
-        (
-            "method_kwargs__small_image_stem",
-            "tiny",
-            "method_kwargs.small_image_stem must be auto, true or false, got 'tiny'",
-        ),
-        ("data__fraction", 1.5, "data.fraction must be a finite number, -1 to 1, or null, got 1.5"),
-        ("data__cache", "rma", "data.cache must be one of none, ram, or null, got 'rma'"),
-        ("scheduler__warmup_epochs", -1, "scheduler.warmup_epochs must be a finite number, 0 or more, got -1"),
-        ("probes__lr", 0.0, "probes.lr must be a finite number, above 0, got 0.0"),
-        ("probes__knn_bank", 0, "probes.knn_bank must be a whole number, 1 or more, got 0"),
-        ("probes__knn_neighbours", [], f"probes.knn_neighbours must be {NEIGHBOURS}, got []"),
-        ("probes__knn_neighbours", [5, 0], f"probes.knn_neighbours must be {NEIGHBOURS}, got 0"),
-        ("augmentations", [], "augmentations must be a non-empty list of sections, got []"),
-        ("augmentations", [5], "augmentations.0 must be a section with keys of its own, got 5"),
-        ("augmentations__0__mean", [1, 2], "augmentations.0.mean must be three numbers, or null, got [1, 2]"),
-        ("probes__mlp_hidden_dim", 0, "probes.mlp_hidden_dim must be a whole number, 1 or more, got 0"),
-        ("probes__encoder_mpl", True, "probes.encoder_mpl is not a setting; did you mean probes.encoder_mlp?"),
+        # In a section: pretrain refuses everything, a script what is ours alone or nearly ours.
+        ("optimizer.lrr", {"pretrain", "script"}),
+        ("optimizer.layer_decay", {"pretrain"}),
+        ("data.fold", {"pretrain"}),
+        ("data.train_pth", {"pretrain"}),  # solo-learn's
+        ("data.on_bad_images", {"pretrain", "script"}),
+        ("augmentations.0.solarisation", {"pretrain", "script"}),
+        ("augmentations.0.cutout", {"pretrain"}),
+        ("augmentations.0.rrc.anything", {"pretrain"}),
+        ("diagnostics.zzz", {"pretrain", "script"}),
+        ("probes.zzz", {"pretrain", "script"}),
+        ("loggers.zzz", {"pretrain", "script"}),
+        ("method_kwargs.zzz", {"pretrain", "script"}),
+        # Arguments of somebody else's constructor.
+        ("backbone.kwargs.zzz", set()),
+        ("optimizer.kwargs.zzz", set()),
+        # At the top: helper values are free unless they are nearly ours; a script's words are more.
+        ("my_study", set()),
+        ("gradient_clip_val", set()),
+        ("gradient_clip_va", {"pretrain"}),
+        ("optimzer", {"pretrain"}),
+        ("hosts", {"pretrain"}),
+        ("probs", {"pretrain", "script"}),
+        ("run_dir", {"pretrain", "script"}),
     ],
 )
-def test_a_bad_value_is_named_with_what_it_may_be(key: str, value: Any, message: str) -> None:
-    with pytest.raises(UserError, match=re.escape(message)) as caught:
-        make_config(**{key: value})
-    assert "\n" not in str(caught.value)
+def test_each_reader_refuses_its_unknown_keys(key: str, refused_by: set[Reader]) -> None:
+    for reader in READERS:
+        if reader not in refused_by:
+            read_config(with_key(key), reader)
+            continue
+        with pytest.raises(UserError, match=rf"^{key} is not a setting; "):
+            read_config(with_key(key), reader)
 
 
-@pytest.mark.parametrize("key", ["name", "optimizer.lr", "optimizer.batch_size", "data.dataset", "max_epochs"])
-def test_a_missing_key_is_named(key: str) -> None:
-    content = plain_config()
-    place: Any = content
-    *sections, last = key.split(".")
-    for section in sections:
-        place = place[section]
-    del place[last]
-    with pytest.raises(UserError, match=rf"{key} is not set: add it to the configuration or give {key}=VALUE"):
+def test_unknown_keys_of_a_finished_run_are_left_out_of_its_sections() -> None:
+    config = read_config(with_key("optimizer.lrr"), "stored")
+    assert "lrr" not in config.plain()["optimizer"]
+    assert config == read_config(WITH_ALL, "stored")
+
+
+def test_keys_that_another_base_class_reads_are_passed_over() -> None:
+    content = with_kwargs(add_projector_classifier=True)
+    with pytest.raises(UserError, match=r"method_kwargs\.add_projector_classifier is not a setting"):
+        read_config(content, "script")
+    config = read_config(content, "script", foreign=["add_projector_classifier"])
+    assert config == read_config(with_kwargs(), "script")
+    misspelt = with_kwargs(add_projector_clasifier=True)
+    with pytest.raises(UserError, match=r"did you mean method_kwargs\.add_projector_classifier\?"):
+        read_config(misspelt, "script", foreign=["add_projector_classifier"])
+    # Of that section alone.
+    with pytest.raises(UserError, match=r"probes\.add_projector_classifier is not a setting"):
+        read_config(with_key("probes.add_projector_classifier"), "script", foreign=["add_projector_classifier"])
+
+
+@pytest.mark.parametrize(("reader", "refused"), [("pretrain", True), ("script", True), ("stored", False)])
+def test_a_password_is_refused_unless_it_has_been_stored(reader: Reader, refused: bool) -> None:
+    content = with_key("my_service.api_key", "0123456789")
+    if not refused:
+        read_config(content, reader)
+        return
+    with pytest.raises(UserError, match=r"my_service\.api_key looks like a password") as caught:
+        read_config(content, reader)
+    assert "0123456789" not in str(caught.value)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_refuses_a_bad_value(reader: Reader) -> None:
+    with pytest.raises(UserError, match=r"optimizer\.batch_size must be a whole number, 2 or more, got 1"):
+        read_config(with_key("optimizer.batch_size"), reader)
+
+
+@pytest.mark.parametrize("key", ["method", "name", "max_epochs", "optimizer.lr", "backbone.name", "data.dataset"])
+@pytest.mark.parametrize("null", [True, False])
+def test_a_missing_value_is_asked_for(key: str, null: bool) -> None:
+    content = with_key(key, None)
+    if not null:
+        section, _, inner = key.partition(".")
+        del (content[section] if inner else content)[inner or section]
+    with pytest.raises(UserError) as caught:
         read_config(content)
+    assert str(caught.value) == f"{key} is not set: add it to the configuration or give {key}=VALUE"
 
 
-def test_reading_changes_nothing() -> None:
-    content = plain_config(probes__lr=0.1)
+@pytest.mark.parametrize("section", ["backbone", "data", "optimizer", "method_kwargs"])
+@pytest.mark.parametrize("value", [None, 5, "abc"])
+def test_a_section_must_be_one(section: str, value: Any) -> None:
+    with pytest.raises(UserError, match=rf"^{section} must be a section with keys of its own, got {value!r}$"):
+        read_config(with_key(section, value))
+
+
+def test_a_null_section_with_defaults_is_one_that_was_left_out() -> None:
+    config = read_config({**WITH_ALL, "probes": None, "auto_resume": None})
+    assert config.probes == RunConfig.model_fields["probes"].default
+    assert "auto_resume" not in config.plain()
+
+
+def test_reading_leaves_what_was_given_as_it_is() -> None:
+    content = with_key("optimizer.lrr")
     before = copy.deepcopy(content)
-    read_config(content)
+    read_config(content, "stored")
     assert content == before
 
 
-def test_settings_beside_the_online_probes_are_kept() -> None:
-    probes = make_config(probes={"frozen_linear": True, "encoder_mlp": False}).probes
-    assert probes == ProbesConfig(frozen_linear=True, encoder_mlp=False)
+def test_reading_what_was_read_changes_nothing() -> None:
+    config = read_config(WITH_ALL)
+    assert plain(config.plain()) == WITH_ALL
+    assert read_config(config.plain()) == config

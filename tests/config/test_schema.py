@@ -1,68 +1,216 @@
-"""What is worked out from a configuration: processes, rates, and its plain form."""
+"""The one place of every key: its defaults are the YAML's and the loss's, and nobody can change a configuration."""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import inspect
+import pickle
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
 
+import annotated_types
+import lightning.pytorch as pl
 import pytest
-import torch
-from configs import make_config
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
-from radial_vicreg.config import read_config
+from radial_vicreg.config import MethodConfig, RunConfig, read_config
+from radial_vicreg.config.reading import FILLED_IN, TRAINER_ARGUMENTS
+from radial_vicreg.config.types import plain
+from radial_vicreg.config.words import expected, inner_model
+from radial_vicreg.keys import OBJECTIVE
+from radial_vicreg.losses import RadialVICRegLoss
+
+BASE = Path(__file__).parents[2] / "yaml" / "shared" / "base.yaml"
+REQUIRED = {"name", "max_epochs"}  # no value suits every run
+# Without a name there is no schedule, which is solo-learn's rule and part of a run's identity.
+OTHERWISE_LEFT_OUT = {"scheduler.name"}
+PROJECTOR = ("proj_hidden_dim", "proj_output_dim")
+OF_THE_LOSS_ALONE = ("seed", "gather_distributed")
 
 
-@pytest.mark.parametrize(
-    ("devices", "nodes", "expected"),
-    [
-        ([0], 1, 1),
-        ([0, 1], 1, 2),
-        ([0, 3], 2, 4),
-        (2, 1, 2),
-        ("1", 1, 1),
-        ("4", 2, 8),
-        ("0,1,2", 1, 3),
-        ("0,", 1, 1),
-        ("auto", 1, 1),
-        (-1, 1, 1),
-        (3, None, 3),
-    ],
+def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every key of every section, with its dotted name."""
+    for name, field in model.model_fields.items():
+        yield f"{prefix}{name}", field
+        if (inner := inner_model(field.annotation)) is not None:
+            yield from fields(inner, f"{prefix}{name}.")
+
+
+FIELDS = dict(fields(RunConfig))
+
+
+def leaves(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def test_the_defaults_are_those_of_the_yaml() -> None:
+    base: Any = OmegaConf.to_container(OmegaConf.load(BASE), resolve=False)
+    del base["hydra"]
+    written = dict(leaves(base))
+    assert written.keys() <= FIELDS.keys()
+    assert {key for key in written if FIELDS[key].is_required()} == REQUIRED
+    others = {key: value for key, value in written.items() if key not in REQUIRED}
+    defaults = {key: plain(FIELDS[key].default) for key in others}
+    differing = {key for key, value in others.items() if defaults[key] != value}
+    assert differing == OTHERWISE_LEFT_OUT, {key: (defaults[key], others[key]) for key in differing}
+
+
+def test_every_key_has_a_meaning_and_words_for_what_it_may_be() -> None:
+    for key, field in FIELDS.items():
+        words = expected(field)
+        assert words, key
+        assert "None" not in words, key
+        assert field.description or inner_model(field.annotation) is not None, key
+
+
+def test_method_kwargs_are_the_arguments_of_the_loss() -> None:
+    objective = [name for name in MethodConfig.model_fields if name not in (*PROJECTOR, "small_image_stem")]
+    parameters = inspect.signature(RadialVICRegLoss).parameters
+    arguments = {name: p.default for name, p in parameters.items() if name not in OF_THE_LOSS_ALONE}
+    assert objective == list(OBJECTIVE) == list(arguments)
+    for name, key in OBJECTIVE.items():
+        field = MethodConfig.model_fields[name]
+        assert field.default == key.default == arguments[name]
+        assert type(field.default) is type(key.default) is type(arguments[name])
+        assert field.description == key.meaning
+        assert [mark.ge for mark in field.metadata if isinstance(mark, annotated_types.Ge)] == (
+            [] if key.low is None else [key.low]
+        )
+        if key.choices:
+            assert get_args(field.annotation) == key.choices
+
+
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 40),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=3),
+    st.sampled_from([choice for key in OBJECTIVE.values() for choice in key.choices]),
+    st.lists(st.integers(), max_size=1),
 )
-def test_devices_are_counted_in_every_spelling(devices: Any, nodes: Any, expected: int) -> None:
-    config = make_config(devices=devices, num_nodes=nodes)
-    assert config.processes == expected
-    assert config.local_processes == expected // (nodes or 1)
-    assert config.global_batch == 4 * expected
 
 
-@pytest.mark.parametrize(("accelerator", "expected"), [("auto", 3), ("gpu", 3), ("cpu", 1)])
-@pytest.mark.parametrize("devices", ["auto", -1])
-def test_all_devices_are_the_gpus_unless_the_cpu_trains(
-    monkeypatch: pytest.MonkeyPatch, devices: Any, accelerator: str, expected: int
+@given(name=st.sampled_from(sorted(OBJECTIVE)), value=ANYTHING)
+@example(name="sim_loss_weight", value=10**400)  # beyond float64
+@example(name="sim_loss_weight", value=float("inf"))
+@example(name="sim_loss_weight", value=-0.0)
+@example(name="radial_spacing", value=1)
+@example(name="radial_spacing", value=2.0)
+@example(name="radial_center", value=1)
+@example(name="radial_w1_target", value="quantiles")
+@settings(deadline=None, max_examples=200)
+def test_the_loss_and_the_configuration_accept_the_same_values(name: str, value: Any) -> None:
+    try:
+        read = MethodConfig.model_validate({**dict.fromkeys(PROJECTOR, 8), name: value})
+    except ValidationError:
+        with pytest.raises(ValueError, match=name):
+            RadialVICRegLoss(**{name: value})
+    else:
+        assert getattr(RadialVICRegLoss(**{name: value}), name) == getattr(read, name)
+
+
+def test_the_arguments_of_the_trainer_are_those_of_the_installed_lightning() -> None:
+    assert inspect.signature(pl.Trainer).parameters.keys() <= TRAINER_ARGUMENTS
+
+
+CONTENT: dict[str, Any] = {
+    "method": "radialvicreg",
+    "name": "run",
+    "backbone": {"name": "vit_tiny", "kwargs": {"img_size": [32, 32], "inner": {"deep": [1, {"x": 2}]}}},
+    "data": {"dataset": "cifar10"},
+    "augmentations": [{"crop_size": 32, "num_crops": 2, "mean": [0, 0.5, 1]}],
+    "method_kwargs": {"proj_hidden_dim": 16, "proj_output_dim": 8},
+    "optimizer": {
+        **{"name": "adamw", "batch_size": 8, "lr": 1, "classifier_lr": 0.1, "weight_decay": 0},
+        "kwargs": {"betas": [0.9, 0.99]},
+    },
+    "scheduler": {"name": "step", "lr_decay_steps": [3]},
+    "max_epochs": 4,
+    "devices": [0, 1],
+    "probes": {"knn_neighbours": [5]},
+    "mine": {"list": [1]},
+}
+
+
+def values(node: Any) -> Iterator[Any]:
+    """Everything inside of a configuration, itself included."""
+    yield node
+    parts: list[Any] = []
+    if isinstance(node, BaseModel):
+        parts = [getattr(node, name) for name in type(node).model_fields] + list((node.model_extra or {}).values())
+    elif isinstance(node, tuple):
+        parts = list(node)
+    for part in parts:
+        yield from values(part)
+
+
+def test_nothing_in_a_configuration_can_be_changed() -> None:
+    config = read_config(CONTENT)
+    found = list(values(config))
+    assert {type(value) for value in found if not isinstance(value, BaseModel)} <= {
+        *(tuple, str, int, float, bool, type(None)),
+    }
+    for section in found:
+        if isinstance(section, BaseModel):
+            for name in (*type(section).model_fields, *(section.model_extra or {}), "new"):
+                with pytest.raises(ValidationError):
+                    setattr(section, name, 1)
+
+
+def test_what_a_configuration_gives_away_is_a_copy() -> None:
+    content = copy.deepcopy(CONTENT)
+    config = read_config(content)
+    content["backbone"]["kwargs"]["img_size"].append(3)
+    content["mine"]["list"].append(2)
+    config.backbone.arguments()["inner"]["deep"].append(3)
+    config.optimizer.arguments()["betas"].append(3)
+    config.plain()["mine"]["list"].append(3)
+    assert config == read_config(CONTENT)
+
+
+def test_a_configuration_survives_plain_containers_pickling_and_copying() -> None:
+    config = read_config(CONTENT)
+    assert config.plain()["backbone"] == CONTENT["backbone"]
+    assert config.plain()["augmentations"] == CONTENT["augmentations"]
+    assert config.plain()["mine"] == CONTENT["mine"]
+    for again in (read_config(config.plain()), pickle.loads(pickle.dumps(config)), copy.deepcopy(config)):
+        assert again == config
+        assert again.plain() == config.plain()
+
+
+def test_plain_holds_what_was_given_and_what_is_filled_in_and_all_method_kwargs() -> None:
+    found = read_config(CONTENT).plain()
+    assert found.keys() == {*CONTENT, *FILLED_IN}
+    assert found["data"] == {"dataset": "cifar10"}
+    assert found["method_kwargs"].keys() == MethodConfig.model_fields.keys()
+    assert found["wandb"] == {"enabled": False, "entity": None, "project": "radial-vicreg", "offline": False}
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+package = importlib.import_module("radial_vicreg." + sys.argv[1])
+for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+    importlib.import_module(module.name)
+print(len(sys.modules), *sorted({"torch", "lightning", "timm", "torchvision"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("package", ["config", "compose", "sweeps"])
+def test_what_only_reads_configurations_loads_no_torch(
+    package: str, run_python: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
-    assert make_config(devices=devices, accelerator=accelerator).processes == expected
-
-
-@pytest.mark.parametrize(
-    ("val_path", "accumulate", "lr", "classifier_lr"),
-    [("val", None, 0.6, 0.2), (None, None, 0.6, 0.1), ("val", 4, 2.4, 0.8), (None, 4, 2.4, 0.4)],
-)
-def test_rates_scale_with_batch_devices_and_accumulation(
-    val_path: str | None, accumulate: int | None, lr: float, classifier_lr: float
-) -> None:
-    config = make_config(
-        optimizer__batch_size=256, devices=[0, 1], data__val_path=val_path, accumulate_grad_batches=accumulate
-    )
-    assert config.rates == pytest.approx((lr, classifier_lr))
-    assert config.optimizer.lr == 0.3, "the configuration must stay as written"
-
-
-def test_the_plain_form_is_read_to_the_same_configuration() -> None:
-    config = make_config(my_value=3, precision=32, probes__knn_neighbours=[5])
-    plain = config.plain()
-    assert plain["probes"] == {"knn_neighbours": [5]}
-    assert plain["devices"] == [0]
-    assert plain["my_value"] == 3
-    assert plain["method_kwargs"]["radial_ce_loss_weight"] == 100.0, "the objective's defaults are written out"
-    assert read_config(plain).plain() == plain
+    done = run_python("-c", IMPORT_ALL, package)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[1:] == []

@@ -1,16 +1,21 @@
-"""Fixtures of the hosts' tests."""
+"""Fixtures of tests that train either host on batches of their own; a conftest imports what its tests use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import lightning.pytorch as pl
 import pytest
 import torch
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import DataLoader, Dataset
 
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig
+
+MakeCfg = Callable[..., DictConfig]
+MakeConfig = Callable[..., RunConfig]
 
 
 class FixedBatches(Dataset):
@@ -32,31 +37,39 @@ class FixedBatches(Dataset):
 def fixed_loader() -> Callable[..., DataLoader]:
     def make(
         batches: int = 10, batch_size: int = 8, size: int = 32, classes: int = 3, dtype: torch.dtype = torch.float32
-    ):  # type: ignore[no-untyped-def]
+    ) -> DataLoader:
         return DataLoader(FixedBatches(batches * batch_size, size, classes, dtype), batch_size=batch_size)
 
     return make
 
 
 @pytest.fixture
-def tiny_cfg(tiny_overrides: list[str]) -> Callable[..., DictConfig]:
-    """A composed configuration cut down to 16 dimensions and small images, open for new keys."""
+def tiny_config(tiny_overrides: list[str]) -> MakeConfig:
+    """A configuration of ``radial-vicreg pretrain`` cut down to 16 dimensions and small images."""
 
-    def make(*overrides: str, config: str = "radialvicreg") -> DictConfig:
-        cfg = compose(config, [*tiny_overrides, "diagnostics.enabled=false", *overrides])
+    def make(*overrides: str, name: str = "radialvicreg") -> RunConfig:
+        quick = ["diagnostics.enabled=false", "performance.disable_channel_last=true"]
+        return run_config(compose(name, [*tiny_overrides, *quick, *overrides]))
+
+    return make
+
+
+@pytest.fixture
+def script_cfg(tiny_overrides: list[str]) -> MakeCfg:
+    """The same size for solo-learn's script, which knows no ``runs_dir``: open for new keys, as the script opens it."""
+
+    def make(*overrides: str, name: str = "radialvicreg") -> DictConfig:
+        given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
+        cfg = compose(name, [*given, *overrides])
         OmegaConf.set_struct(cfg, False)
-        with open_dict(cfg):
-            cfg.performance = {"disable_channel_last": True}
         return cfg
 
     return make
 
 
 @pytest.fixture
-def quiet_trainer(tmp_path: Path) -> Callable[..., object]:
-    def make(**settings: object):  # type: ignore[no-untyped-def]
-        import lightning.pytorch as pl
-
+def quiet_trainer(tmp_path: Path) -> Callable[..., pl.Trainer]:
+    def make(**settings: object) -> pl.Trainer:
         return pl.Trainer(
             accelerator="cpu",
             devices=1,

@@ -12,7 +12,7 @@ from lightning.pytorch.loggers.logger import Logger
 
 from radial_vicreg import cli
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.train import run as train
+from radial_vicreg.train import trainer
 
 HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
 #: What solo-learn's own VICReg logs.
@@ -46,7 +46,7 @@ class Recorder(Logger):
 def record(tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recorder]:
     def run(*settings: str) -> Recorder:
         recorder = Recorder()
-        monkeypatch.setattr(train, "build_loggers", lambda *_: [recorder])
+        monkeypatch.setattr(trainer, "build_loggers", lambda *_: [recorder])
         assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
         return recorder
 

@@ -8,16 +8,25 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from omegaconf import DictConfig
+from hosts_fixtures import MakeConfig
 from torch.utils.data import DataLoader
 
 pytestmark = pytest.mark.solo
 pytest.importorskip("solo.methods", reason="solo-learn is not installed")
 
+from radial_vicreg.config import RunConfig  # noqa: E402
+from radial_vicreg.data.build import open_data  # noqa: E402
 from radial_vicreg.solo.data import solo_config  # noqa: E402
 from radial_vicreg.solo.method import RadialVICReg  # noqa: E402
 from radial_vicreg.train.module import RadialVICRegModule  # noqa: E402
-from radial_vicreg.train.run import normalise  # noqa: E402
+from radial_vicreg.train.run import prepare  # noqa: E402
+
+
+def build(host: str, config: RunConfig) -> pl.LightningModule:
+    data = open_data(config)
+    if host == "solo":
+        return RadialVICReg(solo_config(config, data), own=config)
+    return RadialVICRegModule(config, data.num_classes)
 
 
 class Record(pl.Callback):
@@ -49,11 +58,11 @@ SETTINGS = {
 )
 def test_twenty_steps_on_both_hosts_give_the_same_losses_and_weights(
     setting: str,
-    tiny_cfg: Callable[..., DictConfig],
+    tiny_config: MakeConfig,
     fixed_loader: Callable[..., DataLoader],
     quiet_trainer: Callable[..., pl.Trainer],
 ) -> None:
-    cfg = normalise(tiny_cfg(*SETTINGS[setting], "optimizer.batch_size=8"))
+    config = prepare(tiny_config(*SETTINGS[setting], "optimizer.batch_size=8"))
     loader = fixed_loader(dtype=torch.float64)
     val_loader = [[views[0], labels] for _, views, labels in list(loader)[:2]]
     val_loader = DataLoader(val_loader, batch_size=None)  # type: ignore[arg-type]
@@ -61,7 +70,7 @@ def test_twenty_steps_on_both_hosts_give_the_same_losses_and_weights(
     for host in ("solo", "standalone"):
         pl.seed_everything(1, verbose=False)
         # float64: differences of rounding would grow over the steps and hide differences of rule.
-        model = RadialVICReg(solo_config(cfg), own_loop=True) if host == "solo" else RadialVICRegModule(cfg)
+        model = build(host, config)
         record = Record()
         trainer = quiet_trainer(max_epochs=2, precision="64-true", callbacks=[record], num_sanity_val_steps=0)
         trainer.fit(model, loader, val_loader)
@@ -79,15 +88,15 @@ def test_twenty_steps_on_both_hosts_give_the_same_losses_and_weights(
 
 
 def test_logged_names_are_the_same_on_both_hosts(
-    tiny_cfg: Callable[..., DictConfig],
+    tiny_config: MakeConfig,
     fixed_loader: Callable[..., DataLoader],
     quiet_trainer: Callable[..., pl.Trainer],
 ) -> None:
-    cfg = normalise(tiny_cfg())
+    config = prepare(tiny_config())
     names = []
-    for build in (lambda: RadialVICReg(solo_config(cfg), own_loop=True), lambda: RadialVICRegModule(cfg)):
+    for host in ("solo", "standalone"):
         trainer = quiet_trainer(max_epochs=1)
-        trainer.fit(build(), fixed_loader(batches=1))
+        trainer.fit(build(host, config), fixed_loader(batches=1))
         names.append({name for name in trainer.callback_metrics if name.startswith("train_")})
     assert names[0] == names[1]
     for term in (

@@ -9,32 +9,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig, OmegaConf
-from radial_vicreg.hosts.check_config import refuse_pretrain_only
+from hosts_fixtures import MakeCfg
+from omegaconf import DictConfig
 
 from radial_vicreg import cli
-from radial_vicreg.checkpoints import open_run
-from radial_vicreg.compose import compose
-from radial_vicreg.solo import limits as solo_limits
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.errors import UserError
+from radial_vicreg.loaded_run import open_run
+from radial_vicreg.optim import check_optimizer
+from radial_vicreg.solo import limits
+from radial_vicreg.solo.limits import refuse_impossible, refuse_pretrain_only
 
-MakeCfg = Callable[..., DictConfig]
 
-
-@pytest.fixture
-def script_cfg(tiny_overrides: list[str]) -> MakeCfg:
-    """What solo-learn's script gives the method."""
-
-    def make(*overrides: str, name: str = "radialvicreg") -> DictConfig:
-        given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
-        cfg = compose(name, [*given, *overrides])
-        OmegaConf.set_struct(cfg, False)
-        return cfg
-
-    return make
+def refuse(cfg: DictConfig) -> None:
+    """As the method does under solo-learn's script; here without solo-learn."""
+    config = run_config(cfg, "script")
+    refuse_pretrain_only(config)
+    check_optimizer(config)
+    refuse_impossible(config)
 
 
 def test_what_works_is_not_refused(script_cfg: MakeCfg) -> None:
-    refuse_pretrain_only(script_cfg())
+    refuse(script_cfg())
 
 
 VIT = "shared/backbone=vit_tiny"
@@ -53,7 +49,7 @@ DALI = ["data.format=dali", "data.val_path=null"]
 )
 def test_what_cannot_work_is_refused(script_cfg: MakeCfg, overrides: list[str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        refuse_pretrain_only(script_cfg(*overrides))
+        refuse(script_cfg(*overrides))
 
 
 @pytest.mark.parametrize(
@@ -67,20 +63,20 @@ def test_what_cannot_work_is_refused(script_cfg: MakeCfg, overrides: list[str], 
     ],
 )
 def test_the_remedies_are_accepted(script_cfg: MakeCfg, overrides: list[str]) -> None:
-    refuse_pretrain_only(script_cfg(*overrides))
+    refuse(script_cfg(*overrides))
 
 
 @pytest.mark.parametrize(("installed", "refused"), [("1.9.0", True), ("0.11.4", False)])
 def test_solo_learns_knn_is_refused_where_torchmetrics_is_too_new(
     script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch, installed: str, refused: bool
 ) -> None:
-    monkeypatch.setattr(solo_limits, "version", lambda name: installed)
+    monkeypatch.setattr(limits, "version", lambda name: installed)
     cfg = script_cfg("+knn_eval.enabled=true")
     if refused:
         with pytest.raises(ValueError, match=r"torchmetrics below 1.0, and 1.9.0 .*probes.encoder_knn=true"):
-            refuse_pretrain_only(cfg)
+            refuse(cfg)
     else:
-        refuse_pretrain_only(cfg)
+        refuse(cfg)
 
 
 @pytest.mark.solo
@@ -112,22 +108,42 @@ def test_a_script_s_own_traceback_and_status_are_shown(tmp_path: Path, body: str
 
 
 @pytest.mark.solo
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["data.cache=ram"], r"data\.cache=ram is read by `radial-vicreg pretrain` only"),
+        (["optimizer.name=sgd"], r"clip_lr.*shared/optimizer=sgd"),
+        ([VIT], "vit_tiny takes images of 32 pixels"),
+    ],
+    ids=str,
+)
+def test_the_method_refuses_all_of_it_at_start(script_cfg: MakeCfg, overrides: list[str], said: str) -> None:
+    pytest.importorskip("solo.methods")
+    from solo.args.pretrain import parse_cfg
+    from solo.methods import METHODS
+
+    cfg = parse_cfg(script_cfg(*overrides))
+    with pytest.raises(UserError, match=said):
+        METHODS["radialvicreg"](cfg)
+
+
+@pytest.mark.solo
 @pytest.mark.parametrize(("stem", "warned"), [("true", True), ("auto", False)])
 def test_a_stem_that_main_linear_cannot_load_is_warned_of(
     script_cfg: MakeCfg, stem: str, warned: bool, recwarn: pytest.WarningsRecorder
 ) -> None:
     pytest.importorskip("solo.methods")
-    from radial_vicreg.solo.data import solo_config
+    from solo.args.pretrain import parse_cfg
+
     from radial_vicreg.solo.method import RadialVICReg
 
-    cfg = script_cfg(f"method_kwargs.small_image_stem={stem}")
-    RadialVICReg(solo_config(cfg))
+    RadialVICReg(parse_cfg(script_cfg(f"method_kwargs.small_image_stem={stem}")))
     assert any("main_linear.py cannot load this network" in str(entry.message) for entry in recwarn) == warned
 
 
 def test_another_method_s_checkpoint_is_named(tmp_path: Path, script_cfg: MakeCfg) -> None:
-    config = OmegaConf.to_container(script_cfg(), resolve=True)
-    (tmp_path / "args.json").write_text(json.dumps({**config, "method": "simclr"}))  # type: ignore[dict-item]
+    config = run_config(script_cfg(), "script").plain()
+    (tmp_path / "args.json").write_text(json.dumps({**config, "method": "simclr"}))
     (tmp_path / "a.ckpt").write_bytes(b"not read")
     with pytest.raises(ValueError, match=r"is a run of simclr: only VICReg's and Radial-VICReg's"):
         open_run(tmp_path)
@@ -148,7 +164,7 @@ def test_main_pretrain_takes_the_hints_and_the_new_group(
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn().location
+    location = find_solo_learn(try_import=False).location
     assert location is not None
     given = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "data.val_path="))]
     given += ["shared/optimizer=sgd", "optimizer.lr=1e-3", "data.no_labels=true", "log_every_n_steps=1", "num_nodes=1"]
@@ -164,7 +180,7 @@ def test_main_pretrain_says_at_start_that_the_transformer_cannot_be_validated(
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn().location
+    location = find_solo_learn(try_import=False).location
     assert location is not None
     given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
     script = str(location.parent / "main_pretrain.py")

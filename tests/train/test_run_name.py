@@ -8,17 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig
 
-from radial_vicreg.train.run import normalise
-from radial_vicreg.train.run_name import LONGEST_NAME, canonical_numbers, data_fingerprint, run_name
+from radial_vicreg.compose import canonical_numbers, compose, run_config
+from radial_vicreg.train.run import prepare
+from radial_vicreg.train.run_name import LONGEST_NAME, data_fingerprint, named, run_name
 
-MakeCfg = Callable[..., DictConfig]
 IDENTITY = "0123456789ab"
 
 
-def named(tiny_cfg: MakeCfg, *overrides: str) -> str:
-    return str(normalise(tiny_cfg("host=standalone", *overrides)).name)
+@pytest.fixture
+def name_of(tiny_overrides: list[str]) -> Callable[..., str]:
+    """The name that ``radial-vicreg pretrain`` gives a run."""
+    return lambda *overrides: prepare(run_config(compose("radialvicreg", [*tiny_overrides, *overrides]))).name
 
 
 def test_a_name_ends_with_the_identity_and_the_images() -> None:
@@ -45,19 +46,27 @@ def test_what_no_number_is_stays_as_it_is() -> None:
     assert canonical_numbers([True, None, "100.0", float("inf")]) == [True, None, "100.0", float("inf")]
 
 
-def test_a_run_has_one_name_however_its_numbers_are_written(tiny_cfg: MakeCfg) -> None:
-    whole = named(tiny_cfg, "method_kwargs.radial_ce_loss_weight=100", "optimizer.lr=1e-1")
-    assert whole == named(tiny_cfg, "method_kwargs.radial_ce_loss_weight=100.0", "optimizer.lr=0.1")
+def test_a_run_has_one_name_however_its_numbers_are_written(name_of: Callable[..., str]) -> None:
+    whole = name_of("method_kwargs.radial_ce_loss_weight=100", "optimizer.lr=1e-1")
+    assert whole == name_of("method_kwargs.radial_ce_loss_weight=100.0", "optimizer.lr=0.1")
     assert "-ce100-" in whole
     assert "-lr0.1-" in whole
 
 
-def test_runs_that_differ_beyond_the_cut_have_names_of_their_own(tiny_cfg: MakeCfg) -> None:
+def test_runs_that_differ_beyond_the_cut_have_names_of_their_own(name_of: Callable[..., str]) -> None:
     changes = ([], ["scheduler.warmup_epochs=0"], ["method_kwargs.cov_loss_weight=2"], ["optimizer.weight_decay=0.1"])
-    names = {named(tiny_cfg, *change) for change in changes}
+    names = {name_of(*change) for change in changes}
     assert len(names) == len(changes)
     assert all(len(name) <= LONGEST_NAME for name in names)
-    assert len({named(tiny_cfg, "name=study", *change) for change in changes}) == len(changes)
+    assert len({name_of("name=study", *change) for change in changes}) == len(changes)
+
+
+def test_a_run_is_named_once(tiny_overrides: list[str]) -> None:
+    config = named(run_config(compose("radialvicreg", tiny_overrides)))
+    assert named(config) is config
+    # Read again from its results, and the images are elsewhere now.
+    data = config.data.model_copy(update={"train_path": "/nowhere"})
+    assert named(config.model_copy(update={"data": data})).name == config.name
 
 
 def test_images_are_told_apart_by_names_and_not_by_path(make_folder: Callable[..., Path], tmp_path: Path) -> None:

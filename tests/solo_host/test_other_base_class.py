@@ -9,20 +9,22 @@ from typing import Any
 
 import pytest
 import torch
+from hosts_fixtures import MakeCfg, MakeConfig
 from omegaconf import DictConfig, OmegaConf
 
 pytestmark = pytest.mark.solo
 pytest.importorskip("solo.methods", reason="solo-learn is not installed")
 
+from solo.args.pretrain import parse_cfg  # noqa: E402
 from solo.methods import METHODS  # noqa: E402
 from solo.methods.base import BaseMethod  # noqa: E402
 
-from radial_vicreg.checkpoints import open_run  # noqa: E402
-from radial_vicreg.hosts.method_kwargs import DEFAULTS, REQUIRED  # noqa: E402
+from radial_vicreg.config import MethodConfig  # noqa: E402
+from radial_vicreg.data.build import open_data  # noqa: E402
+from radial_vicreg.loaded_run import open_run  # noqa: E402
 from radial_vicreg.report.setting import Setting  # noqa: E402
-from radial_vicreg.solo.data import solo_config  # noqa: E402
+from radial_vicreg.solo.host import build_solo  # noqa: E402
 
-MakeCfg = Callable[..., DictConfig]
 ADDED = {"add_projector_classifier": False, "logging_interval": 1}
 
 
@@ -47,17 +49,22 @@ def _fork(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def build(tiny_cfg: MakeCfg) -> Callable[..., Any]:
-    def make(*overrides: str) -> Any:
-        return METHODS["radialvicreg"](solo_config(tiny_cfg(*overrides)), own_loop=True)
-
-    return make
+def build(script_cfg: MakeCfg) -> Callable[..., Any]:
+    """The method as the fork's own script builds it."""
+    return lambda *overrides: METHODS["radialvicreg"](parse_cfg(script_cfg("data.val_path=null", *overrides)))
 
 
 def test_keys_that_the_base_class_adds_pass_and_stay(build: Callable[..., Any]) -> None:
     model = build()
     assert model.read == ADDED
-    assert set(model.cfg.method_kwargs) == {*REQUIRED, *DEFAULTS, *ADDED}
+    assert set(model.cfg.method_kwargs) == {*MethodConfig.model_fields, *ADDED}
+
+
+def test_radial_vicreg_pretrain_trains_on_such_a_base_class(tiny_config: MakeConfig) -> None:
+    config = tiny_config()
+    model: Any = build_solo(config, open_data(config)).model
+    assert model.read == ADDED
+    assert model.results_config() == config.plain()
 
 
 def test_its_users_may_set_them(build: Callable[..., Any]) -> None:
@@ -66,7 +73,7 @@ def test_its_users_may_set_them(build: Callable[..., Any]) -> None:
 
 def test_a_completed_configuration_builds_again(build: Callable[..., Any]) -> None:
     saved = OmegaConf.create(OmegaConf.to_container(build("+method_kwargs.logging_interval=50").cfg, resolve=True))
-    again = METHODS["radialvicreg"](saved, own_loop=True)
+    again = METHODS["radialvicreg"](saved)
     assert again.cfg == saved
 
 
@@ -75,7 +82,9 @@ def test_a_completed_configuration_builds_again(build: Callable[..., Any]) -> No
     [("radial_ce_loss_wieght", "radial_ce_loss_weight"), ("add_projector_clasifier", "add_projector_classifier")],
 )
 def test_a_typo_is_refused_with_the_nearest_key(build: Callable[..., Any], typo: str, nearest: str) -> None:
-    with pytest.raises(ValueError, match=rf"method_kwargs.{typo} is not a setting .*did you mean '{nearest}'"):
+    with pytest.raises(
+        ValueError, match=rf"method_kwargs.{typo} is not a setting; did you mean method_kwargs.{nearest}\?"
+    ):
         build(f"+method_kwargs.{typo}=1")
 
 

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from omegaconf import DictConfig
+from hosts_fixtures import MakeCfg, MakeConfig
+from omegaconf import DictConfig, OmegaConf
 
 pytestmark = pytest.mark.solo
 pytest.importorskip("solo.methods", reason="solo-learn is not installed")
 
+from solo.args.pretrain import parse_cfg  # noqa: E402
 from solo.methods import METHODS  # noqa: E402
 from solo.utils.auto_resumer import AutoResumer  # noqa: E402
 
-from radial_vicreg.compose.composition import compose  # noqa: E402
+from radial_vicreg.config import RunConfig  # noqa: E402
+from radial_vicreg.config.reading import read_config  # noqa: E402
+from radial_vicreg.data.build import open_data  # noqa: E402
+from radial_vicreg.errors import UserError  # noqa: E402
+from radial_vicreg.identity import config_hash  # noqa: E402
 from radial_vicreg.solo.data import configured_rates, solo_config  # noqa: E402
-from radial_vicreg.train.run import normalise  # noqa: E402
-
-MakeCfg = Callable[..., DictConfig]
+from radial_vicreg.train.run import prepare  # noqa: E402
 
 
-def build(cfg: DictConfig, method: str = "radialvicreg", seed: int = 3) -> Any:
+def build(config: RunConfig, method: str = "radialvicreg", seed: int = 3) -> Any:
+    """The method under ``radial-vicreg pretrain``, or solo-learn's own of that name."""
     torch.manual_seed(seed)
-    completed = solo_config(cfg)
+    completed = solo_config(config, open_data(config))
     completed.method = method
-    own_loop = {"own_loop": True} if method == "radialvicreg" else {}
-    return METHODS[method](completed, **own_loop)
+    own = {"own": config} if method == "radialvicreg" else {}
+    return METHODS[method](completed, **own)
+
+
+def build_under_script(cfg: DictConfig) -> Any:
+    """The method as main_pretrain.py builds it."""
+    return METHODS["radialvicreg"](parse_cfg(cfg))
 
 
 def silence(model: Any) -> Any:
@@ -49,7 +61,10 @@ def batch(count: int = 8, dtype: torch.dtype = torch.float32) -> list[Any]:
     return [torch.arange(count), views, torch.arange(count) % 3]
 
 
-def test_importing_the_host_registers_the_method() -> None:
+def test_importing_the_host_registers_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(METHODS, "radialvicreg", raising=False)
+    monkeypatch.delitem(sys.modules, "radial_vicreg.hosts.solo", raising=False)
+    importlib.import_module("radial_vicreg.hosts.solo")
     assert METHODS["radialvicreg"].__name__ == "RadialVICReg"
 
 
@@ -62,10 +77,10 @@ def test_importing_the_host_registers_the_method() -> None:
     ids=["objective none", "weights 0"],
 )
 @pytest.mark.parametrize("dim", [4, 16], ids=["N > d", "N < d"])
-def test_without_radial_weights_it_is_solo_learns_vicreg(tiny_cfg: MakeCfg, off: list[str], dim: int) -> None:
-    cfg = tiny_cfg(*off, f"method_kwargs.proj_output_dim={dim}")
+def test_without_radial_weights_it_is_solo_learns_vicreg(tiny_config: MakeConfig, off: list[str], dim: int) -> None:
+    config = tiny_config(*off, f"method_kwargs.proj_output_dim={dim}")
     # float64: with eight images, BatchNorm magnifies rounding until it hides what is compared.
-    ours, theirs = (silence(build(cfg, method)).double() for method in ("radialvicreg", "vicreg"))
+    ours, theirs = (silence(build(config, method)).double() for method in ("radialvicreg", "vicreg"))
     assert ours.state_dict().keys() == theirs.state_dict().keys()
     losses = []
     for model in (ours, theirs):
@@ -77,8 +92,8 @@ def test_without_radial_weights_it_is_solo_learns_vicreg(tiny_cfg: MakeCfg, off:
         assert torch.allclose(mine.grad, other.grad, rtol=1e-7, atol=1e-9), name
 
 
-def test_parameter_groups_are_those_of_solo_learns_vicreg(tiny_cfg: MakeCfg) -> None:
-    ours, theirs = build(tiny_cfg()), build(tiny_cfg(), "vicreg")
+def test_parameter_groups_are_those_of_solo_learns_vicreg(tiny_config: MakeConfig) -> None:
+    ours, theirs = build(tiny_config()), build(tiny_config(), "vicreg")
     described = [
         [{key: value for key, value in group.items() if key != "params"} for group in model.learnable_params]
         for model in (ours, theirs)
@@ -86,8 +101,8 @@ def test_parameter_groups_are_those_of_solo_learns_vicreg(tiny_cfg: MakeCfg) -> 
     assert described[0] == described[1]
 
 
-def test_without_labels_the_total_stays_finite_and_every_parameter_gets_a_gradient(tiny_cfg: MakeCfg) -> None:
-    model = silence(build(tiny_cfg("data.no_labels=true")))
+def test_without_labels_the_total_stays_finite_and_every_parameter_gets_a_gradient(tiny_config: MakeConfig) -> None:
+    model = silence(build(tiny_config("data.no_labels=true")))
     images = batch()
     loss = model.training_step([images[0], images[1], torch.full((8,), -1)], 0)
     loss.backward()
@@ -100,17 +115,17 @@ def test_without_labels_the_total_stays_finite_and_every_parameter_gets_a_gradie
     [("custom", "auto", 7), ("custom", "true", 3), ("cifar10", "auto", 3), ("cifar10", "false", 7)],
 )
 def test_the_small_stem_follows_the_data_set_or_the_setting(
-    tiny_cfg: MakeCfg, dataset: str, stem: str, kernel: int
+    tiny_config: MakeConfig, dataset: str, stem: str, kernel: int
 ) -> None:
-    cfg = tiny_cfg(f"data.dataset={dataset}", f"method_kwargs.small_image_stem={stem}")
-    backbone = build(cfg).backbone
+    config = tiny_config(f"data.dataset={dataset}", f"method_kwargs.small_image_stem={stem}")
+    backbone = build(config).backbone
     assert backbone.conv1.kernel_size == (kernel, kernel)
     assert isinstance(backbone.maxpool, torch.nn.Identity) == (kernel == 3)
     assert backbone(torch.randn(2, 3, 32, 32)).shape == (2, 512)
 
 
-def test_validation_images_of_another_size_are_warned_about_once(tiny_cfg: MakeCfg) -> None:
-    model = build(tiny_cfg())
+def test_validation_images_of_another_size_are_warned_about_once(tiny_config: MakeConfig) -> None:
+    model = build(tiny_config())
     large = [torch.randn(2, 3, 64, 64), torch.zeros(2, dtype=torch.long)]
     with pytest.warns(UserWarning, match="validation images have 64 pixels but the network trains on 32"):
         model.validation_step(large, 0)
@@ -121,29 +136,56 @@ def test_validation_images_of_another_size_are_warned_about_once(tiny_cfg: MakeC
         model.validation_step(large, 1)
 
 
-def test_unknown_settings_are_refused_with_the_nearest_name(tiny_cfg: MakeCfg) -> None:
-    with pytest.raises(ValueError, match=r"radial_ce_los_weight.*did you mean 'radial_ce_loss_weight'"):
-        build(tiny_cfg("+method_kwargs.radial_ce_los_weight=1"))
+@pytest.mark.parametrize(
+    ("unknown", "said"),
+    [("radial_ce_los_weight", "did you mean method_kwargs.radial_ce_loss_weight"), ("zzz", "known keys: .*e2mc_loss")],
+)
+def test_unknown_settings_are_refused_with_the_nearest_name(script_cfg: MakeCfg, unknown: str, said: str) -> None:
+    with pytest.raises(UserError, match=rf"method_kwargs.{unknown} is not a setting; {said}"):
+        build_under_script(script_cfg(f"+method_kwargs.{unknown}=1"))
 
 
-def test_results_carry_the_rates_as_written(tiny_cfg: MakeCfg) -> None:
-    cfg = tiny_cfg()
-    completed = solo_config(cfg)
-    assert completed.optimizer.lr == pytest.approx(cfg.optimizer.lr * 8 / 256)
+def test_everything_that_solo_learn_fills_in_is_a_key_of_ours(script_cfg: MakeCfg) -> None:
+    """``pretrain`` refuses unknown keys of a section, but must read what such a run has left."""
+    filled = plain(prepared(script_cfg()))
+    assert filled["data"]["num_large_crops"] == 2
+    read_config(filled, "pretrain")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "scale", "classifier_scale"),
+    [
+        ([], 8 / 256, 8 / 256),
+        (["data.val_path=null"], 8 / 256, 1),  # solo-learn's rule
+        (["devices=[0,1]", "num_nodes=3"], 48 / 256, 48 / 256),
+    ],
+    ids=str,
+)
+def test_results_carry_the_rates_as_written(
+    script_cfg: MakeCfg, overrides: list[str], scale: float, classifier_scale: float
+) -> None:
+    cfg = script_cfg(*overrides)
+    lr, classifier_lr, name = cfg.optimizer.lr, cfg.optimizer.classifier_lr, cfg.name
+    completed = parse_cfg(cfg)
+    assert completed.optimizer.lr == pytest.approx(lr * scale)
+    assert completed.optimizer.classifier_lr == pytest.approx(classifier_lr * classifier_scale)
     written = configured_rates(completed)
-    assert written["optimizer"]["lr"] == cfg.optimizer.lr
-    assert written["optimizer"]["classifier_lr"] == cfg.optimizer.classifier_lr
-    assert written["name"] == cfg.name
+    assert written["optimizer"]["lr"] == lr
+    assert written["optimizer"]["classifier_lr"] == classifier_lr
+    assert written["name"] == name
 
 
-def test_both_hosts_give_one_configuration_one_hash(tiny_cfg: MakeCfg) -> None:
-    from omegaconf import OmegaConf
+def test_solo_learn_scales_the_rates_as_the_standalone_host_does(tiny_config: MakeConfig) -> None:
+    for overrides in ([], ["data.val_path=null"], ["devices=[0,1]", "optimizer.batch_size=16"]):
+        config = tiny_config(*overrides)
+        optimizer = solo_config(config, open_data(config)).optimizer
+        assert (optimizer.lr, optimizer.classifier_lr) == pytest.approx(config.rates)
 
-    from radial_vicreg.identity import config_hash
 
-    cfg = normalise(tiny_cfg())
-    standalone = config_hash(OmegaConf.to_container(cfg, resolve=True))
-    assert config_hash(build(cfg).results_config()) == standalone
+def test_both_hosts_give_one_configuration_one_hash(tiny_config: MakeConfig, script_cfg: MakeCfg) -> None:
+    config = prepare(tiny_config())
+    assert config_hash(build(config).results_config()) == config_hash(config.plain())
+    assert config_hash(build_under_script(script_cfg()).results_config()) == config_hash(config.plain())
 
 
 SWEPT = [
@@ -170,18 +212,17 @@ SWEPT = [
 ]
 
 
-def prepared(overrides: list[str]) -> DictConfig:
+def prepared(cfg: DictConfig) -> DictConfig:
     """The configuration as main_pretrain.py hands it to auto-resume, checkpoints and W&B."""
-    completed = solo_config(compose("radialvicreg", overrides))
-    return METHODS["radialvicreg"].add_and_assert_specific_cfg(completed)
+    return METHODS["radialvicreg"].add_and_assert_specific_cfg(parse_cfg(cfg))
 
 
 @pytest.fixture
-def finished(tiny_overrides: list[str], tmp_path: Path) -> Callable[[DictConfig], Path | None]:
-    """A finished run of ``tiny_overrides``; returns which checkpoint auto-resume finds for a configuration."""
+def finished(script_cfg: MakeCfg, tmp_path: Path) -> Callable[[DictConfig], Path | None]:
+    """A finished run; returns which checkpoint auto-resume finds for a configuration."""
     folder = tmp_path / "trained_models" / "radialvicreg" / "run"
     folder.mkdir(parents=True)
-    (folder / "args.json").write_text(json.dumps(to_plain(prepared(tiny_overrides))))
+    (folder / "args.json").write_text(json.dumps(plain(prepared(script_cfg()))))
     (folder / "run-ep=1.ckpt").touch()
     resumer = AutoResumer(checkpoint_dir=folder.parent, max_hours=36)
     return lambda cfg: resumer.find_checkpoint(cfg)[0]
@@ -189,56 +230,56 @@ def finished(tiny_overrides: list[str], tmp_path: Path) -> Callable[[DictConfig]
 
 @pytest.mark.parametrize("swept", [*SWEPT, "scheduler.min_lr=1e-3", "augment.solarization=0.3"])
 def test_a_run_never_resumes_from_one_that_differs_in_a_swept_value(
-    tiny_overrides: list[str], finished: Callable[[DictConfig], Path | None], swept: str
+    script_cfg: MakeCfg, finished: Callable[[DictConfig], Path | None], swept: str
 ) -> None:
-    assert finished(prepared(tiny_overrides)) is not None
-    assert finished(prepared([*tiny_overrides, swept])) is None
+    assert finished(prepared(script_cfg())) is not None
+    assert finished(prepared(script_cfg(swept))) is None
 
 
 def test_a_run_resumes_however_its_numbers_are_written(
-    tiny_overrides: list[str], finished: Callable[[DictConfig], Path | None]
+    script_cfg: MakeCfg, finished: Callable[[DictConfig], Path | None]
 ) -> None:
     again = ["method_kwargs.radial_ce_loss_weight=100", "method_kwargs.sim_loss_weight=25", "optimizer.lr=3e-1"]
-    assert finished(prepared([*tiny_overrides, *again])) is not None
+    assert finished(prepared(script_cfg(*again))) is not None
 
 
 def test_a_run_resumes_from_its_images_wherever_they_lie_and_from_no_others(
-    tiny_overrides: list[str],
+    script_cfg: MakeCfg,
     finished: Callable[[DictConfig], Path | None],
     image_folder: Callable[..., Path],
     tmp_path: Path,
 ) -> None:
     moved = shutil.copytree(tmp_path / "train", tmp_path / "scratch" / "job-17")
-    assert finished(prepared([*tiny_overrides, f"data.train_path={moved}"])) is not None
+    assert finished(prepared(script_cfg(f"data.train_path={moved}"))) is not None
     other = image_folder("other", per_class=9)
-    assert finished(prepared([*tiny_overrides, f"data.train_path={other}"])) is None
+    assert finished(prepared(script_cfg(f"data.train_path={other}"))) is None
 
 
-def test_what_solo_learn_copies_holds_values_and_no_interpolations(tiny_cfg: MakeCfg) -> None:
-    given = solo_config(tiny_cfg("runs_dir=runs"))
+def test_what_solo_learn_copies_holds_values_and_no_interpolations(
+    script_cfg: MakeCfg, tiny_config: MakeConfig
+) -> None:
+    given = parse_cfg(script_cfg("data.val_path=null"))
     model = METHODS["radialvicreg"](given)
-    copied = to_plain(given)
+    copied = plain(given)
     assert "${" not in json.dumps(copied)
     assert model.cfg is given  # solo-learn reads its own object again
     assert copied["augmentations"][0]["crop_size"] == 32
     assert "-ce100-ent0-lr0.3-seed5-" in copied["name"]  # the rate as written
     assert copied["optimizer"]["lr"] == pytest.approx(0.3 * 8 / 256)  # and the scaled one where solo-learn wants it
-    assert copied["name"] == model.results_config()["name"] == normalise(tiny_cfg("host=solo")).name
+    assert copied["name"] == model.results_config()["name"] == model.config.name
+    assert copied["name"] == prepare(tiny_config("data.val_path=null")).name  # of radial-vicreg pretrain
     assert len(copied["name"]) <= 120
 
 
-def test_a_secret_of_the_environment_is_not_resolved(tiny_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_of_the_environment_is_not_resolved(script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
-    cfg = solo_config(tiny_cfg())
-    cfg.wandb.entity = "${oc.env:WANDB_API_KEY}"
-    copied = to_plain(METHODS["radialvicreg"].add_and_assert_specific_cfg(cfg))
-    assert copied["wandb"]["entity"] == "${oc.env:WANDB_API_KEY}"
+    cfg = script_cfg()
+    cfg.note = "${oc.env:WANDB_API_KEY}"
+    assert plain(prepared(cfg))["note"] == "${oc.env:WANDB_API_KEY}"
 
 
-def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_images(tiny_overrides: list[str]) -> None:
-    from omegaconf import OmegaConf
-
-    first = to_plain(prepared(tiny_overrides))  # args.json, as main_knn.py and main_umap.py read it
+def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_images(script_cfg: MakeCfg) -> None:
+    first = plain(prepared(script_cfg()))  # args.json, as main_knn.py and main_umap.py read it
     first["data"]["train_path"] = "/nowhere"
     again = METHODS["radialvicreg"].add_and_assert_specific_cfg(OmegaConf.create(first))
     assert again.name == first["name"]
@@ -258,28 +299,19 @@ def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_ima
         ("diagnostics.every_n_epochs=-1", "diagnostics.every_n_epochs must be a whole number, 0 or more, got -1"),
         ("probes.lr=0", "probes.lr must be a finite number, above 0, got 0"),
         ("probes=3", "probes must be a section with keys of its own, got 3"),
-        ("method_kwargs.radial_ce_loss_weight=-1", "method_kwargs.radial_ce_loss_weight: expected a finite number"),
+        ("method_kwargs.radial_ce_loss_weight=-1", "radial_ce_loss_weight must be a finite number, 0 or more, got -1"),
     ],
 )  # fmt: skip
 def test_solo_learns_script_refuses_misspelt_keys_and_bad_values_of_ours(
-    tiny_overrides: list[str], override: str, said: str
+    script_cfg: MakeCfg, override: str, said: str
 ) -> None:
-    cfg = solo_config(compose("radialvicreg", [*without_runs_dir(tiny_overrides), override]))
-    with pytest.raises(ValueError, match=re.escape(said)):
-        METHODS["radialvicreg"](cfg)
+    with pytest.raises(UserError, match=re.escape(said)):
+        build_under_script(script_cfg(override))
 
 
-def test_solo_learns_script_takes_keys_that_are_somebody_elses(tiny_overrides: list[str]) -> None:
-    theirs = ["+my_study.probes=1", "+data.fold=3", "+tags=[a,b]"]
-    METHODS["radialvicreg"](solo_config(compose("radialvicreg", [*without_runs_dir(tiny_overrides), *theirs])))
+def test_solo_learns_script_takes_keys_that_are_somebody_elses(script_cfg: MakeCfg) -> None:
+    build_under_script(script_cfg("+my_study.probes=1", "+data.fold=3", "+tags=[a,b]", "+optimizer.layer_decay=0.5"))
 
 
-def without_runs_dir(overrides: list[str]) -> list[str]:
-    """Without what only ``radial-vicreg pretrain`` reads."""
-    return [item for item in overrides if not item.startswith("runs_dir=")]
-
-
-def to_plain(cfg: DictConfig) -> Any:
-    from omegaconf import OmegaConf
-
+def plain(cfg: DictConfig) -> Any:
     return OmegaConf.to_container(cfg)  # unresolved, as solo-learn's Checkpointer writes it
