@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from radial_vicreg import __version__, cli
-from radial_vicreg.data import check_image_folder
+from radial_vicreg.data.folder import LabelledFolder
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,9 +64,9 @@ def test_every_command_explains_itself_without_pytorch(line: str, helps: dict[st
 
 def test_data_digits_prepares_an_image_folder(tmp_path: Path) -> None:
     assert cli.main(["data", "digits", "--out", str(tmp_path / "digits")]) == 0
-    train, val = (check_image_folder(tmp_path / "digits" / split) for split in ("train", "val"))
-    assert (train.num_images, val.num_images) == (1437, 360)
-    assert train.class_names == val.class_names == tuple("0123456789")
+    train, val = (LabelledFolder(tmp_path / "digits" / split) for split in ("train", "val"))
+    assert (len(train), len(val)) == (1437, 360)
+    assert train.classes == val.classes == list("0123456789")
 
 
 def test_doctor_reports_versions_plugin_and_host_without_loading_them() -> None:
