@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from finished_runs import only_run
+from helpers import only_run, read_results
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -20,24 +19,42 @@ ENVIRONMENTS = {
 }
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_one_process_is_the_first_whatever_the_environment_says(
-    environment: dict[str, str], run_settings: list[str], tmp_path: Path, run_python: RunPython
-) -> None:
+@pytest.fixture
+def command(run_settings: list[str]) -> list[str]:
     settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false"]
-    command = ["-m", "radial_vicreg.cli", *settings]
+    return ["-m", "radial_vicreg.cli", *settings, "max_epochs=1"]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param(ENVIRONMENTS["slurm"], id="slurm"),
+        pytest.param(ENVIRONMENTS["torchrun"], id="torchrun", marks=pytest.mark.slow),
+    ],
+)
+def test_one_process_is_the_first_whatever_the_environment_says(
+    environment: dict[str, str], command: list[str], tmp_path: Path, run_python: RunPython
+) -> None:
     done = run_python(*command, **environment)
     assert done.returncode == 0, done.stderr
     assert "host: standalone" in done.stdout
-    assert "epoch 3/3" in done.stdout
-    run = only_run(tmp_path / "runs")
-    (metrics,) = run.rglob("metrics.csv")
+    assert "epoch 1/1" in done.stdout
+    (metrics,) = only_run(tmp_path / "runs").rglob("metrics.csv")
     with metrics.open() as stream:
         assert any(row.get("train_loss_epoch") for row in csv.DictReader(stream))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_a_process_that_the_environment_calls_another_finds_its_run_again(
+    environment: dict[str, str], command: list[str], tmp_path: Path, run_python: RunPython
+) -> None:
+    assert run_python(*command, **environment).returncode == 0
+    run = only_run(tmp_path / "runs")
     for ckpt in ("last", "auto"):
         assert run_python(*command, f"ckpt={ckpt}", **environment).returncode == 0
-    assert only_run(tmp_path / "runs") == run  # found again, and not started anew beside it
-    assert json.loads((run / "results.json").read_text())["status"] == "finished"
+    assert only_run(tmp_path / "runs") == run  # and not started anew beside it
+    assert read_results(run)["status"] == "finished"
 
 
 @pytest.mark.slow
@@ -52,6 +69,7 @@ def test_wandb_logs_from_a_process_that_the_environment_calls_another(
     assert list(only_run(tmp_path / "runs").rglob("offline-run-*/*.wandb"))
 
 
+@pytest.mark.slow
 def test_a_job_of_another_number_of_processes_leaves_no_empty_folder(
     run_settings: list[str], tmp_path: Path, run_python: RunPython
 ) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from finished_runs import only_run, results_of
+from helpers import composed, only_run, results_of
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
 from radial_vicreg.checkpoints import find_checkpoint
-from radial_vicreg.compose import compose
 from radial_vicreg.files import write_json
 from radial_vicreg.train.checkpointing import epoch_checkpoints
 from radial_vicreg.train.run_folder import choose_run_folder
@@ -29,7 +28,9 @@ def save(path: Path, epochs: int) -> Path:
 
 @pytest.fixture
 def cfg(tmp_path: Path) -> DictConfig:
-    return compose("radialvicreg", [f"runs_dir={tmp_path / 'runs'}"])
+    cfg = composed("radialvicreg")
+    cfg.runs_dir = str(tmp_path / "runs")
+    return cfg
 
 
 def with_ckpt(cfg: DictConfig, ckpt: Any) -> DictConfig:
