@@ -96,7 +96,9 @@ def test_the_grid_is_complete_and_each_run_is_there_once(name: str) -> None:
     assert len({run.overrides for run in runs}) == len(runs)
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "celeba_resnet18" else name for name in SWEEPS]
+)
 def test_runs_are_written_as_wandbs_own_code_writes_them(name: str) -> None:
     utils = pytest.importorskip("wandb.sdk.launch.sweeps.utils", reason="wandb is not installed")
     sweep = load_sweep(name)
