@@ -112,9 +112,14 @@ def test_training_claims_its_runs_before_images_are_read(
 
 
 def test_a_sweep_claims_its_logs_before_the_first_run(
-    tiny_overrides: list[str], taken: Path, capsys: pytest.CaptureFixture[str]
+    tiny_overrides: list[str], taken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["sweep", "tables/table1", "--run", *tiny_overrides, f"runs_dir={taken}"]
+    sweep = tmp_path / "one.yaml"
+    sweep.write_text(
+        "{method: grid, parameters: {seed: {values: [5]}}, "
+        "command: [x, --config-name, radialvicreg, '${args_no_hyphens}']}"
+    )
+    arguments = ["sweep", str(sweep), "--run", *tiny_overrides, f"runs_dir={taken}"]
     _refused(arguments, capsys, "cannot be written", f"{taken} is no folder")
 
 
