@@ -23,7 +23,7 @@ from radial_vicreg.results import describe_run
 #: What most tests train: a ViT of four tokens, with small checkpoints. solo-learn needs :func:`make_solo_vit_small`.
 TINY_VIT = [
     "backbone.name=vit_tiny",
-    "+backbone.kwargs={patch_size:16,img_size:32,depth:1,embed_dim:24,num_heads:1}",
+    "+backbone.kwargs={patch_size:16,img_size:32,dynamic_img_size:true,depth:1,embed_dim:24,num_heads:1}",
 ]
 
 #: After those: the ResNet-18 of the tables, for a test that is about it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,34 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import HOSTS, RESNET, assert_equal, only_run, read_results, weights_of, with_resnet
+from helpers import (
+    HOSTS,
+    RESNET,
+    assert_equal,
+    composed,
+    only_run,
+    read_results,
+    tiny_settings,
+    weights_of,
+    with_resnet,
+)
+from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
+from radial_vicreg.errors import UserError
+from radial_vicreg.train.run import pretrain
+
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+
+
+@pytest.fixture
+def tiny_cfg(image_folder: Callable[..., Path], tmp_path: Path) -> DictConfig:
+    """A configuration that would train, composed once for all tests: its paths alone are a test's own."""
+    places = Path("train"), Path("val"), Path(".")
+    cfg = composed("radialvicreg", *tiny_settings(*places), "host=standalone", "probes.frozen_linear=true")
+    cfg.data.train_path, cfg.data.val_path = str(image_folder("train")), str(image_folder("val", per_class=4))
+    cfg.runs_dir = str(tmp_path / "runs")
+    return cfg
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -130,28 +156,13 @@ def test_a_diverging_run_stops_with_exit_status_1_and_one_line(
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["method_kwargs.radial_objective=kll"], "radial_objective"),
-        (["method_kwargs.radial_ce_loss_weight=-1"], "radial_ce_loss_weight"),
         (["method_kwargs.radial_ce_los_weight=1"], "did you mean method_kwargs.radial_ce_loss_weight"),
         (["+method_kwargs.radial_ce_los_weight=1"], "did you mean 'radial_ce_loss_weight'"),
         (["optimzer.lr=1"], "did you mean optimizer"),
-        (["method_kwargs.radial_spacing=8"], "radial_spacing"),
         (["optimizer.batch_size=100"], "24 images, too few for a batch of 100"),
-        (["data.train_path=nowhere"], "data.train_path=nowhere does not exist"),
-        (["data.val_path=nowhere"], "data.val_path=nowhere does not exist"),
-        (["backbone.name=resnet19"], "resnet19"),
-        (["optimizer.name=adamx"], "adamx"),
-        (["host=both"], "host must be one of auto, solo, standalone, got 'both'"),
-        (["method=byol"], "method must be one of radialvicreg, vicreg here, got 'byol'"),
-        (["data.format=dali"], "data.format=dali"),
-        (["accelerator=gpu"], "PyTorch sees no GPU"),
         (["ckpt=last"], "no checkpoint of this configuration"),
-        (["ckpt=nowhere.ckpt"], "ckpt=nowhere.ckpt is not a file"),
-        (["probes.frozen_linear=true", "data.val_path=null"], "probes.frozen_linear needs labels and data.val_path"),
         (["seed=[1"], "seed=[1"),
         (["shared/optimizer=lers"], "lers"),
-        (["--config-name", "nothing"], "nothing"),
-        (["--config-path", "nowhere"], "--config-path nowhere is not a folder"),
     ],
 )
 def test_wrong_input_is_one_line_exit_status_2_and_no_folder(
@@ -160,15 +171,38 @@ def test_wrong_input_is_one_line_exit_status_2_and_no_folder(
     tiny_overrides: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
 ) -> None:
-    if overrides == ["accelerator=gpu"] and torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    arguments = [*tiny_overrides, "host=standalone", "max_epochs=1", *overrides]
-    assert cli.main(["pretrain", *arguments]) == 2
+    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "max_epochs=1", *overrides]) == 2
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("radial-vicreg pretrain: error:")
     assert message in error
+    assert not list(tmp_path.glob("runs/*/*"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("method_kwargs.radial_objective", "kll", "radial_objective"),
+        ("method_kwargs.radial_ce_loss_weight", -1, "radial_ce_loss_weight"),
+        ("method_kwargs.radial_spacing", 8, "radial_spacing"),
+        ("data.train_path", "nowhere", "data.train_path=nowhere does not exist"),
+        ("data.val_path", "nowhere", "data.val_path=nowhere does not exist"),
+        ("backbone", {"name": "resnet19"}, "unknown backbone.name 'resnet19'"),
+        ("optimizer.name", "adamx", "adamx"),
+        ("host", "both", "host must be one of auto, solo, standalone, got 'both'"),
+        ("method", "byol", "method must be one of radialvicreg, vicreg here, got 'byol'"),
+        ("data.format", "dali", "data.format=dali"),
+        pytest.param("accelerator", "gpu", "PyTorch sees no GPU", marks=without_gpu),
+        ("ckpt", "nowhere.ckpt", "ckpt=nowhere.ckpt is not a file"),
+        ("data.val_path", None, "probes.frozen_linear needs labels and data.val_path"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name_before_there_is_a_folder(
+    key: str, value: Any, message: str, tiny_cfg: DictConfig, tmp_path: Path
+) -> None:
+    OmegaConf.update(tiny_cfg, key, value, merge=False)
+    with pytest.raises(UserError, match=re.escape(message)):
+        pretrain(tiny_cfg)
     assert not list(tmp_path.glob("runs/*/*"))
 
 
