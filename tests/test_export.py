@@ -31,8 +31,8 @@ def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize(
     ("overrides", "fmt"),
     [
-        (RESNET, "torchvision"),
-        (RESNET, "timm"),
+        pytest.param(RESNET, "torchvision", marks=pytest.mark.slow),
+        pytest.param(RESNET, "timm", marks=pytest.mark.slow),
         (SMALL_STEM, "torchvision"),
         ([], "timm"),
         ([], "safetensors"),

@@ -54,6 +54,14 @@ traced_shapes = pytest.mark.parametrize(
 traced_dtypes = pytest.mark.parametrize(
     "dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)], ids=str
 )
+FEW = {"covariance", "m_spacing_entropy", "wasserstein"}
+traced_functions = pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(function, id=name, marks=() if name in FEW else pytest.mark.slow)
+        for name, function in FUNCTIONS.items()
+    ],
+)
 # Finite differences take the square of the number of entries.
 few_entries = pytest.mark.parametrize("shape", [(7, 3), (4, 6)], ids=["N > d", "N < d"])
 
@@ -174,7 +182,7 @@ def test_the_objective_is_one_graph_for_the_compiler(
 @pytest.mark.parametrize(
     "dynamic", [pytest.param(None, id="first shapes"), pytest.param(True, id="dynamic", marks=pytest.mark.slow)]
 )
-@functions
+@traced_functions
 def test_a_function_is_one_graph_for_the_compiler(
     function: Callable[[Tensor], Tensor], dynamic: bool | None, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,7 +200,13 @@ def test_a_transform_of_the_objective_can_be_compiled() -> None:
     torch.testing.assert_close(compiled(z1, z2), gradient(z1, z2))
 
 
-@pytest.mark.parametrize("drawing", DRAWING.values(), ids=DRAWING)
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        pytest.param(drawing, id=name, marks=() if name == "wasserstein" else pytest.mark.slow)
+        for name, drawing in DRAWING.items()
+    ],
+)
 def test_draws_break_the_graph_without_a_warning(
     drawing: Callable[..., Tensor], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,7 +238,7 @@ def test_the_exported_objective_gives_the_same_values(
     assert all(type(term) is Tensor for term in objective.terms.values())
 
 
-@functions
+@traced_functions
 def test_an_exported_function_gives_the_same_values(function: Callable[[Tensor], Tensor]) -> None:
     class Module(nn.Module):
         def forward(self, z: Tensor) -> Tensor:
