@@ -1,110 +1,61 @@
-"""Opens a finished run of either host, or of solo-learn's main_pretrain.py, without solo-learn."""
+"""Checkpoints as files: found, read without running code, written whole, and pruned."""
 
 from __future__ import annotations
 
 import hashlib
-import json
+import io
 import os
 import pickle
+import re
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from torch import Tensor, nn
+from torch import nn
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.hosts.config_rules import AUGMENTATION_RULES, RULES
+from radial_vicreg.files import atomic_file, atomic_link
 from radial_vicreg.losses import EXTRA_STATE
-from radial_vicreg.models import build_backbone
-from radial_vicreg.results import RESULTS, ForeignResults, RunResults
 
+CHECKPOINTS = "checkpoints"
+"""Folder of them in a run's folder."""
+
+LAST_CHECKPOINT = "last.ckpt"
+"""Link to the furthest of them."""
+
+_EPOCH = re.compile(r"epoch-(\d+)\.ckpt")
+_KEPT = 2  # the furthest, and the one before for the case that the furthest cannot be read
 _HASH_BLOCK = 1 << 20
-_NEEDED = ("backbone.name", "data.dataset", "method_kwargs.proj_hidden_dim", "method_kwargs.proj_output_dim")
-_OPTIONAL = ("seed", "data.num_workers", "data.no_labels", "data.multi_label", "data.on_bad_image")
-_CHECKED = {key: RULES[key] for key in (*_NEEDED, *_OPTIONAL)} | {
-    "augmentations.0.crop_size": AUGMENTATION_RULES["crop_size"]
-}
 _UNREADABLE = (-2, -2)
 _ZIP = b"PK\x03\x04"
 _RESUMED = ("epoch", "global_step", "loops", "optimizer_states", "lr_schedulers", "callbacks", "state_dict")
 
 
-class Encoder(nn.Module):
-    """Backbone and projector of a run, without classifier and objective.
+def epoch_checkpoints(folder: Path) -> list[Path]:
+    """List the checkpoints ``epoch-<N>.ckpt`` of a folder, the furthest first.
 
-    Args:
-        backbone: images ``(N, 3, H, W)`` to features ``(N, F)``.
-        projector: features to embeddings ``(N, d)``.
+    By number and never by the files' times: clocks of a cluster's nodes disagree, and a copy has times of its own.
     """
-
-    def __init__(self, backbone: nn.Module, projector: nn.Module) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.projector = projector
-
-    def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """``feats`` ``(N, F)`` and ``z`` ``(N, d)``."""
-        feats = self.backbone(images)
-        return {"feats": feats, "z": self.projector(feats)}
+    found = [path for path in folder.glob("epoch-*.ckpt") if _EPOCH.fullmatch(path.name)]
+    return sorted(found, key=epoch_of, reverse=True)
 
 
-@dataclass
-class LoadedRun:
-    """A run that was opened.
-
-    Attributes:
-        folder: the run's: ``results.json`` or ``args.json`` lies there.
-        checkpoint: the file.
-        cfg: resolved configuration.
-        model: in evaluation mode, on the CPU.
-        results: what ``results.json`` says; None without one.
-        epoch: epochs that the checkpoint has seen; None for an untrained network.
-    """
-
-    folder: Path
-    checkpoint: Path
-    cfg: DictConfig
-    model: Encoder
-    results: RunResults | None = None
-    epoch: int | None = None
-
-
-def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
-    """Opens a run folder or a checkpoint.
-
-    Args:
-        path: folder of a run of ``radial-vicreg pretrain`` (``results.json``, ``checkpoints/last.ckpt``) or of
-            solo-learn (``args.json`` and ``*.ckpt``), or a checkpoint inside one.
-        untrained: random weights from the run's seed instead of the checkpoint's.
-
-    Returns:
-        The run.
+def epoch_of(checkpoint: Path) -> int:
+    """Read the number of epochs done from a checkpoint's name ``epoch-<N>.ckpt``.
 
     Raises:
-        UserError: nothing there, no configuration beside the checkpoint, a file that is not a checkpoint, or weights
-            that do not fit the configuration.
+        UserError: another name.
     """
-    checkpoint = find_checkpoint(Path(path))
-    folder = checkpoint.parent.parent if checkpoint.parent.name == "checkpoints" else checkpoint.parent
-    cfg, results = _configuration(folder)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(cfg.get("seed") or 0)
-        model = _build(cfg)
-    epoch = None
-    if not untrained:
-        content = read_checkpoint(checkpoint)
-        epoch = content.get("epoch")
-        epoch = epoch + 1 if isinstance(epoch, int) else None
-        _fill(model, content["state_dict"], checkpoint)
-    return LoadedRun(folder, checkpoint, cfg, model.eval(), results, epoch)
+    match = _EPOCH.fullmatch(checkpoint.name)
+    if match is None:
+        raise UserError(f"{checkpoint} is not named epoch-<number>.ckpt")
+    return int(match[1])
 
 
 def find_checkpoint(path: Path) -> Path:
-    """The newest checkpoint of a run folder; a checkpoint itself.
+    """Find the furthest checkpoint of a run folder; a checkpoint itself is the answer.
 
     Raises:
         UserError: there is none.
@@ -115,35 +66,70 @@ def find_checkpoint(path: Path) -> Path:
         return _beside_a_dangling_link(path)
     if not path.is_dir():
         raise UserError(f"{path} does not exist; give a run's folder or a checkpoint")
-    last = path / "checkpoints" / "last.ckpt"
+    last = path / CHECKPOINTS / LAST_CHECKPOINT
     if last.is_file() or last.is_symlink():
         return find_checkpoint(last)
-    found = [*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")]
+    found = [*path.glob("*.ckpt"), *path.glob(f"{CHECKPOINTS}/*.ckpt")]
     found = [file for file in found if file.is_file()]  # a link may name what is gone
     if not found:
         raise UserError(f"{path} holds no checkpoint: expected checkpoints/last.ckpt, or *.ckpt beside args.json")
     return found[0] if len(found) == 1 else max(found, key=_progress)
 
 
-def _beside_a_dangling_link(link: Path) -> Path:
-    """The furthest checkpoint beside a link such as ``last.ckpt`` whose own is gone."""
-    gone = f"{link} is a link to {os.readlink(link)}, which is gone"
-    others = [file for file in link.parent.glob("*.ckpt") if file.is_file()]
-    best = max(others, key=_progress, default=None)
-    if best is None or _progress(best) == _UNREADABLE:
-        raise UserError(f"{gone}, and there is no checkpoint beside it that can be read")
-    print(f"{gone}: taking {best.name}")
-    return best
+def named_checkpoint(path: Path, say: Callable[[str], None] = print) -> Path:
+    """Find the file that somebody named, or, for a ``last.ckpt`` that cannot be read, the epoch before it.
+
+    Args:
+        path: as given in ``ckpt``.
+        say: told what was passed over.
+
+    Returns:
+        A checkpoint that can be read, links resolved.
+
+    Raises:
+        UserError: no file, or one that cannot be read.
+    """
+    is_link = path.name == LAST_CHECKPOINT and path.is_symlink()  # it may name a file that is gone
+    if not path.is_file() and not is_link:
+        raise UserError(f"ckpt={path} is not a file; give a checkpoint's path, ckpt=last or ckpt=auto")
+    checkpoint = path.resolve()
+    problem = _problem(checkpoint)
+    if problem is None:
+        return checkpoint
+    others = [other for other in epoch_checkpoints(path.parent.resolve()) if other != checkpoint]
+    readable = next((other for other in others if _problem(other) is None), None)
+    if readable is None or path.name != LAST_CHECKPOINT:
+        hint = "" if readable is None else f"; {readable} can be read"
+        raise UserError(f"ckpt: {problem}{hint}")
+    say(f"{problem}; continuing from {readable}")
+    return readable
 
 
-def _progress(checkpoint: Path) -> tuple[int, int]:
-    """Epochs and steps that a checkpoint says it has seen: file times are those of whoever wrote or copied it last."""
-    try:
-        content = read_checkpoint(checkpoint)
-    except ValueError:
-        return _UNREADABLE
-    epoch, step = content.get("epoch"), content.get("global_step")
-    return epoch if isinstance(epoch, int) else -1, step if isinstance(step, int) else -1
+def furthest_checkpoint(folders: Iterable[Path], say: Callable[[str], None] = print) -> Path | None:
+    """Find the furthest checkpoint of the first run that has one; one that cannot be read is named and passed over.
+
+    Args:
+        folders: of runs.
+        say: told what was passed over.
+
+    Returns:
+        A checkpoint that can be read, or None where there is none at all.
+
+    Raises:
+        UserError: there are checkpoints, but none that can be read.
+    """
+    damaged: list[str] = []
+    for folder in folders:
+        for path in epoch_checkpoints(folder / CHECKPOINTS):
+            problem = _problem(path)
+            if problem is None:
+                for further in damaged:
+                    say(f"{further}; continuing from {path}")
+                return path
+            damaged.append(problem)
+    if damaged:
+        raise UserError(f"no checkpoint of this configuration can be read: {damaged[0]}")
+    return None
 
 
 def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
@@ -220,6 +206,84 @@ def read_tensors(path: str | Path) -> Any:
         raise UserError(f"{path} cannot be read as a checkpoint: {_reason(error, start, is_whole)}") from error
 
 
+def file_checksum(path: str | Path) -> str:
+    """SHA-256 of a file, 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while block := stream.read(_HASH_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
+    """Write a checkpoint beside its target and rename it: the old file or the whole new one is there.
+
+    Args:
+        content: what ``torch.save`` takes.
+        path: target.
+
+    Raises:
+        OSError: the disk is full, say; the previous file stays as it was.
+    """
+    buffer = io.BytesIO()  # torch.save into a file hides the reason when the disk is full
+    torch.save(content, buffer)
+    with atomic_file(path) as stream:
+        stream.write(buffer.getbuffer())
+
+
+def link_last(checkpoint: Path) -> None:
+    """Make ``last.ckpt`` beside a checkpoint lead to it."""
+    last = checkpoint.with_name(LAST_CHECKPOINT)
+    if last.resolve() != checkpoint.resolve():
+        atomic_link(checkpoint, last)
+
+
+def prune(folder: Path) -> None:
+    """Remove all checkpoints of a folder but the furthest two."""
+    for old in epoch_checkpoints(folder)[_KEPT:]:
+        old.unlink(missing_ok=True)
+
+
+def set_aside(checkpoint: Path) -> Path:
+    """Rename ``epoch-<N>.ckpt`` to a name that no search finds."""
+    target = checkpoint.with_name(f"former-{checkpoint.name}")
+    count = 2
+    while target.exists():
+        target = checkpoint.with_name(f"former-{count}-{checkpoint.name}")
+        count += 1
+    return checkpoint.rename(target)
+
+
+def _problem(checkpoint: Path) -> str | None:
+    """Why a file is no checkpoint to go on from, with its name; None when it is one."""
+    try:
+        read_checkpoint(checkpoint)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _beside_a_dangling_link(link: Path) -> Path:
+    """Find the furthest checkpoint beside a link such as ``last.ckpt`` whose own is gone."""
+    gone = f"{link} is a link to {os.readlink(link)}, which is gone"
+    others = [file for file in link.parent.glob("*.ckpt") if file.is_file()]
+    best = max(others, key=_progress, default=None)
+    if best is None or _progress(best) == _UNREADABLE:
+        raise UserError(f"{gone}, and there is no checkpoint beside it that can be read")
+    print(f"{gone}: taking {best.name}")
+    return best
+
+
+def _progress(checkpoint: Path) -> tuple[int, int]:
+    """Epochs and steps that a checkpoint says it has seen: file times are those of whoever wrote or copied it last."""
+    try:
+        content = read_checkpoint(checkpoint)
+    except ValueError:
+        return _UNREADABLE
+    epoch, step = content.get("epoch"), content.get("global_step")
+    return epoch if isinstance(epoch, int) else -1, step if isinstance(step, int) else -1
+
+
 def _reason(error: Exception, start: bytes, is_whole: bool) -> str:
     """Why ``torch.load`` has failed, in our words: PyTorch's advise to load the file without its safeguard."""
     if not start:
@@ -231,64 +295,3 @@ def _reason(error: Exception, start: bytes, is_whole: bool) -> str:
     if isinstance(error, pickle.UnpicklingError):
         return "it holds more than tensors and plain containers, and reading that would run code"
     return next(iter(str(error).splitlines()), "") or type(error).__name__
-
-
-def file_checksum(path: str | Path) -> str:
-    """SHA-256 of a file, 64 hexadecimal digits."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as stream:
-        while block := stream.read(_HASH_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _configuration(folder: Path) -> tuple[DictConfig, RunResults | None]:
-    results, args = None, folder / "args.json"
-    if (folder / RESULTS).is_file():
-        try:
-            results = RunResults.read(folder / RESULTS)
-        except ForeignResults:  # somebody else's, beside solo-learn's own run
-            if not args.is_file():
-                raise
-    if results is None and not args.is_file():
-        raise UserError(f"{folder} has neither results.json nor args.json, so the network's shape is unknown")
-    config = _read_json(args) if results is None else results.config
-    try:
-        cfg = OmegaConf.create(config)
-        values = {key: OmegaConf.select(cfg, key) for key in _CHECKED}
-    except (OmegaConfBaseException, ValueError) as error:
-        raise UserError(f"the configuration in {folder} cannot be read: {error}") from error
-    if (method := OmegaConf.select(cfg, "method")) not in (None, "vicreg", "radialvicreg"):
-        raise UserError(f"{folder} is a run of {method}: only VICReg's and Radial-VICReg's runs can be opened")
-    for key, value in values.items():
-        if value is None and key in _OPTIONAL:
-            continue
-        if value is None or not _CHECKED[key].accepts(value):
-            what = f"has no {key}" if value is None else f"has {key}={value!r}"
-            raise UserError(f"the configuration in {folder} {what}: not a run of VICReg or Radial-VICReg")
-    return cfg, results
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not JSON ({error})") from error
-    return content if isinstance(content, dict) else {}
-
-
-def _build(cfg: DictConfig) -> Encoder:
-    from radial_vicreg.train.step import build_projector
-
-    backbone, width = build_backbone(cfg)
-    kwargs = cfg.method_kwargs
-    return Encoder(backbone, build_projector(width, kwargs.proj_hidden_dim, kwargs.proj_output_dim))
-
-
-def _fill(model: Encoder, state: dict[str, Any], checkpoint: Path) -> None:
-    wanted = ("backbone.", "projector.")
-    weights = {name: value for name, value in state.items() if name.startswith(wanted)}
-    try:
-        model.load_state_dict(weights)
-    except (RuntimeError, TypeError, AttributeError) as error:  # other names and shapes, or no tensors
-        raise UserError(f"the weights in {checkpoint} do not fit its configuration: {error}") from error

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from radial_vicreg import __version__
-from radial_vicreg.checkpoints import LoadedRun, file_checksum, open_run, read_tensors
+from radial_vicreg.checkpoints import file_checksum, read_tensors
 from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.files import claim_output, write_json
+from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.models import (
     TIMM_NAMES,
     TORCHVISION_NAMES,
     apply_small_stem,
     refuse_file_arguments,
-    uses_small_stem,
 )
 from radial_vicreg.provenance import identity_of
 from radial_vicreg.results import RunResults
@@ -122,15 +122,15 @@ def _read_card(file: Path) -> dict[str, Any]:
 def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     from radial_vicreg.data.augmentation import to_normalised_tensor
 
-    name = str(run.cfg.backbone.name)
+    name = run.config.backbone.name
     is_vit = name.startswith("vit")
     library = "timm" if fmt == "timm" or is_vit else "torchvision"
     if fmt == "torchvision" and is_vit:
         raise UserError(f"torchvision has no {name}; use --format timm or safetensors")
-    small_stem = not is_vit and uses_small_stem(run.cfg)
-    arguments = dict(run.cfg.backbone.get("kwargs") or {})
-    size = int(run.cfg.augmentations[0].crop_size)
-    normalise = to_normalised_tensor(str(run.cfg.data.dataset), run.cfg.augmentations[0])[-1]
+    small_stem = not is_vit and run.config.has_small_stem
+    arguments = run.config.backbone.arguments()
+    size = run.config.crop_size
+    normalise = to_normalised_tensor(run.config.data.dataset, run.config.augmentations[0])[-1]
     settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
     architecture = str(settings["architecture"]) if is_vit else name
     weights = _WEIGHTS[fmt == "safetensors"]
@@ -148,7 +148,7 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         "training": {key: getattr(run.results, key, None) for key in _FROM_RESULTS}
         | identity_of(run.results)
         | {"epoch": run.epoch},
-        "config": _plain(run) if run.results is None else run.results.config,
+        "config": without_secrets(run.config.plain()) if run.results is None else run.results.config,
         "metrics": _metrics(run.results),
         "checkpoint_sha256": file_checksum(run.checkpoint),
         "radial_vicreg": __version__,
@@ -251,9 +251,3 @@ def _metrics(results: RunResults | None) -> dict[str, Any]:
         "probes": None if probes is None else probes.plain(),
         "radii": None if final is None else {k: value for k, value in final.plain().items() if k != "histogram"},
     }
-
-
-def _plain(run: LoadedRun) -> Any:
-    from omegaconf import OmegaConf
-
-    return without_secrets(OmegaConf.to_container(run.cfg, resolve=True))

@@ -1,26 +1,66 @@
-"""Keys, defaults and meaning of the objective, without torch: what the loss, configurations and identities agree on."""
+"""Names, defaults and ranges that losses, configuration and identity agree on, without torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-LOSS_DEFAULTS: dict[str, Any] = {
-    "sim_loss_weight": 25.0,
-    "var_loss_weight": 25.0,
-    "cov_loss_weight": 1.0,
-    "radial_objective": "kl",
-    "radial_ce_loss_weight": 100.0,
-    "radial_ent_loss_weight": 0.0,
-    "radial_ce_normalize": True,
-    "radial_spacing": None,
-    "radial_w1_loss_weight": 1.0,
-    "radial_w1_target": "samples",
-    "radial_reverse_kl_loss_weight": 1.0,
-    "e2mc_loss_weight": 0.0,
-    "radial_center": False,
+RADIAL_OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "none")
+"""Objectives for the radii, by the name that configurations use."""
+
+WASSERSTEIN_TARGETS = ("samples", "quantiles")
+"""What radii are compared with: fresh chi draws, or exact quantiles."""
+
+
+class ObjectiveKey(NamedTuple):
+    """A setting of the objective: an argument of the loss and a key of ``method_kwargs``.
+
+    Attributes:
+        default: where it is left out.
+        meaning: in a few words.
+        low: smallest value of a number; None for flags and choices.
+        choices: every value of a choice.
+    """
+
+    default: Any
+    meaning: str
+    low: int | None = None
+    choices: tuple[str, ...] = ()
+
+    def allows(self, value: Any) -> bool:
+        """Tell whether a value is in range: finite numbers, flags, one of the choices, or null where that is meant."""
+        if self.choices:
+            return value in self.choices
+        if isinstance(self.default, bool) or isinstance(value, bool):
+            return isinstance(self.default, bool) and isinstance(value, bool)
+        if value is None or self.default is None:  # the spacing: a whole number, or null
+            return value is None if self.default is None and not isinstance(value, int) else _from(value, self.low)
+        return isinstance(value, (int, float)) and math.isfinite(value) and _from(value, self.low)
+
+
+def _from(value: Any, low: int | None) -> bool:
+    return value is not None and low is not None and value >= low
+
+
+OBJECTIVE: dict[str, ObjectiveKey] = {
+    "sim_loss_weight": ObjectiveKey(25.0, "lambda1, weight of the invariance", low=0),
+    "var_loss_weight": ObjectiveKey(25.0, "lambda2, weight of the variance", low=0),
+    "cov_loss_weight": ObjectiveKey(1.0, "lambda3, weight of the covariance", low=0),
+    "radial_objective": ObjectiveKey("kl", "what pulls the radii towards chi(d)", choices=RADIAL_OBJECTIVES),
+    "radial_ce_loss_weight": ObjectiveKey(100.0, 'beta1 ("rlw"), weight of the radial cross-entropy', low=0),
+    "radial_ent_loss_weight": ObjectiveKey(0.0, 'beta2 ("rlew"), weight of the radial entropy', low=0),
+    "radial_ce_normalize": ObjectiveKey(True, "divide the cross-entropy by d"),
+    "radial_spacing": ObjectiveKey(None, "m of the entropy; null is round(sqrt(N)) of the global batch", low=1),
+    "radial_w1_loss_weight": ObjectiveKey(1.0, "gamma, weight of the Wasserstein-1 term", low=0),
+    "radial_w1_target": ObjectiveKey("samples", "what the radii are compared with", choices=WASSERSTEIN_TARGETS),
+    "radial_reverse_kl_loss_weight": ObjectiveKey(1.0, "weight of the reverse KL", low=0),
+    "e2mc_loss_weight": ObjectiveKey(0.0, "weight of E2MC, whichever the radial objective", low=0),
+    "radial_center": ObjectiveKey(False, "take the radii of z minus the batch mean; the paper does not"),
 }
-"""``method_kwargs`` that are arguments of :class:`radial_vicreg.losses.RadialVICRegLoss`, with its defaults."""
+"""``method_kwargs`` that are arguments of :class:`radial_vicreg.losses.RadialVICRegLoss`."""
+
+LOSS_DEFAULTS: dict[str, Any] = {name: key.default for name, key in OBJECTIVE.items()}
 
 RADIAL_READS: dict[str, dict[str, tuple[str, ...]]] = {
     "kl": {"radial_ce_loss_weight": ("radial_ce_normalize",), "radial_ent_loss_weight": ("radial_spacing",)},

@@ -1,18 +1,17 @@
-"""Backbones with solo-learn's architectures, parameter names and initial weights."""
+"""Backbones with solo-learn's architectures, parameter names and initial weights, and VICReg's projector."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 import timm
-import torch.nn as nn
+import torch
 import torchvision
-from omegaconf import DictConfig, OmegaConf
+from torch import Tensor, nn
 
-from radial_vicreg.errors import UserError
-from radial_vicreg.keys import SMALL_IMAGE_DATASETS
+from radial_vicreg.config import RunConfig
+from radial_vicreg.errors import UserError, did_you_mean
 
 _VIT_ARCHITECTURES = {
     "vit_tiny": "vit_tiny_patch16_224",
@@ -32,13 +31,13 @@ BACKBONES = (*_RESNETS, *_VIT_ARCHITECTURES)
 """Names accepted as ``backbone.name``."""
 
 
-def build_backbone(cfg: DictConfig) -> tuple[nn.Module, int]:
-    """Build ``cfg.backbone.name`` with ``cfg.backbone.kwargs``, without a classification head.
+def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
+    """Build the backbone of a configuration, without a classification head.
 
     With the same torch seed, the weights are those of solo-learn's backbone, bit for bit.
 
     Args:
-        cfg: configuration in solo-learn's schema.
+        config: its ``backbone`` and its stem are read.
 
     Returns:
         The module, images ``(N, 3, H, W)`` to features ``(N, F)``, and ``F``.
@@ -46,19 +45,94 @@ def build_backbone(cfg: DictConfig) -> tuple[nn.Module, int]:
     Raises:
         UserError: unknown name, or arguments that the architecture does not take.
     """
-    name = str(cfg.backbone.name)
-    arguments = _backbone_kwargs(cfg)
+    name, arguments = config.backbone.name, config.backbone.arguments()
     refuse_file_arguments(arguments)
     if name not in BACKBONES:
-        nearest = difflib.get_close_matches(name, BACKBONES, n=1, cutoff=0.0)[0]
-        raise UserError(f"unknown backbone.name {name!r}: expected one of {', '.join(BACKBONES)} (nearest: {nearest})")
+        raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, BACKBONES, what='expected one of')}")
     try:
         if name in _RESNETS:
-            return _build_resnet(name, arguments, small_stem=uses_small_stem(cfg))
+            return _build_resnet(name, arguments, config.has_small_stem)
         vit = timm.create_model(_VIT_ARCHITECTURES[name], pretrained=False, num_classes=0, **arguments)
     except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
         raise UserError(f"backbone.kwargs={arguments} do not fit {name}: {error}") from error
     return vit, int(vit.num_features)  # type: ignore[arg-type]
+
+
+def check_backbone(config: RunConfig) -> None:
+    """Pass images without pixels through the backbone: a shape that does not fit shows before a file is written.
+
+    Args:
+        config: its ``backbone`` and the size of its crops are read. A backbone that only another host has is left
+            alone.
+
+    Raises:
+        UserError: the network does not take such images.
+    """
+    arguments = config.backbone.arguments()
+    if config.backbone.name not in BACKBONES or (config.backbone.name in _RESNETS and not arguments):
+        return  # the host names the backbones that it has; a plain ResNet takes any size
+    size = config.crop_size
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        backbone, _ = build_backbone(config)
+        try:
+            backbone(torch.zeros(2, 3, size, size))
+        except Exception as error:  # torchvision and timm assert, divide and index in their own ways
+            raise UserError(
+                f"backbone.name={config.backbone.name} with backbone.kwargs={arguments} does not take images of {size}"
+                f" pixels (augmentations.0.crop_size): {' '.join(str(error).split())}"
+            ) from error
+
+
+def build_projector(features_dim: int, hidden_dim: int, output_dim: int) -> nn.Sequential:
+    """Build VICReg's three-layer projector.
+
+    Args:
+        features_dim: input width.
+        hidden_dim: width of both hidden layers.
+        output_dim: width d of the embeddings.
+
+    Returns:
+        Linear, BatchNorm, ReLU, twice, and a last linear layer.
+    """
+    return nn.Sequential(
+        nn.Linear(features_dim, hidden_dim),
+        nn.BatchNorm1d(hidden_dim),
+        nn.ReLU(),
+        nn.Linear(hidden_dim, hidden_dim),
+        nn.BatchNorm1d(hidden_dim),
+        nn.ReLU(),
+        nn.Linear(hidden_dim, output_dim),
+    )
+
+
+class Encoder(nn.Module):
+    """Backbone and projector of a run, without classifier and objective.
+
+    Args:
+        backbone: images ``(N, 3, H, W)`` to features ``(N, F)``.
+        projector: features to embeddings ``(N, d)``.
+    """
+
+    def __init__(self, backbone: nn.Module, projector: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.projector = projector
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        """Compute ``feats`` ``(N, F)`` and ``z`` ``(N, d)``."""
+        feats = self.backbone(images)
+        return {"feats": feats, "z": self.projector(feats)}
+
+
+def build_encoder(config: RunConfig) -> Encoder:
+    """Build backbone and projector of a configuration, with random weights.
+
+    Raises:
+        UserError: as :func:`build_backbone`.
+    """
+    backbone, width = build_backbone(config)
+    sizes = config.method_kwargs
+    return Encoder(backbone, build_projector(width, sizes.proj_hidden_dim, sizes.proj_output_dim))
 
 
 def refuse_file_arguments(arguments: Mapping[str, Any]) -> None:
@@ -75,31 +149,6 @@ def refuse_file_arguments(arguments: Mapping[str, Any]) -> None:
         raise UserError(
             f"backbone.kwargs.{refused[0]} would load weights from elsewhere, which may run code: leave it out"
         )
-
-
-def uses_small_stem(cfg: DictConfig) -> bool:
-    """Whether a ResNet gets the small-image stem: ``method_kwargs.small_image_stem``.
-
-    ``auto`` (the default) follows the dataset's name as solo-learn does, so that its ``main_linear.py`` loads
-    the checkpoint; true and false override it.
-
-    Args:
-        cfg: configuration in solo-learn's schema.
-
-    Returns:
-        True for the small stem.
-
-    Raises:
-        UserError: another value.
-    """
-    choice = OmegaConf.select(cfg, "method_kwargs.small_image_stem", default="auto")
-    if isinstance(choice, bool):
-        return choice
-    if str(choice).lower() in ("true", "false"):
-        return str(choice).lower() == "true"
-    if choice == "auto":
-        return cfg.data.dataset in SMALL_IMAGE_DATASETS
-    raise UserError(f"method_kwargs.small_image_stem={choice!r}: expected auto, true or false")
 
 
 def apply_small_stem(resnet: nn.Module) -> nn.Module:
@@ -127,8 +176,3 @@ def _build_resnet(name: str, arguments: dict[str, Any], small_stem: bool) -> tup
     if small_stem:
         apply_small_stem(resnet)
     return resnet, num_features
-
-
-def _backbone_kwargs(cfg: DictConfig) -> dict[str, Any]:
-    kwargs = OmegaConf.select(cfg, "backbone.kwargs")
-    return {} if kwargs is None else OmegaConf.to_container(kwargs, resolve=True)  # type: ignore[return-value]

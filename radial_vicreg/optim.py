@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from omegaconf import DictConfig, ListConfig, OmegaConf
 from timm.optim import Lars
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
+from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 from radial_vicreg.schedule import WarmupCosine
-
-REFERENCE_BATCH = 256
-"""Configured rates are per 256 images and grow linearly with the global batch."""
 
 _TORCH_OPTIMIZERS: dict[str, type[Optimizer]] = {
     "sgd": torch.optim.SGD,
@@ -29,80 +26,15 @@ _SET_ELSEWHERE = {"params", "lr", "weight_decay", "trust_coeff", "trust_clip", "
 _SCHEDULERS = ("warmup_cosine", "step", "none")
 
 
-class ScaledRates(NamedTuple):
-    """Peak learning rates as the optimizer uses them.
-
-    Attributes:
-        lr: rate of backbone and projector.
-        classifier_lr: rate of the online linear classifier.
-    """
-
-    lr: float
-    classifier_lr: float
-
-
-def scaled_lr(cfg: DictConfig) -> ScaledRates:
-    """Scale the configured rates by batch size, processes and gradient accumulation.
-
-    ``lr`` is multiplied by batch_size * devices * num_nodes / 256, ``classifier_lr`` only when
-    ``data.val_path`` is set, and both by ``accumulate_grad_batches``. ``cfg`` itself is not changed.
-
-    Args:
-        cfg: configuration in solo-learn's schema, with rates as written in the YAML.
-
-    Returns:
-        Both rates.
-
-    Raises:
-        UserError: a key is missing or ``devices`` cannot be understood.
-    """
-    scale = int(_required(cfg, "optimizer.batch_size")) * process_count(cfg) / REFERENCE_BATCH
-    classifier_scale = scale if OmegaConf.select(cfg, "data.val_path") is not None else 1.0
-    accumulation = _accumulation(cfg)
-    return ScaledRates(
-        lr=float(_required(cfg, "optimizer.lr")) * scale * accumulation,
-        classifier_lr=float(_required(cfg, "optimizer.classifier_lr")) * classifier_scale * accumulation,
-    )
-
-
-def process_count(cfg: DictConfig) -> int:
-    """Count the training processes: devices times nodes.
-
-    Args:
-        cfg: configuration; ``devices`` may be a list of indices, a number, its string, ``"0,1"``, ``-1`` or
-            ``auto``.
-
-    Returns:
-        Number of processes, at least 1.
-
-    Raises:
-        UserError: ``devices`` is none of these.
-    """
-    devices = OmegaConf.select(cfg, "devices", default="auto")
-    nodes = int(OmegaConf.select(cfg, "num_nodes", default=1) or 1)
-    if isinstance(devices, (ListConfig, list, tuple)):
-        count = len(devices)
-    elif "," in str(devices):
-        count = len([index for index in str(devices).split(",") if index.strip()])
-    elif str(devices) in ("auto", "-1", "None"):
-        on_gpu = OmegaConf.select(cfg, "accelerator", default="auto") != "cpu" and torch.cuda.is_available()
-        count = torch.cuda.device_count() if on_gpu else 1
-    else:
-        count = int(devices) if str(devices).isdecimal() else 0
-    if count < 1:
-        raise UserError(f"devices={devices!r}: expected a list such as [0], a positive number, auto or -1")
-    return count * nodes
-
-
-def build_optimizer(cfg: DictConfig, parameter_groups: Iterable[Mapping[str, Any]]) -> Optimizer:
-    """Build ``cfg.optimizer``: sgd, lars, adam or adamw.
+def build_optimizer(config: RunConfig, parameter_groups: Iterable[Mapping[str, Any]]) -> Optimizer:
+    """Build the optimizer of a configuration: sgd, lars, adam or adamw.
 
     ``lars`` is timm's ``Lars`` with groups chosen so that it takes the steps of solo-learn's LARS. They
     differ only for a parameter whose gradient is exactly zero (timm still decays it), and for one that is
     itself exactly zero while ``clip_lr`` is on and the rate above 1.
 
     Args:
-        cfg: configuration in solo-learn's schema; the rate is scaled here.
+        config: its ``optimizer`` is read; the rate is scaled here.
         parameter_groups: dicts with ``params`` (tensors or pairs of name and tensor), ``name`` and optional
             ``lr`` and ``weight_decay``.
 
@@ -112,35 +44,31 @@ def build_optimizer(cfg: DictConfig, parameter_groups: Iterable[Mapping[str, Any
     Raises:
         UserError: unknown name, or arguments that the optimizer does not take.
     """
-    name = str(_required(cfg, "optimizer.name"))
+    name = config.optimizer.name
     if name not in OPTIMIZER_DEFAULTS:
         raise UserError(f"optimizer.name={name!r}: expected one of {', '.join(OPTIMIZER_DEFAULTS)}")
     groups = [{**group, "params": _tensors(group["params"])} for group in parameter_groups]
-    if OmegaConf.select(cfg, "optimizer.exclude_bias_n_norm_wd", default=False):
+    if config.optimizer.exclude_bias_n_norm_wd:
         groups = _split(groups, lambda p: p.ndim <= 1, "no_decay", {"weight_decay": 0.0})
-    kwargs = {**OPTIMIZER_DEFAULTS[name], **_optimizer_kwargs(cfg)}
-    shared: dict[str, Any] = {
-        "lr": scaled_lr(cfg).lr,
-        "weight_decay": float(_required(cfg, "optimizer.weight_decay")),
-    }
+    kwargs = {**OPTIMIZER_DEFAULTS[name], **config.optimizer.arguments()}
+    shared: dict[str, Any] = {"lr": config.rates.lr, "weight_decay": config.optimizer.weight_decay}
     _check_kwargs(name, kwargs)
     if name == "lars":
         return _build_lars(groups, kwargs, shared)
     return _TORCH_OPTIMIZERS[name](groups, **shared, **kwargs)
 
 
-def check_optimizer(cfg: DictConfig) -> None:
+def check_optimizer(config: RunConfig) -> None:
     """Check the arguments of an optimizer that this package knows, before anything is built.
 
     Args:
-        cfg: configuration in solo-learn's schema.
+        config: its ``optimizer`` is read.
 
     Raises:
         UserError: ``optimizer.kwargs`` has keys of another optimizer, as after ``optimizer.name=...`` alone.
     """
-    name = str(_required(cfg, "optimizer.name"))
-    if name in OPTIMIZER_DEFAULTS:
-        _check_kwargs(name, _optimizer_kwargs(cfg))
+    if config.optimizer.name in OPTIMIZER_DEFAULTS:
+        _check_kwargs(config.optimizer.name, config.optimizer.arguments())
 
 
 def _check_kwargs(name: str, kwargs: Mapping[str, Any]) -> None:
@@ -153,11 +81,11 @@ def _check_kwargs(name: str, kwargs: Mapping[str, Any]) -> None:
         )
 
 
-def build_scheduler(cfg: DictConfig, optimizer: Optimizer, total_steps: int) -> dict[str, Any]:
-    """Build ``cfg.scheduler``: warmup_cosine, step or none.
+def build_scheduler(config: RunConfig, optimizer: Optimizer, total_steps: int) -> dict[str, Any]:
+    """Build the schedule of a configuration: warmup_cosine, step or none.
 
     Args:
-        cfg: configuration in solo-learn's schema.
+        config: its ``scheduler`` and ``max_epochs`` are read.
         optimizer: from :func:`build_optimizer`.
         total_steps: optimizer steps of the whole training (``trainer.estimated_stepping_batches``).
 
@@ -168,37 +96,38 @@ def build_scheduler(cfg: DictConfig, optimizer: Optimizer, total_steps: int) -> 
     Raises:
         UserError: unknown name or interval, or settings that are missing.
     """
-    name = str(OmegaConf.select(cfg, "scheduler.name", default="none")).lower()
+    settings = config.scheduler
+    name = (settings.name or "none").lower()
     if name not in _SCHEDULERS:
         raise UserError(f"scheduler.name={name!r}: expected one of {', '.join(_SCHEDULERS)}")
     if name == "none":
         return {"optimizer": optimizer}
     scheduler: LRScheduler
     if name == "step":
-        milestones, interval = _required(cfg, "scheduler.lr_decay_steps"), "epoch"
-        scheduler = MultiStepLR(optimizer, list(milestones))
+        if settings.lr_decay_steps is None:
+            raise UserError("scheduler.lr_decay_steps is not set: give scheduler.lr_decay_steps=[EPOCH,...]")
+        interval = "epoch"
+        scheduler = MultiStepLR(optimizer, list(settings.lr_decay_steps))
     else:
-        interval = OmegaConf.select(cfg, "scheduler.interval", default="step")
-        scheduler = _build_warmup_cosine(cfg, optimizer, total_steps, interval)
+        interval = settings.interval
+        scheduler = _build_warmup_cosine(config, optimizer, total_steps)
     return {
         "optimizer": optimizer,
         "lr_scheduler": {"scheduler": scheduler, "interval": interval, "frequency": 1},
     }
 
 
-def _build_warmup_cosine(cfg: DictConfig, optimizer: Optimizer, total_steps: int, interval: str) -> WarmupCosine:
-    if interval not in ("step", "epoch"):
-        raise UserError(f"scheduler.interval={interval!r}: expected step or epoch")
-    epochs = int(_required(cfg, "max_epochs"))
-    warmup = OmegaConf.select(cfg, "scheduler.warmup_epochs", default=10)
-    start_lr = OmegaConf.select(cfg, "scheduler.warmup_start_lr", default=3e-5) * _accumulation(cfg)
-    by_step = interval == "step"
+def _build_warmup_cosine(config: RunConfig, optimizer: Optimizer, total_steps: int) -> WarmupCosine:
+    settings, epochs = config.scheduler, config.max_epochs
+    if settings.interval not in ("step", "epoch"):
+        raise UserError(f"scheduler.interval={settings.interval!r}: expected step or epoch")
+    by_step, warmup = settings.interval == "step", settings.warmup_epochs
     return WarmupCosine(
         optimizer,
         warmup=warmup * (total_steps / epochs) if by_step else warmup,
         total=total_steps if by_step else epochs,
-        start_lr=start_lr if warmup > 0 else scaled_lr(cfg).lr,
-        min_lr=OmegaConf.select(cfg, "scheduler.min_lr", default=0.0) * _accumulation(cfg),
+        start_lr=settings.warmup_start_lr * config.accumulation if warmup > 0 else config.rates.lr,
+        min_lr=settings.min_lr * config.accumulation,
     )
 
 
@@ -235,19 +164,3 @@ def _split(
 def _tensors(parameters: Iterable[Tensor | tuple[str, Tensor]]) -> list[Tensor]:
     # PyTorch before 2.6 takes no names.
     return [entry[1] if isinstance(entry, tuple) else entry for entry in parameters]
-
-
-def _optimizer_kwargs(cfg: DictConfig) -> dict[str, Any]:
-    kwargs = OmegaConf.select(cfg, "optimizer.kwargs")
-    return {} if kwargs is None else OmegaConf.to_container(kwargs, resolve=True)  # type: ignore[return-value]
-
-
-def _accumulation(cfg: DictConfig) -> int:
-    return int(OmegaConf.select(cfg, "accumulate_grad_batches") or 1)
-
-
-def _required(cfg: DictConfig, key: str) -> Any:
-    value = OmegaConf.select(cfg, key)
-    if value is None:
-        raise UserError(f"{key} is not set: add it to the configuration or give {key}=VALUE")
-    return value

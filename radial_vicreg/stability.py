@@ -9,13 +9,12 @@ gradient descent with momentum, which is stable while rate times curvature is be
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from omegaconf import DictConfig, OmegaConf
+from radial_vicreg.config import RunConfig
 
-from radial_vicreg.keys import LOSS_DEFAULTS
-from radial_vicreg.losses import RadialEquilibrium, radial_equilibrium
-from radial_vicreg.optim import process_count, scaled_lr
+if TYPE_CHECKING:
+    from radial_vicreg.losses import RadialEquilibrium
 
 _VIEWS = 2
 # Radius of an untrained projector's embeddings, in units of sqrt(d): seen at d 512 and 2048.
@@ -63,11 +62,11 @@ class Stability(NamedTuple):
         return self.weight * self.rate / _STEEPEST_WARMUP
 
 
-def stability_of(cfg: DictConfig) -> Stability | None:
+def stability_of(config: RunConfig) -> Stability | None:
     """Curvature and limit of a configuration.
 
     Args:
-        cfg: configuration, rates as written.
+        config: of a run.
 
     Returns:
         None where no cross-entropy pulls, or where the optimizer scales steps by itself (Adam, LARS with biases).
@@ -75,44 +74,44 @@ def stability_of(cfg: DictConfig) -> Stability | None:
     Raises:
         UserError: a key is missing.
     """
-    kwargs = _method_kwargs(cfg)
-    weight, dim = float(kwargs["radial_ce_loss_weight"]), int(kwargs["proj_output_dim"])
-    if kwargs["radial_objective"] != "kl" or weight == 0 or not _steps_by_rate_times_gradient(cfg):
+    settings = config.method_kwargs
+    weight, dim = settings.radial_ce_loss_weight, settings.proj_output_dim
+    if config.radial_objective != "kl" or weight == 0 or not _steps_by_rate_times_gradient(config):
         return None
-    if kwargs["radial_ce_normalize"]:
+    if settings.radial_ce_normalize:
         weight /= dim
-    rate = scaled_lr(cfg).lr
-    momentum = float(OmegaConf.select(cfg, "optimizer.kwargs.momentum", default=0.9))
+    rate = config.rates.lr
+    momentum = float(config.optimizer.arguments().get("momentum", 0.9))
     return Stability(
         curvature=_VIEWS * 2 * weight,
         far_curvature=_VIEWS * (1 + (dim - 1) / (_UNTRAINED_RADIUS**2 * dim)) * weight,
         rate=rate,
-        global_batch=_global_batch(cfg),
+        global_batch=config.global_batch * config.accumulation,
         limit=2 * (1 + momentum) / rate if rate > 0 else float("inf"),
         weight=weight,
     )
 
 
-def past_stability(cfg: DictConfig) -> str | None:
+def past_stability(config: RunConfig) -> str | None:
     """Say in a few words that a configuration is past stability; None where it is not.
 
     Args:
-        cfg: configuration, rates as written.
+        config: of a run.
 
     Raises:
         UserError: as :func:`stability_of`.
     """
-    found = stability_of(cfg)
+    found = stability_of(config)
     if found is None or not found.is_past:
         return None
     return f"past stability: curvature {found.curvature:.3g}, limit {found.limit:.3g} at a rate of {found.rate:.3g}"
 
 
-def stability_warnings(cfg: DictConfig, steps_per_epoch: int) -> list[str]:
+def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
     """What is likely to go wrong with these settings, and what to change.
 
     Args:
-        cfg: configuration, rates as written.
+        config: of a run.
         steps_per_epoch: optimizer steps.
 
     Returns:
@@ -121,12 +120,12 @@ def stability_warnings(cfg: DictConfig, steps_per_epoch: int) -> list[str]:
     Raises:
         UserError: as :func:`stability_of`.
     """
-    found = stability_of(cfg)
+    found = stability_of(config)
     if found is None:
         return []
     if found.is_past:
-        return [_past_text(cfg, found)]
-    warmup = float(OmegaConf.select(cfg, "scheduler.warmup_epochs", default=10)) * steps_per_epoch
+        return [_past_text(config, found)]
+    warmup = config.scheduler.warmup_epochs * steps_per_epoch
     if warmup >= found.shortest_warmup:
         return []
     return [
@@ -137,11 +136,11 @@ def stability_warnings(cfg: DictConfig, steps_per_epoch: int) -> list[str]:
     ]
 
 
-def equilibrium_of(cfg: DictConfig, normalize: bool | None = None) -> RadialEquilibrium | None:
+def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEquilibrium | None:
     """The equilibrium of a configuration's radial term at its global batch.
 
     Args:
-        cfg: configuration.
+        config: of a run.
         normalize: another value of ``radial_ce_normalize`` than the configuration's.
 
     Returns:
@@ -150,87 +149,76 @@ def equilibrium_of(cfg: DictConfig, normalize: bool | None = None) -> RadialEqui
     Raises:
         UserError: the objective does not take these settings.
     """
-    kwargs = _method_kwargs(cfg)
+    from radial_vicreg.losses import radial_equilibrium  # and PyTorch, which the stability needs not
+
+    settings = config.method_kwargs
     return radial_equilibrium(
-        int(kwargs["proj_output_dim"]),
-        float(kwargs["radial_ce_loss_weight"]),
-        float(kwargs["radial_ent_loss_weight"]),
+        settings.proj_output_dim,
+        settings.radial_ce_loss_weight,
+        settings.radial_ent_loss_weight,
         # Entropy is taken over the images of one forward pass: accumulation adds no radii.
-        count=int(cfg.optimizer.batch_size) * process_count(cfg),
-        m=kwargs["radial_spacing"],
-        normalize_ce=kwargs["radial_ce_normalize"] if normalize is None else normalize,
-        objective=kwargs["radial_objective"],
+        count=config.global_batch,
+        m=settings.radial_spacing,
+        normalize_ce=settings.radial_ce_normalize if normalize is None else normalize,
+        objective=config.radial_objective,
     )
 
 
-def pulled_away(cfg: DictConfig) -> RadialEquilibrium | None:
+def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
     """The equilibrium where both betas count and it is far from chi(d); else None, as for every cell of the paper.
 
     Args:
-        cfg: configuration.
+        config: of a run.
 
     Raises:
         UserError: the objective does not take these settings.
     """
-    kwargs, found = _method_kwargs(cfg), equilibrium_of(cfg)
-    both = min(float(kwargs["radial_ce_loss_weight"]), float(kwargs["radial_ent_loss_weight"])) > 0
+    settings, found = config.method_kwargs, equilibrium_of(config)
+    both = min(settings.radial_ce_loss_weight, settings.radial_ent_loss_weight) > 0
     return found if both and found is not None and found.w1 > _FAR_FROM_CHI else None
 
 
-def equilibrium_note(cfg: DictConfig) -> str | None:
+def equilibrium_note(config: RunConfig) -> str | None:
     """One line for a configuration whose radial term pulls radii away from chi(d), with the remedy; else None.
 
     Args:
-        cfg: configuration.
+        config: of a run.
 
     Raises:
         UserError: the objective does not take these settings.
     """
-    found = pulled_away(cfg)
+    found = pulled_away(config)
     if found is None:
         return None
-    kwargs = _method_kwargs(cfg)
-    dim = kwargs["proj_output_dim"]
+    dim = config.method_kwargs.proj_output_dim
     text = (
         f"note: the radial term alone is smallest at radii of {found.mean:.1f} ± {found.std:.1f}, at a W1 of "
         f"{found.w1:.1f} to chi({dim})"
     )
-    other = equilibrium_of(cfg, normalize=False) if kwargs["radial_ce_normalize"] else None
+    other = equilibrium_of(config, normalize=False) if config.method_kwargs.radial_ce_normalize else None
     if other is not None and other.w1 < found.w1:
         return f"{text}; with method_kwargs.radial_ce_normalize=false it would be {other.w1:.2g}"
     return f"{text}; a smaller method_kwargs.radial_ent_loss_weight brings it down"
 
 
-def _past_text(cfg: DictConfig, found: Stability) -> str:
-    kwargs = _method_kwargs(cfg)
+def _past_text(config: RunConfig, found: Stability) -> str:
+    settings = config.method_kwargs
     change = "lower optimizer.lr or method_kwargs.radial_ce_loss_weight"
-    if not kwargs["radial_ce_normalize"]:
-        change = f"set method_kwargs.radial_ce_normalize=true (the factor 1/{kwargs['proj_output_dim']}), or {change}"
+    if not settings.radial_ce_normalize:
+        change = f"set method_kwargs.radial_ce_normalize=true (the factor 1/{settings.proj_output_dim}), or {change}"
     if found.largest_batch > 1:
         change += f"; at this optimizer.lr the limit is a global batch of about {found.largest_batch}"
     return (
         f"the radial cross-entropy is past stability: its curvature {found.curvature:.3g} along the radius at the "
         f"optimum ({found.far_curvature:.3g} where untrained embeddings are) is above 2 (1 + momentum) / rate = "
-        f"{found.limit:.3g} for {cfg.optimizer.name} at a rate of {found.rate:.3g} (optimizer.lr "
-        f"{float(cfg.optimizer.lr):.3g}, global batch {found.global_batch}), so embeddings will collapse onto one "
+        f"{found.limit:.3g} for {config.optimizer.name} at a rate of {found.rate:.3g} (optimizer.lr "
+        f"{config.optimizer.lr:.3g}, global batch {found.global_batch}), so embeddings will collapse onto one "
         f"vector within tens of steps; {change}"
     )
 
 
-def _method_kwargs(cfg: DictConfig) -> dict[str, Any]:
-    """Settings of the objective with defaults; not checked, since a host's base class may add keys of its own."""
-    given: dict[str, Any] = OmegaConf.to_container(cfg.method_kwargs, resolve=True)  # type: ignore[assignment]
-    kwargs = {**LOSS_DEFAULTS, **given}
-    return {**kwargs, "radial_objective": "none"} if cfg.method == "vicreg" else kwargs
-
-
-def _global_batch(cfg: DictConfig) -> int:
-    per_step = int(OmegaConf.select(cfg, "accumulate_grad_batches") or 1)
-    return int(cfg.optimizer.batch_size) * process_count(cfg) * per_step
-
-
-def _steps_by_rate_times_gradient(cfg: DictConfig) -> bool:
-    """Whether a bias moves by the rate times its gradient: with SGD, and with LARS where biases are excluded."""
-    if cfg.optimizer.name == "lars":
-        return bool(OmegaConf.select(cfg, "optimizer.kwargs.exclude_bias_n_norm", default=False))
-    return bool(cfg.optimizer.name == "sgd")
+def _steps_by_rate_times_gradient(config: RunConfig) -> bool:
+    """Tell whether a bias moves by the rate times its gradient: with SGD, and with LARS where biases are excluded."""
+    if config.optimizer.name == "lars":
+        return bool(config.optimizer.arguments().get("exclude_bias_n_norm", False))
+    return config.optimizer.name == "sgd"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg.commands.hydra_flags import parse_hydra_flags
+from radial_vicreg.compose import run_config
 from radial_vicreg.results import RESULTS, RunResults
 
 
@@ -35,9 +36,10 @@ def run(arguments: Sequence[str]) -> int:
 
         print(OmegaConf.to_yaml(cfg, resolve=True))
         return 0
+    from radial_vicreg.solo.host import choose_host
     from radial_vicreg.train.run import pretrain
 
-    folder = pretrain(cfg)
+    folder = pretrain(run_config(cfg), choose_host)
     if (folder / RESULTS).is_file():  # only the first process writes
         print(summary(folder))
     return 0

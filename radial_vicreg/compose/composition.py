@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.compose.overrides import expand_home, how_to_quote, sweeping
 from radial_vicreg.compose.yaml_guard import check_anchors, check_references
-from radial_vicreg.errors import UserError
+from radial_vicreg.errors import UserError, nearest
 from radial_vicreg.secrets import HIDDEN, is_secret
 
 _LONGEST_SHOWN = 100
@@ -101,8 +100,8 @@ def _explain(error: Exception, config_name: str) -> str:
         inner = re.search(r"Key '([^']+)' is not in struct", text)
         if inner and inner.group(1) not in key.split("."):
             key = f"{key}.{inner.group(1)}"  # key={inner: ...}
-        near = difflib.get_close_matches(key, list(_known_keys(config_name)), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "see `--cfg` for the known keys"
+        near = nearest(key, _known_keys(config_name), cutoff=0.5)
+        hint = "see `--cfg` for the known keys" if near is None else f"did you mean {near}?"
         return f"unknown key {key!r}; {hint} (a new key is added with +{key}=...)"
     return text if config_name in text else f"{config_name}: {text}"
 

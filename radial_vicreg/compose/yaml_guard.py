@@ -59,6 +59,30 @@ def check_anchors_of(path: Path) -> None:
         )
 
 
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file whose ``${...}`` stay as they are.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        Plain containers.
+
+    Raises:
+        UserError: it cannot be read, or as :func:`check_anchors`.
+    """
+    check_anchors_of(path)
+    try:
+        return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
+    except Exception as error:  # PyYAML's errors share no base with OmegaConf's
+        raise UserError(f"{path} cannot be read as YAML: {error}") from error
+
+
+def yaml_text(content: Any) -> str:
+    """Write plain containers as YAML."""
+    return OmegaConf.to_yaml(OmegaConf.create(content))
+
+
 def check_references(cfg: DictConfig) -> None:
     """Refuse a configuration whose ``${key}`` lead to more than ``MOST_NODES`` others, without resolving them.
 

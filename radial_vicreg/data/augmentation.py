@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
 from PIL import Image, ImageFilter
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import Tensor
 from torchvision import transforms
 
+from radial_vicreg.config import AugmentationConfig
 from radial_vicreg.errors import UserError
 
 Transform = Callable[[Image.Image], Any]
@@ -31,7 +31,7 @@ class MultiCrop:
     """Give ``num_crops[i]`` augmented crops of an image from each pipeline ``i``.
 
     Args:
-        pipelines: image to tensor ``(3, crop_size, crop_size)``, one per entry of ``cfg.augmentations``.
+        pipelines: image to tensor ``(3, crop_size, crop_size)``, one per entry of ``augmentations``.
         num_crops: number of crops from each.
     """
 
@@ -50,76 +50,67 @@ class MultiCrop:
         ]
 
 
-def build_augmentation(dataset_name: str, aug_cfg: DictConfig) -> transforms.Compose:
-    """Build one pipeline of ``cfg.augmentations``.
+def build_augmentation(dataset_name: str, augmentation: AugmentationConfig) -> transforms.Compose:
+    """Build one pipeline of random crops.
 
     Operations, order, probabilities, ranges, interpolation and use of random numbers are solo-learn's: with
-    the same seeds, the crops are equal bit for bit. An operation whose ``prob`` is 0 or absent is left out.
+    the same seeds, the crops are equal bit for bit. An operation whose ``prob`` is 0 is left out.
 
     Args:
-        dataset_name: chooses mean and standard deviation; ``custom`` takes ``aug_cfg.mean`` and
-            ``aug_cfg.std``, or ImageNet's.
-        aug_cfg: one entry of ``cfg.augmentations``.
+        dataset_name: chooses mean and standard deviation; ``custom`` takes the augmentation's own, or ImageNet's.
+        augmentation: an entry of ``augmentations``.
 
     Returns:
         RGB image to normalised float32 tensor ``(3, crop_size, crop_size)``.
     """
-    size, bicubic = aug_cfg.crop_size, transforms.InterpolationMode.BICUBIC
+    size, bicubic = augmentation.crop_size, transforms.InterpolationMode.BICUBIC
     steps: list[Any] = []
-    if OmegaConf.select(aug_cfg, "rrc.enabled", default=False):
-        scale = (aug_cfg.rrc.crop_min_scale, aug_cfg.rrc.crop_max_scale)
-        steps.append(transforms.RandomResizedCrop(size, scale=scale, interpolation=bicubic))
+    if augmentation.rrc.enabled:
+        steps.append(transforms.RandomResizedCrop(size, scale=augmentation.rrc.scale, interpolation=bicubic))
     else:
         steps.append(transforms.Resize(size, interpolation=bicubic))
-    if p := probability(aug_cfg, "color_jitter"):
-        jitter = aug_cfg.color_jitter
-        colors = transforms.ColorJitter(jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue)
+    if p := augmentation.color_jitter.prob:
+        colors = transforms.ColorJitter(*augmentation.color_jitter.strengths)
         steps.append(transforms.RandomApply([colors], p=p))
-    if p := probability(aug_cfg, "grayscale"):
+    if p := augmentation.grayscale.prob:
         steps.append(transforms.RandomGrayscale(p=p))
-    if p := probability(aug_cfg, "gaussian_blur"):
+    if p := augmentation.gaussian_blur.prob:
         steps.append(transforms.RandomApply([transforms.Lambda(_gaussian_blur)], p=p))
-    if p := probability(aug_cfg, "solarization"):
+    if p := augmentation.solarization.prob:
         steps.append(transforms.RandomSolarize(SOLARIZE_THRESHOLD, p=p))
-    if p := probability(aug_cfg, "equalization"):
+    if p := augmentation.equalization.prob:
         steps.append(transforms.RandomEqualize(p=p))
-    if p := probability(aug_cfg, "horizontal_flip"):
+    if p := augmentation.horizontal_flip.prob:
         steps.append(transforms.RandomHorizontalFlip(p=p))
-    return transforms.Compose([*steps, *to_normalised_tensor(dataset_name, aug_cfg)])
+    return transforms.Compose([*steps, *to_normalised_tensor(dataset_name, augmentation)])
 
 
-def to_normalised_tensor(dataset_name: str, aug_cfg: DictConfig) -> list[Any]:
+def to_normalised_tensor(dataset_name: str, augmentation: AugmentationConfig) -> list[Any]:
     """Build the last two steps of every pipeline: to a tensor in [0, 1], then to mean 0 and deviation 1.
 
     Args:
         dataset_name: as in :func:`build_augmentation`.
-        aug_cfg: as in :func:`build_augmentation`.
+        augmentation: as in :func:`build_augmentation`.
 
     Returns:
         Two torchvision transforms.
     """
-    mean, std = mean_and_std(dataset_name, aug_cfg)
+    mean, std = mean_and_std(dataset_name, augmentation)
     return [transforms.ToTensor(), transforms.Normalize(mean=mean, std=std)]
 
 
-def mean_and_std(dataset_name: str, aug_cfg: DictConfig) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def mean_and_std(dataset_name: str, augmentation: AugmentationConfig) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Find the statistics that normalise the three channels, for levels from 0 to 1.
 
     Args:
         dataset_name: as in :func:`build_augmentation`.
-        aug_cfg: as in :func:`build_augmentation`.
+        augmentation: as in :func:`build_augmentation`.
 
     Returns:
         Means and standard deviations.
     """
-    own = (aug_cfg.get("mean", IMAGENET_DEFAULT_MEAN), aug_cfg.get("std", IMAGENET_DEFAULT_STD))
-    mean, std = _MEAN_STD.get(dataset_name, own)
-    return tuple(mean), tuple(std)
-
-
-def probability(aug_cfg: DictConfig, operation: str) -> float:
-    """Read how often an operation is applied; 0 where it is absent."""
-    return float(OmegaConf.select(aug_cfg, f"{operation}.prob", default=0.0) or 0.0)
+    own = (augmentation.mean or IMAGENET_DEFAULT_MEAN, augmentation.std or IMAGENET_DEFAULT_STD)
+    return _MEAN_STD.get(dataset_name, own)
 
 
 def _gaussian_blur(image: Image.Image) -> Image.Image:

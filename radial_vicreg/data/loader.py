@@ -1,21 +1,146 @@
-"""The training loader of ``radial-vicreg pretrain``: an epoch's batches depend on the seed and the epoch alone."""
+"""Loaders of a run: an epoch's batches depend on the seed and the epoch alone."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
+from lightning.pytorch.utilities import rank_zero_only
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
+from torchvision import transforms
 
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data.batch_augmentation import BatchAugmentation
 from radial_vicreg.data.batches import collate
-from radial_vicreg.data.device import DeviceImages
-from radial_vicreg.data.folder import check_batch_fits
-from radial_vicreg.optim import process_count
+from radial_vicreg.data.build import RunData, TransformedImages
+from radial_vicreg.data.decoded import CachedImages, DecodedImages
+from radial_vicreg.data.device_sets import DeviceImages, DeviceTrainingSet, DeviceValidationSet
+from radial_vicreg.data.folder import IndexedDataset, check_batch_fits
+from radial_vicreg.errors import UserError, did_you_mean
+
+FORMATS = ("image_folder", "device")
+_WORTH_A_LINE = 5.0  # seconds of decoding
+
+
+def memory_option(config: RunConfig) -> str | None:
+    """Name the setting that keeps images in memory.
+
+    Args:
+        config: of ``radial-vicreg pretrain``.
+
+    Returns:
+        ``"data.format=device"``, ``"data.cache=ram"`` or None.
+
+    Raises:
+        UserError: an unknown format; the nearest known one is named.
+    """
+    layout = config.data.format
+    if layout == "dali":
+        raise UserError(
+            "data.format=dali is run by solo-learn's main_pretrain.py; here use data.format=image_folder or device"
+        )
+    if layout not in FORMATS:
+        raise UserError(
+            f"data.format must be one of {', '.join(FORMATS)}, got {layout!r}; {did_you_mean(layout, FORMATS)}"
+        )
+    if layout == "device":
+        return "data.format=device"
+    return "data.cache=ram" if config.data.cache == "ram" else None
+
+
+def build_training_set(config: RunConfig, data: RunData) -> IndexedDataset | DeviceTrainingSet:
+    """Build the training set, and decode it where it is kept in memory.
+
+    Args:
+        config: of ``radial-vicreg pretrain``.
+        data: its images.
+
+    Returns:
+        Samples or batches of index, crops and target.
+
+    Raises:
+        UserError: as :class:`RunData`, or the images cannot be kept.
+    """
+    option = memory_option(config)
+    if option is None:
+        return data.training_set()
+    decoded = _decode(config, data.train_images, option)
+    if option == "data.cache=ram":
+        return IndexedDataset(CachedImages(decoded, data.augmentations()))
+    pipelines = [BatchAugmentation(config.data.dataset, augmentation) for augmentation in config.augmentations]
+    num_crops = [augmentation.num_crops for augmentation in config.augmentations]
+    return DeviceTrainingSet(decoded, _on_gpu(config), pipelines, num_crops)
+
+
+def build_train_loader(config: RunConfig, dataset: Dataset[Any]) -> DataLoader[Any]:
+    """Build shuffled, whole batches.
+
+    With several processes the sampler is Lightning's distributed one, which shuffles by seed and epoch as well.
+
+    Args:
+        config: batch size, seed and workers.
+        dataset: yields (index, crops, target), or makes batches of them itself (:class:`DeviceImages`).
+
+    Returns:
+        Batches of ``[indexes, [view 1, view 2], targets]``.
+
+    Raises:
+        UserError: the data set holds less than one batch for every process; the numbers are named.
+    """
+    size, batch_size = len(dataset), config.optimizer.batch_size  # type: ignore[arg-type]
+    check_batch_fits(size, batch_size, config.processes, where=f"data.train_path={config.data.train_path}")
+    sampler = EpochSampler(dataset, seed=config.seed) if config.processes == 1 else None
+    on_device = isinstance(dataset, DeviceImages)
+    return DataLoader(
+        dataset,
+        batch_size=batch_size,
+        sampler=sampler,
+        shuffle=sampler is None,
+        generator=None if sampler is None else sampler.generator,
+        num_workers=0 if on_device else config.data.num_workers,  # a process's own GPU is of no use to its workers
+        pin_memory=torch.cuda.is_available() and not on_device,
+        collate_fn=dataset.collate if on_device else collate,  # type: ignore[attr-defined]
+        drop_last=True,
+    )
+
+
+def build_val_loader(config: RunConfig, data: RunData) -> DataLoader[Any] | None:
+    """Build the validation loader, in order and complete; images that are kept in memory are resized only once.
+
+    Args:
+        config: batch size and workers.
+        data: its images.
+
+    Returns:
+        Batches ``[images (N, 3, H, W), targets (N,)]``, or None where there is no validation set.
+
+    Raises:
+        UserError: as :class:`RunData`, or the images cannot be kept.
+    """
+    option = memory_option(config)
+    images = data.val_images
+    if images is None:
+        return None
+    dataset: Dataset[Any] = TransformedImages(images, data.val_transform())
+    if option is not None:
+        resized = TransformedImages(images, transforms.Compose(data.val_geometry()))
+        decoded = _decode(config, resized, option)
+        if option == "data.format=device":
+            kept = DeviceValidationSet(decoded, _on_gpu(config), config.data.dataset, config.augmentations[0])
+            return DataLoader(kept, batch_size=config.optimizer.batch_size, collate_fn=kept.collate)
+        dataset = CachedImages(decoded, transforms.Compose(data.normalisation()))
+    return DataLoader(
+        dataset,
+        batch_size=config.optimizer.batch_size,
+        num_workers=config.data.num_workers,
+        pin_memory=torch.cuda.is_available(),
+        collate_fn=collate,
+    )
 
 
 class EpochSampler(DistributedSampler[int]):
-    """Shuffles by (seed, epoch), so that a resumed run sees the batches of an uninterrupted one.
+    """Shuffle by (seed, epoch), so that a resumed run sees the batches of an uninterrupted one.
 
     Args:
         dataset: what to shuffle.
@@ -31,39 +156,20 @@ class EpochSampler(DistributedSampler[int]):
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning before every epoch."""
+        """Seed an epoch; Lightning calls it before each."""
         super().set_epoch(epoch)
         self.generator.manual_seed(self.seed + epoch)
 
 
-def build_train_loader(cfg: DictConfig, dataset: Dataset[Any]) -> DataLoader[Any]:
-    """Shuffled, whole batches.
+def _decode(config: RunConfig, dataset: Dataset[Any], option: str) -> DecodedImages:
+    began = time.perf_counter()
+    same_size = option == "data.format=device"
+    decoded = DecodedImages(dataset, config.data.num_workers, option, same_size, copies=config.local_processes)
+    took = time.perf_counter() - began
+    if took > _WORTH_A_LINE:
+        rank_zero_only(print)(f"{option}: decoded {len(decoded):,} images in {took:.0f} s")
+    return decoded
 
-    With several processes the sampler is Lightning's distributed one, which shuffles by seed and epoch as well.
 
-    Args:
-        cfg: configuration in solo-learn's schema.
-        dataset: yields (index, crops, target), or makes batches of them itself (:class:`DeviceImages`).
-
-    Returns:
-        Batches of ``[indexes, [view 1, view 2], targets]``.
-
-    Raises:
-        UserError: the data set holds less than one batch for every process; the numbers are named.
-    """
-    processes = process_count(cfg)
-    size = len(dataset)  # type: ignore[arg-type]
-    check_batch_fits(size, cfg.optimizer.batch_size, processes, where=f"data.train_path={cfg.data.train_path}")
-    sampler = EpochSampler(dataset, seed=int(cfg.seed)) if processes == 1 else None
-    on_device = isinstance(dataset, DeviceImages)
-    return DataLoader(
-        dataset,
-        batch_size=cfg.optimizer.batch_size,
-        sampler=sampler,
-        shuffle=sampler is None,
-        generator=None if sampler is None else sampler.generator,
-        num_workers=0 if on_device else cfg.data.num_workers,  # a process's own GPU is of no use to its workers
-        pin_memory=torch.cuda.is_available() and not on_device,
-        collate_fn=dataset.collate if on_device else collate,  # type: ignore[attr-defined]
-        drop_last=True,
-    )
+def _on_gpu(config: RunConfig) -> bool:
+    return config.accelerator != "cpu" and torch.cuda.is_available()

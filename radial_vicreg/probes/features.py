@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import DictConfig
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from radial_vicreg.checkpoints import Encoder, LoadedRun, file_checksum, read_tensors
-from radial_vicreg.data import datasets as standalone_data
+from radial_vicreg.checkpoints import file_checksum, read_tensors
 from radial_vicreg.data.batches import collate
+from radial_vicreg.data.build import RunData, TransformedImages
 from radial_vicreg.data.errors import resources_named
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
+from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.locks import changing
 
 KINDS = {"encoder": "feats", "projector": "z"}
+"""Features by name, and the network's outputs that they are."""
+
 _BATCH_SIZE = 256
 
 
@@ -41,14 +44,15 @@ class Features:
     cached: bool
 
 
-def run_features(run: LoadedRun, kind: str, untrained: bool, workers: int | None = None) -> Features:
-    """Features of a run's training and validation images; both kinds are kept in ``<run>/probes/features``.
+def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, workers: int | None = None) -> Features:
+    """Extract features of a run's training and validation images; both kinds are kept in ``<run>/probes/features``.
 
     The cache belongs to the checkpoint's content, the images and the resolution; its files carry checksums, and a
     file that does not agree with its own is extracted again.
 
     Args:
-        run: opened with :func:`radial_vicreg.checkpoints.open_run`; ``cfg.data`` says where the images are.
+        run: opened with :func:`radial_vicreg.loaded_run.open_run`.
+        data: its images.
         kind: ``"encoder"`` or ``"projector"``.
         untrained: the network has random weights.
         workers: processes that load images; default: the configuration's.
@@ -60,58 +64,67 @@ def run_features(run: LoadedRun, kind: str, untrained: bool, workers: int | None
         UserError: no images, no labels, or no validation set.
         LoaderResourceError: files, shared memory or memory ran out.
     """
-    datasets = _datasets(run.cfg)
-    source = f"untrained-{run.cfg.get('seed')}" if untrained else file_checksum(run.checkpoint)
-    parts = [source, *(_fingerprint(dataset) for dataset in datasets), str(run.cfg.augmentations[0].crop_size)]
+    datasets = _datasets(data)
+    source = f"untrained-{run.config.seed}" if untrained else file_checksum(run.checkpoint)
+    parts = [source, *(_fingerprint(dataset.dataset) for dataset in datasets), str(run.config.crop_size)]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     folder = run.folder / "probes" / "features"
     names = {split: folder / f"{key}-{kind}-{split}.pt" for split in ("train", "val")}
     kept = {split: _read(file) for split, file in names.items()}
     if kept["train"] is not None and kept["val"] is not None:
         return Features(kept["train"], kept["val"], cached=True)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    run.model.to(device)
     for split, dataset in zip(("train", "val"), datasets, strict=True):
-        count = int(run.cfg.data.get("num_workers", 0)) if workers is None else workers
-        loader = DataLoader(dataset, batch_size=_BATCH_SIZE, num_workers=count, collate_fn=collate)
+        loader = feature_loader(dataset, run.config.data.num_workers if workers is None else workers)
         with resources_named():
-            outputs, labels = extract(run.model, loader)
-        for name, values in outputs.items():
-            _write(folder / f"{key}-{name}-{split}.pt", values, labels)
-        kept[split] = (outputs[kind], labels)
+            outputs, labels = extract(run.model, loader, tuple(KINDS.values()))
+        for name, output in KINDS.items():
+            _write(folder / f"{key}-{name}-{split}.pt", outputs[output], labels)
+        kept[split] = (outputs[KINDS[kind]], labels)
+    run.model.cpu()
     return Features(kept["train"], kept["val"], cached=False)  # type: ignore[arg-type]
 
 
+def feature_loader(dataset: Dataset[Any], workers: int) -> DataLoader[Any]:
+    """Build a loader of batches of (images, labels), in order and complete."""
+    return DataLoader(dataset, batch_size=_BATCH_SIZE, num_workers=workers, collate_fn=collate)
+
+
 @torch.no_grad()
-def extract(model: Encoder, loader: DataLoader[Any]) -> tuple[dict[str, Tensor], Tensor]:
-    """Encoder features and projector output of every image, in evaluation mode, on a GPU when there is one.
+def extract(model: nn.Module, loader: DataLoader[Any], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
+    """Compute outputs of a network for every image of a loader, in evaluation mode; the network is left as it was.
 
     Args:
-        model: the network; it ends on the CPU.
+        model: returns a dictionary of outputs for a batch of images; it stays on its device.
         loader: batches of (images, labels).
+        outputs: keys of the outputs that are wanted.
 
     Returns:
-        ``encoder`` ``(N, F)`` and ``projector`` ``(N, d)``, float32, and the labels, all on the CPU.
+        Each output ``(N, F)``, float32, and the labels, all on the CPU.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model.eval().to(device)
-    outputs: dict[str, list[Tensor]] = {name: [] for name in KINDS}
+    was_training, parameter = model.training, next(model.parameters())
+    found: dict[str, list[Tensor]] = {name: [] for name in outputs}
     labels = []
-    for images, targets in loader:
-        out = model(images.to(device))
-        for name, key in KINDS.items():
-            outputs[name].append(out[key].float().cpu())
-        labels.append(targets)
-    model.cpu()
-    return {name: torch.cat(values) for name, values in outputs.items()}, torch.cat(labels)
+    model.eval()
+    try:
+        for images, targets in loader:
+            out = model(images.to(parameter.device, parameter.dtype))
+            for name in outputs:
+                found[name].append(out[name].float().cpu())
+            labels.append(targets.cpu())
+    finally:
+        model.train(was_training)
+    return {name: torch.cat(values) for name, values in found.items()}, torch.cat(labels)
 
 
-def _datasets(cfg: DictConfig) -> tuple[Dataset[Any], Dataset[Any]]:
-    if cfg.data.get("no_labels", False):
+def _datasets(data: RunData) -> tuple[TransformedImages, TransformedImages]:
+    if data.config.data.no_labels:
         raise UserError("a probe needs labels, but data.no_labels is true for this run")
-    train = standalone_data.build_train_dataset(cfg, transform=standalone_data.build_val_transform(cfg))
-    val = standalone_data.build_val_dataset(cfg)
+    train, val = data.plain_training_set(), data.validation_set()
     if val is None:
         raise UserError("a probe needs a validation set: give it with --val DIR")
-    return train.dataset, val
+    return train, val
 
 
 def _fingerprint(dataset: Any) -> str:

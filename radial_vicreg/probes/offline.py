@@ -7,10 +7,12 @@ from typing import Any
 
 import torch
 
-from radial_vicreg.checkpoints import LoadedRun, file_checksum, open_run
-from radial_vicreg.data.datasets import skipped_images
+from radial_vicreg.checkpoints import file_checksum
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data.build import open_data
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
+from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
 from radial_vicreg.probes.linear import LinearProbe
@@ -66,10 +68,8 @@ def probe_run(
     if for_results:
         results = claim_output(run.folder / RESULTS, "file")
         _check_same_epoch(RunResults.read(results) if results.is_file() else None, run.folder, run.epoch, untrained)
-    for key, given in (("train_path", train), ("val_path", val), ("on_bad_image", on_bad_image)):
-        if given is not None:
-            run.cfg.data[key] = str(given)
-    found = run_features(run, features, untrained, workers)
+    data = open_data(_with_images(run.config, train_path=train, val_path=val, on_bad_image=on_bad_image))
+    found = run_features(run, data, features, untrained, workers)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     (x, y), (x_val, y_val) = ((a.to(device), b.to(device)) for a, b in (found.train, found.val))
     fitted = PROBES[probe](seed=seed).fit(x, y)
@@ -78,8 +78,8 @@ def probe_run(
         "features": features,
         "untrained": untrained,
         **_identity(run, untrained),
-        "train_path": str(run.cfg.data.get("train_path")),
-        "val_path": str(run.cfg.data.get("val_path")),
+        "train_path": str(data.config.data.train_path),
+        "val_path": str(data.config.data.val_path),
         "train_images": len(x),
         "val_images": len(x_val),
         "feature_dim": x.shape[1],
@@ -88,7 +88,7 @@ def probe_run(
         "held_out": fitted.held_out_,
         "test": fitted.score(x_val, y_val),
         "features_cached": found.cached,
-        "skipped_images": {split: len(files) for split, files in skipped_images(run.cfg).items()},
+        "skipped_images": {split: len(files) for split, files in data.skipped.items()},
     }
     return write_json(file, content), content
 
@@ -144,6 +144,11 @@ def _check_same_epoch(results: RunResults | None, folder: Path, epoch: int | Non
     if not untrained and epoch != results.epochs:
         raise UserError(f"the checkpoint is of epoch {epoch}, results.json of epoch {results.epochs}: not added")
     return results
+
+
+def _with_images(config: RunConfig, **given: str | Path | None) -> RunConfig:
+    changes = {key: str(value) for key, value in given.items() if value is not None}
+    return config.model_copy(update={"data": config.data.model_copy(update=changes)})
 
 
 def _identity(run: LoadedRun, untrained: bool) -> dict[str, Any]:

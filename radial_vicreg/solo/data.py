@@ -3,60 +3,71 @@
 from __future__ import annotations
 
 import copy
-import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from solo.args.pretrain import parse_cfg
 from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation, build_transform_pipeline
 from solo.methods.base import BaseMethod
-from torch.utils.data import Dataset
 
-from radial_vicreg.data.datasets import build_train_dataset as build_standalone_dataset
-from radial_vicreg.data.datasets import num_classes
-from radial_vicreg.errors import UserError
-from radial_vicreg.optim import process_count
+from radial_vicreg.compose import run_config
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data.build import RunData
+from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.secrets import without_secrets
 
 
-def solo_config(cfg: DictConfig) -> DictConfig:
-    """The configuration as solo-learn's own script would hand it to the method: defaults filled in, rates scaled.
+def solo_config(config: RunConfig, data: RunData) -> DictConfig:
+    """Complete a configuration as solo-learn's own script would hand it to the method: defaults, scaled rates.
 
     Args:
-        cfg: configuration as written; not changed.
+        config: of ``radial-vicreg pretrain``.
+        data: its images.
 
     Returns:
-        A completed copy.
+        solo-learn's form of it.
 
     Raises:
         UserError: solo-learn's checks refuse the configuration.
     """
-    if cfg.backbone.name not in BaseMethod._BACKBONES:
-        known = sorted(BaseMethod._BACKBONES)
-        near = difflib.get_close_matches(str(cfg.backbone.name), known, n=1, cutoff=0.0)[0]
-        raise UserError(
-            f"unknown backbone.name {cfg.backbone.name!r}: solo-learn has {', '.join(known)} (nearest: {near})"
-        )
-    completed = copy.deepcopy(cfg)
-    OmegaConf.set_struct(completed, False)
-    devices = completed.devices
+    known, name = sorted(BaseMethod._BACKBONES), config.backbone.name
+    if name not in known:
+        raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, known, what='solo-learn has')}")
+    cfg = OmegaConf.create(config.plain())
+    devices = cfg.devices
     # It scales by len(devices), whatever the type; a number of processes has no length.
-    completed.devices = list(range(process_count(cfg)))
-    if cfg.data.dataset == "celeba":  # not one of its names
-        completed.data.dataset = "custom"
+    cfg.devices = list(range(config.processes))
+    if config.data.dataset == "celeba":  # not one of its names
+        cfg.data.dataset = "custom"
     try:
-        completed = parse_cfg(completed)
+        cfg = parse_cfg(cfg)
     except AssertionError as error:
         raise UserError(f"solo-learn refuses this configuration: {error or 'an assertion without a text'}") from error
-    completed.devices = devices
-    completed.data.dataset = cfg.data.dataset
-    completed.data.num_classes = num_classes(completed)  # parse_cfg has counted hidden folders
-    return completed
+    cfg.devices = devices
+    cfg.data.dataset = config.data.dataset
+    cfg.data.num_classes = data.num_classes  # parse_cfg has counted hidden folders
+    return cfg
+
+
+def script_config(cfg: DictConfig, foreign: Collection[str] = ()) -> RunConfig:
+    """Read the configuration of solo-learn's script, with the rates as they were written.
+
+    Args:
+        cfg: after solo-learn's ``parse_cfg``.
+        foreign: keys of ``method_kwargs`` that the base class reads.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        UserError: a misspelt key or a bad value.
+    """
+    return run_config(cfg, "script", rates=_rates_as_written(cfg), foreign=foreign)
 
 
 def configured_rates(cfg: DictConfig) -> dict[str, Any]:
-    """Undoes solo-learn's scaling of the rates, so that results carry the configuration as it was written.
+    """Undo solo-learn's scaling of the rates, so that results carry the configuration as it was written.
 
     Args:
         cfg: configuration after solo-learn's ``parse_cfg``.
@@ -66,13 +77,18 @@ def configured_rates(cfg: DictConfig) -> dict[str, Any]:
     """
     unscaled = copy.deepcopy(cfg)
     with open_dict(unscaled):
-        devices = cfg.devices
-        processes = len(devices) if not isinstance(devices, int) else devices
-        scale = cfg.optimizer.batch_size * processes * cfg.get("num_nodes", 1) / 256
-        unscaled.optimizer.lr = _rounded(cfg.optimizer.lr / scale)
-        if cfg.data.get("val_path") is not None:
-            unscaled.optimizer.classifier_lr = _rounded(cfg.optimizer.classifier_lr / scale)
+        unscaled.optimizer.update(_rates_as_written(cfg))
     return OmegaConf.to_container(unscaled, resolve=True)  # type: ignore[return-value]
+
+
+def _rates_as_written(cfg: DictConfig) -> dict[str, float]:
+    devices = cfg.devices
+    processes = len(devices) if not isinstance(devices, int) else devices
+    scale = cfg.optimizer.batch_size * processes * cfg.get("num_nodes", 1) / 256
+    rates = {"lr": _rounded(cfg.optimizer.lr / scale)}
+    if cfg.data.get("val_path") is not None:
+        rates["classifier_lr"] = _rounded(cfg.optimizer.classifier_lr / scale)
+    return rates
 
 
 def resolve_in_place(cfg: DictConfig) -> None:
@@ -84,25 +100,24 @@ def resolve_in_place(cfg: DictConfig) -> None:
     _resolve(cfg, list(cfg))
 
 
-def build_train_dataset(cfg: DictConfig) -> Dataset[Any]:
-    """solo-learn's augmentations on images that this package reads.
+def solo_augmentations(cfg: DictConfig) -> FullTransformPipeline:
+    """Build solo-learn's own augmentations, for images that this package reads.
 
-    Order and subsets (``data.fraction``) are those of solo-learn's own data sets; a bad file is named, or left out
+    Order and subsets (``data.fraction``) of those are solo-learn's; a bad file is named, or left out
     (``data.on_bad_image``), and CelebA, which solo-learn cannot read, comes with its attributes.
 
     Args:
-        cfg: completed configuration (:func:`solo_config`).
+        cfg: of :func:`solo_config`.
 
     Returns:
-        Yields (index, crops, target).
+        RGB image to a list of crops.
     """
-    transform = FullTransformPipeline(
+    return FullTransformPipeline(
         [
             NCropAugmentation(build_transform_pipeline(cfg.data.dataset, augmentation), augmentation.num_crops)
             for augmentation in cfg.augmentations
         ]
     )
-    return build_standalone_dataset(cfg, transform)
 
 
 def _rounded(rate: float) -> float:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
+from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
+from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
+
+PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
+    "data.on_bad_image": ("error",),
+    "data.cache": (None, "none"),
+    "data.format": ("image_folder", "h5", "dali"),
+    "host": ("auto",),
+    "runs_dir": ("runs",),
+    "ckpt": (None,),
+    "loggers.csv": (True,),
+    "loggers.tensorboard": (False,),
+    "probes.frozen_linear": (False,),
+}
+"""Keys that only ``radial-vicreg pretrain`` reads, with the values under which solo-learn's script does the same."""
 
 _VALIDATED_AT_224 = ("custom", "imagenet", "imagenet100")
 _FIXED_SIZE = ("vit", "swin")  # backbones that take images of one size alone
@@ -14,40 +28,58 @@ _VALIDATION_PIXELS = 224
 _VIEWS = 2
 
 
-def refuse_impossible(cfg: DictConfig) -> None:
+def refuse_impossible(config: RunConfig) -> None:
     """Refuse, in one line each, settings with which solo-learn's ``main_pretrain.py`` fails later.
 
     Args:
-        cfg: its configuration, after its ``parse_cfg``.
+        config: of the script, after its ``parse_cfg``.
 
     Raises:
         UserError: other than two crops of one size; its kNN on a torchmetrics that has dropped what it needs; DALI
             without a validation set; validation at 224 pixels of a transformer of another size.
     """
-    large = OmegaConf.select(cfg, "data.num_large_crops", default=_VIEWS)
-    small = OmegaConf.select(cfg, "data.num_small_crops", default=0)
+    data = config.data
+    large = _VIEWS if data.num_large_crops is None else data.num_large_crops
+    small = data.num_small_crops or 0
     if large != _VIEWS or small:
         raise UserError(
             f"the objective compares {_VIEWS} views of one size, got {large} large and {small} small crops: correct"
             " num_crops and crop_size of augmentations"
         )
-    if OmegaConf.select(cfg, "knn_eval.enabled", default=False) and (reason := knn_fails()):
+    if config.knn_eval.enabled and (reason := knn_fails()):
         raise UserError(f"knn_eval cannot work: {reason}; probes.encoder_knn=true is a kNN that does")
-    if OmegaConf.select(cfg, "limit_val_batches") == 0:
+    if config.limit_val_batches == 0:
         return
-    labelled = not OmegaConf.select(cfg, "data.no_labels", default=False)
-    validates = OmegaConf.select(cfg, "data.val_path") is not None and labelled
-    if OmegaConf.select(cfg, "data.format") == "dali" and not validates:
+    validates = data.val_path is not None and not data.no_labels
+    if data.format == "dali" and not validates:
         raise UserError(
             "data.format=dali without a validation set stops at once, since solo-learn gives Lightning no validation"
             " loader there: add limit_val_batches=0, or take data.format=image_folder"
         )
-    if validates and cfg.data.dataset in _VALIDATED_AT_224:
-        _refuse_fixed_size(cfg)
+    if validates and data.dataset in _VALIDATED_AT_224:
+        _refuse_fixed_size(config)
+
+
+def refuse_pretrain_only(config: RunConfig) -> None:
+    """Refuse what solo-learn's script would ignore.
+
+    Args:
+        config: of the script.
+
+    Raises:
+        UserError: a setting that only ``radial-vicreg pretrain`` reads is not at its default.
+    """
+    for key, allowed in PRETRAIN_ONLY.items():
+        value = attrgetter(key)(config)
+        if value not in allowed:
+            raise UserError(
+                f"{key}={value} is read by `radial-vicreg pretrain` only, and solo-learn's script would ignore it: use"
+                f" that command, or {key}={'null' if allowed[0] is None else str(allowed[0]).lower()}"
+            )
 
 
 def knn_fails() -> str:
-    """Why solo-learn's kNN cannot be built here; empty when it can."""
+    """Say why solo-learn's kNN cannot be built here; empty when it can."""
     try:
         found = version("torchmetrics")
     except PackageNotFoundError:
@@ -55,12 +87,13 @@ def knn_fails() -> str:
     return "" if found.startswith("0.") else f"solo-learn's kNN needs torchmetrics below 1.0, and {found} is installed"
 
 
-def _refuse_fixed_size(cfg: DictConfig) -> None:
-    size = OmegaConf.select(cfg, "backbone.kwargs.img_size", default=_VALIDATION_PIXELS)
-    flexible = OmegaConf.select(cfg, "backbone.kwargs.dynamic_img_size", default=False)
-    if str(cfg.backbone.name).startswith(_FIXED_SIZE) and size != _VALIDATION_PIXELS and not flexible:
+def _refuse_fixed_size(config: RunConfig) -> None:
+    arguments = config.backbone.arguments()
+    size = arguments.get("img_size", _VALIDATION_PIXELS)
+    flexible = arguments.get("dynamic_img_size", False)
+    if config.backbone.name.startswith(_FIXED_SIZE) and size != _VALIDATION_PIXELS and not flexible:
         raise UserError(
-            f"{cfg.backbone.name} takes images of {size} pixels (backbone.kwargs.img_size), but solo-learn validates"
+            f"{config.backbone.name} takes images of {size} pixels (backbone.kwargs.img_size), but solo-learn validates"
             f" image folders at {_VALIDATION_PIXELS}: data.val_path=null, limit_val_batches=0, or `radial-vicreg"
             " pretrain`, which validates at the training resolution"
         )

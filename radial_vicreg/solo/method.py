@@ -12,22 +12,17 @@ from lightning.pytorch.utilities import rank_zero_warn
 from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
+from radial_vicreg.config import MethodConfig, RunConfig
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
-from radial_vicreg.hosts.check_config import refuse_pretrain_only
-from radial_vicreg.hosts.method_kwargs import DEFAULTS, REQUIRED, check_method_kwargs
 from radial_vicreg.keys import SMALL_IMAGE_DATASETS
 from radial_vicreg.models import apply_small_stem
-from radial_vicreg.optim import process_count
+from radial_vicreg.optim import check_optimizer
 from radial_vicreg.probes.metrics import BalancedAccuracy
-from radial_vicreg.solo.data import configured_rates, resolve_in_place
-from radial_vicreg.train.attributes import (
-    attribute_scores,
-    attributes_by_index,
-    is_multi_label,
-    log_balanced_accuracy,
-    replace_targets,
-)
-from radial_vicreg.train.run_name import name_run
+from radial_vicreg.solo.attributes import attributes_by_index, replace_targets
+from radial_vicreg.solo.data import configured_rates, resolve_in_place, script_config
+from radial_vicreg.solo.limits import refuse_impossible, refuse_pretrain_only
+from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
+from radial_vicreg.train.run_name import named
 from radial_vicreg.train.step import RadialTraining
 
 
@@ -35,39 +30,40 @@ class RadialVICReg(RadialTraining, BaseMethod):
     """VICReg plus a loss that pulls the norms of the embeddings towards the Chi distribution (arXiv 2602.14272).
 
     Args:
-        cfg: solo-learn's configuration. ``method_kwargs``: see
-            :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs` and the table in the README.
-        own_loop: ``radial-vicreg pretrain`` trains, and not solo-learn's script.
+        cfg: solo-learn's configuration. ``method_kwargs``: see :class:`radial_vicreg.config.MethodConfig`.
+        own: the configuration of ``radial-vicreg pretrain``; None: solo-learn's script trains.
 
     Raises:
         UserError: an unknown key or a value out of range in ``method_kwargs``, or a setting that solo-learn's script
-            would ignore (:func:`radial_vicreg.hosts.check_config.refuse_pretrain_only`).
+            would ignore (:func:`radial_vicreg.solo.limits.refuse_pretrain_only`).
     """
 
     host = "solo"
     # Set by solo-learn's base class.
+    cfg: omegaconf.DictConfig
     backbone: nn.Module
     backbone_name: str
     backbone_args: dict[str, Any]
     base_model: Callable[..., nn.Module]
     features_dim: int
 
-    def __init__(self, cfg: omegaconf.DictConfig, own_loop: bool = False) -> None:
-        if not own_loop:
-            refuse_pretrain_only(cfg)
+    def __init__(self, cfg: omegaconf.DictConfig, own: RunConfig | None = None) -> None:
         super().__init__(cfg)
-        self.own_loop = own_loop
+        self.own_loop = own is not None
+        self.config = script_config(self.cfg, _keys_of_the_host(self.cfg)) if own is None else own
+        if own is None:
+            refuse_pretrain_only(self.config)
+            check_optimizer(self.config)
+            refuse_impossible(self.config)
         self._apply_stem()
-        if not own_loop:
-            self._warn_of_linear_evaluation()
-        self.add_radial_parts(self.cfg, self.features_dim)
+        self.add_radial_parts(self.features_dim)
         self._warned_about_size = False
-        self.multi_label = is_multi_label(self.cfg)
+        self.multi_label = self.config.data.multi_label
         if self.multi_label:
             self.balanced_accuracy = BalancedAccuracy(NUM_ATTRIBUTES)
         # radial-vicreg pretrain gives the attributes with each image; solo-learn's script, only the image's number.
-        looks_up = self.multi_label and self.cfg.data.dataset == "custom"
-        self._attributes = attributes_by_index(self.cfg) if looks_up else None
+        looks_up = self.multi_label and self.config.data.dataset == "custom"
+        self._attributes = attributes_by_index(self.config) if looks_up else None
 
     @staticmethod
     def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
@@ -84,16 +80,16 @@ class RadialVICReg(RadialTraining, BaseMethod):
             The same configuration, completed, without interpolations.
 
         Raises:
-            UserError: see :func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs`.
+            UserError: a misspelt key or a bad value, of ``method_kwargs`` or any other setting.
         """
         host_keys = _keys_of_the_host(cfg)
-        filled = check_method_kwargs(_method_kwargs(cfg), host_keys)
         cfg = super(RadialVICReg, RadialVICReg).add_and_assert_specific_cfg(cfg)
+        config = named(script_config(cfg, host_keys))
         of_the_host = {key: value for key, value in _method_kwargs(cfg).items() if key in host_keys}
-        cfg.method_kwargs = {**filled, **of_the_host}
-        if is_multi_label(cfg):
+        cfg.method_kwargs = {**config.method_kwargs.model_dump(), **of_the_host}
+        cfg.name, cfg.data.fingerprint = config.name, config.data.fingerprint
+        if config.data.multi_label:
             cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
-        name_run(cfg, process_count(cfg), rates=configured_rates(cfg)["optimizer"])
         resolve_in_place(cfg)
         return cfg
 
@@ -103,8 +99,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return [*super().learnable_params, {"name": "projector", "params": self.projector.parameters()}]
 
     def results_config(self) -> dict[str, Any]:
-        """The configuration with the rates as written; solo-learn's ``parse_cfg`` has scaled them."""
-        return configured_rates(self.cfg)
+        """Give the configuration with the rates as written; solo-learn's ``parse_cfg`` has scaled them."""
+        return self.config.plain() if self.own_loop else configured_rates(self.cfg)
 
     def forward(self, X: Tensor) -> dict[str, Any]:
         """Features, logits of the online probe and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""
@@ -126,7 +122,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         if self.multi_label:
             return self._attribute_step(X, targets)
         out: dict[str, Any] = super().base_training_step(X, targets)
-        if self.cfg.data.get("no_labels", False):
+        if self.config.data.no_labels:
             out["loss"] = 0.0 * out["logits"].sum()  # keeps the classifier in the graph, which DDP demands
         return out
 
@@ -155,7 +151,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
 
     def validation_step(self, batch: list[Tensor], batch_idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """solo-learn's step; warns once when the images are not of the training resolution."""
-        trained, given = self.cfg.augmentations[0].crop_size, batch[0].shape[-1]
+        trained, given = self.config.crop_size, batch[0].shape[-1]
         if given != trained and not self._warned_about_size:
             self._warned_about_size = True
             warnings.warn(
@@ -174,19 +170,16 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return out
 
     def _apply_stem(self) -> None:
-        wanted = self.cfg.method_kwargs.small_image_stem
-        by_name = self.cfg.data.dataset in SMALL_IMAGE_DATASETS  # solo-learn's own rule
-        if wanted == "auto" or wanted == by_name or not self.backbone_name.startswith("resnet"):
+        wanted = self.config.has_small_stem
+        by_name = self.config.data.dataset in SMALL_IMAGE_DATASETS  # solo-learn's own rule
+        if wanted == by_name or not self.backbone_name.startswith("resnet"):
             return
         if wanted:
             apply_small_stem(self.backbone)
         else:
             untouched = self.base_model(self.cfg.method, **self.backbone_args)
             self.backbone.conv1, self.backbone.maxpool = untouched.conv1, untouched.maxpool
-
-    def _warn_of_linear_evaluation(self) -> None:
-        wanted, by_name = self.cfg.method_kwargs.small_image_stem, self.cfg.data.dataset in SMALL_IMAGE_DATASETS
-        if wanted not in ("auto", by_name) and self.backbone_name.startswith("resnet"):
+        if not self.own_loop:
             rank_zero_warn(
                 f"main_linear.py cannot load this network, since small_image_stem={str(wanted).lower()} and it builds"
                 " the stem by the data set's name: `radial-vicreg probe` is a linear evaluation that can."
@@ -205,6 +198,6 @@ def _keys_of_the_host(cfg: omegaconf.DictConfig) -> set[str]:
     What it adds to ``cfg`` itself would leave out a key that the user, or an earlier run's configuration, sets.
     """
     bare = copy.deepcopy(cfg)
-    ours = {key: value for key, value in _method_kwargs(cfg).items() if key in (*REQUIRED, *DEFAULTS)}
+    ours = {key: value for key, value in _method_kwargs(cfg).items() if key in MethodConfig.model_fields}
     bare.method_kwargs = ours
-    return set(_method_kwargs(BaseMethod.add_and_assert_specific_cfg(bare))) - {*REQUIRED, *DEFAULTS}
+    return set(_method_kwargs(BaseMethod.add_and_assert_specific_cfg(bare))) - set(MethodConfig.model_fields)

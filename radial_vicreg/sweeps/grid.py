@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
-from radial_vicreg.compose.yaml_guard import check_anchors_of
-from radial_vicreg.errors import UserError
+from radial_vicreg.compose.yaml_guard import read_yaml, yaml_text
+from radial_vicreg.errors import UserError, did_you_mean
 
 _FOLDER = Path(__file__).parents[1] / "yaml" / "sweeps"
 _PRETRAIN_COMMAND = ("${env}", "${program}", "pretrain", "--config-name")
@@ -69,7 +66,7 @@ class Sweep:
         """The same sweep for W&B's agent with ``radial-vicreg pretrain`` as its program, as YAML."""
         given = [part for part in self.content["command"] if "=" in str(part) and not str(part).startswith("$")]
         command = [*_PRETRAIN_COMMAND, self.config_name, *given, _SWEPT_ARGUMENTS]
-        return OmegaConf.to_yaml(OmegaConf.create({**self.content, "program": "radial-vicreg", "command": command}))
+        return yaml_text({**self.content, "program": "radial-vicreg", "command": command})
 
 
 def load_sweep(name: str | Path) -> Sweep:
@@ -86,12 +83,7 @@ def load_sweep(name: str | Path) -> Sweep:
         UserError: there is no such file, or it is not a grid that can be expanded here; key and remedy are named.
     """
     path = _find(name)
-    check_anchors_of(path)
-    try:
-        # The file's ${...} are W&B's: they stay as they are.
-        content: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=False)
-    except Exception as error:  # PyYAML's errors share no base with OmegaConf's
-        raise UserError(f"{path} cannot be read as YAML: {error}") from error
+    content = read_yaml(path)  # its ${...} are W&B's
     if not isinstance(content, dict) or not isinstance(content.get("parameters"), dict):
         raise UserError(f"{path} has no `parameters`: a sweep file of W&B is needed, see yaml/sweeps")
     if content.get("method") != "grid":
@@ -108,9 +100,7 @@ def _find(name: str | Path) -> Path:
         if candidate.is_file():
             return candidate
     known = sorted(str(path.relative_to(_FOLDER).with_suffix("")) for path in _FOLDER.rglob("*.yaml"))
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"own ones: {', '.join(known)}"
-    raise UserError(f"no sweep file {name}, and no sweep of that name; {hint}")
+    raise UserError(f"no sweep file {name}, and no sweep of that name; {did_you_mean(name, known, what='own ones')}")
 
 
 def _read_command(path: Path, command: Any) -> tuple[str, tuple[str, ...]]:

@@ -40,6 +40,6 @@ def marks_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[Ma
     """
     configurations = composed_runs(runs, overrides)
     return [
-        Mark(run, past_stability(cfg), pulled_away(cfg) is not None)
-        for run, cfg in zip(runs, configurations, strict=True)
+        Mark(run, past_stability(config), pulled_away(config) is not None)
+        for run, config in zip(runs, configurations, strict=True)
     ]

@@ -17,7 +17,7 @@ from radial_vicreg.identity import config_hash
 from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.marks import Mark, marks_of
-from radial_vicreg.sweeps.status import FINISHED, RunState, composed_runs, hashed_part, runs_dir, states_of
+from radial_vicreg.sweeps.status import FINISHED, RunState, composed_runs, states_of
 
 _SECONDS_TO_STOP = 30  # Lightning finishes its step and writes the results after an interrupt
 
@@ -46,7 +46,7 @@ def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = 
     unstable = {mark.run.index for mark in marks if mark.past_stability is not None}
     todo = [state for state in states if state.status != FINISHED]
     todo.sort(key=lambda state: state.run.index in unstable)
-    logs = claim_output(Path(runs_dir(runs, overrides)) / "sweeps" / name, "folder")
+    logs = claim_output(Path(next(composed_runs(runs[:1], overrides)).runs_dir) / "sweeps" / name, "folder")
     logs.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     console.print(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
@@ -80,9 +80,10 @@ def claimed(run: SweepRun, overrides: Sequence[str]) -> Iterator[RunState]:
         LockedError: another process is training it.
         UserError: a configuration that cannot be composed.
     """
-    (cfg,) = composed_runs([run], overrides)
-    lock = Path(cfg.runs_dir) / "sweeps" / "claims" / f"{config_hash(*hashed_part(cfg))}.lock"
-    with HeldLock(lock, f"training run {run.index}", take=cfg.get("lock") == "take"):
+    (config,) = composed_runs([run], overrides)
+    claims = Path(config.runs_dir) / "sweeps" / "claims"
+    lock = claims / f"{config_hash(config.plain(), config.processes)}.lock"
+    with HeldLock(lock, f"training run {run.index}", take=config.lock == "take"):
         yield states_of([run], overrides)[0]
 
 

@@ -8,15 +8,14 @@ from typing import Any
 import lightning.pytorch as pl
 import torch
 import torch.nn.functional as F
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 from torchmetrics.functional.classification import multiclass_accuracy
 
-from radial_vicreg.data.datasets import num_classes
+from radial_vicreg.config import RunConfig
 from radial_vicreg.models import build_backbone
-from radial_vicreg.optim import build_optimizer, build_scheduler, scaled_lr
+from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.probes.metrics import BalancedAccuracy
-from radial_vicreg.train.attributes import attribute_scores, is_multi_label, log_balanced_accuracy
+from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
 from radial_vicreg.train.step import RadialTraining
 
 _NO_LABEL = -1
@@ -29,8 +28,8 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
     :class:`radial_vicreg.solo.method.RadialVICReg`, so that one configuration means one run on either host.
 
     Args:
-        cfg: configuration in solo-learn's schema with checked ``method_kwargs``
-            (:func:`radial_vicreg.hosts.method_kwargs.check_method_kwargs`).
+        config: of the run.
+        num_classes: width of the classifier.
 
     Raises:
         UserError: unknown backbone, dataset, optimizer or scheduler.
@@ -38,18 +37,18 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
 
     host = "standalone"
 
-    def __init__(self, cfg: DictConfig) -> None:
+    def __init__(self, config: RunConfig, num_classes: int) -> None:
         super().__init__()
-        self.cfg = cfg
-        self.backbone, features_dim = build_backbone(cfg)
-        self.num_classes = num_classes(cfg)
-        self.multi_label = is_multi_label(cfg)
-        self.classifier = nn.Linear(features_dim, self.num_classes)
-        self.add_radial_parts(cfg, features_dim)
+        self.config = config
+        self.backbone, features_dim = build_backbone(config)
+        self.num_classes = num_classes
+        self.multi_label = config.data.multi_label
+        self.classifier = nn.Linear(features_dim, num_classes)
+        self.add_radial_parts(features_dim)
         if self.multi_label:
-            self.balanced_accuracy = BalancedAccuracy(self.num_classes)
+            self.balanced_accuracy = BalancedAccuracy(num_classes)
         # solo-learn's switch and default; a third faster on a CPU, more on a GPU.
-        self.channels_last = not OmegaConf.select(cfg, "performance.disable_channel_last", default=False)
+        self.channels_last = not config.performance.disable_channel_last
         if self.channels_last:
             self.to(memory_format=torch.channels_last)
 
@@ -97,19 +96,19 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
             {
                 "name": "classifier",
                 "params": self.classifier.parameters(),
-                "lr": scaled_lr(self.cfg).classifier_lr,
+                "lr": self.config.rates.classifier_lr,
                 "weight_decay": 0.0,
             },
             {"name": "projector", "params": self.projector.parameters()},
         ]
-        optimizer = build_optimizer(self.cfg, groups)
-        return build_scheduler(self.cfg, optimizer, int(self.trainer.estimated_stepping_batches))
+        optimizer = build_optimizer(self.config, groups)
+        return build_scheduler(self.config, optimizer, int(self.trainer.estimated_stepping_batches))
 
     def _probe(self, logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
         if self.multi_label:
             loss, accuracy = attribute_scores(logits, targets)
             return {"loss": loss, "attribute_acc": accuracy}
-        if self.cfg.data.get("no_labels", False):
+        if self.config.data.no_labels:
             zero = 0.0 * logits.sum()  # keeps the classifier in the graph, which DDP demands
             return {"loss": zero, "acc1": zero.detach(), "acc5": zero.detach()}
         accuracies = {

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
@@ -12,15 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from radial_vicreg.errors import UserError
-from radial_vicreg.probes.heads import MLP_HIDDEN_DIM
-from radial_vicreg.probes.knn import NEIGHBOURS, TEMPERATURE, knn_scores
+from radial_vicreg.config import ProbesConfig
+from radial_vicreg.probes.knn import knn_scores
 from radial_vicreg.probes.metrics import ProbeMetrics
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
 
 _HEADS = {"projector_linear": ("linear", "z"), "mlp": ("mlp", "feats")}
-_OTHER_PROBES = ("frozen_linear",)  # set in the same section, built elsewhere
-_NOT_IN_YAML = ("self", "crop_size", "seed")
 _OUTPUTS = ("feats", "z", "logits")
 
 
@@ -40,45 +34,20 @@ class OnlineProbes(pl.Callback):
     ``probes`` of ``results.json``.
 
     Args:
+        settings: section ``probes`` of a configuration.
         crop_size: training resolution in pixels.
-        projector_linear: train the projector's linear probe.
-        encoder_mlp: train the encoder's MLP probe.
-        encoder_knn: kNN of the encoder's features.
-        lr: first rate of the heads.
-        mlp_hidden_dim: width of the MLP's hidden layer.
-        knn_neighbours: every k.
-        knn_temperature: of the votes.
-        knn_bank: most images of the bank on each process.
         seed: of the heads' initial weights.
     """
 
-    def __init__(
-        self,
-        crop_size: int,
-        projector_linear: bool = True,
-        encoder_mlp: bool = True,
-        encoder_knn: bool = False,
-        lr: float = 1e-3,
-        mlp_hidden_dim: int = MLP_HIDDEN_DIM,
-        knn_neighbours: Sequence[int] = NEIGHBOURS,
-        knn_temperature: float = TEMPERATURE,
-        knn_bank: int = 50_000,
-        seed: int = 0,
-    ) -> None:
-        if lr <= 0 or mlp_hidden_dim < 1 or knn_bank < 1 or min(knn_neighbours, default=0) < 1:
-            raise UserError(
-                "probes need lr > 0, mlp_hidden_dim, knn_bank and every k of 1 or more, got "
-                f"{lr}, {mlp_hidden_dim}, {knn_bank} and {list(knn_neighbours)}"
-            )
-        self.crop_size = crop_size
-        wanted = {"projector_linear": projector_linear, "mlp": encoder_mlp}
+    def __init__(self, settings: ProbesConfig, crop_size: int, seed: int = 0) -> None:
+        self.settings, self.crop_size, self.seed = settings, crop_size, seed
+        wanted = {"projector_linear": settings.projector_linear, "mlp": settings.encoder_mlp}
         self.head_names = [name for name, on in wanted.items() if on]
-        self.neighbours = tuple(knn_neighbours) if encoder_knn else ()
-        self.lr, self.hidden_dim, self.temperature, self.seed = lr, mlp_hidden_dim, knn_temperature, seed
+        self.neighbours = settings.knn_neighbours if settings.encoder_knn else ()
         self.found: dict[str, dict[str, Any]] = {}
         self._trainer: HeadTrainer | None = None
         self._restored: dict[str, Any] | None = None
-        self._bank = FeatureBank(knn_bank)
+        self._bank = FeatureBank(settings.knn_bank)
         self._gathered: tuple[Tensor, Tensor] | None = None
         self._metrics: dict[str, ProbeMetrics] = {}
         self._outputs: list[dict[str, Tensor]] = []
@@ -153,9 +122,8 @@ class OnlineProbes(pl.Callback):
         if self._trainer is not None:
             scores.update(self._trainer.scores({name: out[_HEADS[name][1]] for name in self.head_names}))
         if self._gathered is not None:
-            votes = knn_scores(
-                *self._gathered, out["feats"], self.neighbours, self._count(pl_module, targets), self.temperature
-            )
+            classes, temperature = self._count(pl_module, targets), self.settings.knn_temperature
+            votes = knn_scores(*self._gathered, out["feats"], self.neighbours, classes, temperature)
             scores.update({f"knn{k}": value for k, value in votes.items()})
         for name, value in scores.items():
             if name not in self._metrics:
@@ -199,8 +167,8 @@ class OnlineProbes(pl.Callback):
             {name: (_HEADS[name][0], view[_HEADS[name][1]].shape[1]) for name in self.head_names},
             outputs=self._count(module, targets),
             total_steps=int(epochs * batches) if epochs > 0 and batches != float("inf") else None,
-            lr=self.lr,
-            hidden_dim=self.hidden_dim,
+            lr=self.settings.lr,
+            hidden_dim=self.settings.mlp_hidden_dim,
             seed=self.seed,
             device=targets.device,
         )
@@ -211,30 +179,6 @@ class OnlineProbes(pl.Callback):
     @staticmethod
     def _count(module: Any, targets: Tensor) -> int:
         return int(targets.shape[1]) if targets.ndim == 2 else int(module.num_classes)
-
-
-def build_online_probes(settings: Mapping[str, Any], crop_size: int, seed: int) -> OnlineProbes:
-    """The callback for the ``probes`` section of a configuration.
-
-    Args:
-        settings: arguments of :class:`OnlineProbes`, and ``frozen_linear``, which is not its.
-        crop_size: training resolution in pixels.
-        seed: of the run.
-
-    Returns:
-        The callback.
-
-    Raises:
-        UserError: an unknown key (the nearest known one is named), or a value out of range.
-    """
-    known = [name for name in inspect.signature(OnlineProbes.__init__).parameters if name not in _NOT_IN_YAML]
-    wanted = {key: value for key, value in settings.items() if key not in _OTHER_PROBES}
-    for key in wanted:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join((*known, *_OTHER_PROBES))}"
-            raise UserError(f"probes.{key} is not a setting; {hint}")
-    return OnlineProbes(crop_size, **wanted, seed=seed)
 
 
 def resize_to(images: Tensor, size: int) -> Tensor:

@@ -2,317 +2,190 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
-import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
-from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import DataLoader
 
 from radial_vicreg.checkpoints import check_resumable
-from radial_vicreg.data import datasets as standalone_data
-from radial_vicreg.data import opening as memory
-from radial_vicreg.data.batches import collate
-from radial_vicreg.data.loader import build_train_loader
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data.build import RunData, open_data
+from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
 from radial_vicreg.errors import UserError
-from radial_vicreg.hosts.check_config import check_config
-from radial_vicreg.hosts.method_kwargs import complete_method_kwargs
-from radial_vicreg.optim import build_optimizer, build_scheduler, process_count
-from radial_vicreg.secrets import without_secrets
-from radial_vicreg.solo.detect import choose_host
-from radial_vicreg.train.checkpointing import AtomicCheckpointIO, RunCheckpoint
-from radial_vicreg.train.console import EpochSummary
+from radial_vicreg.models import check_backbone
+from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.train.endings import fit
-from radial_vicreg.train.epoch_seed import EpochSeed
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
-from radial_vicreg.train.run_name import name_run
+from radial_vicreg.train.run_name import named
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
-from radial_vicreg.train.stop_on_signal import StopOnSignal
+from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_strategy, effective_hardware, equip_trainer
 
 METHODS = ("radialvicreg", "vicreg")
 
 
-@dataclass
-class Run:
-    """A prepared run.
+class Parts(NamedTuple):
+    """What a host brings to the training loop.
 
     Attributes:
         model: the host's LightningModule.
         train_loader: batches of ``[indexes, [view 1, view 2], targets]``.
-        val_loader: batches of ``[images, targets]``, or None.
     """
 
     model: pl.LightningModule
     train_loader: DataLoader[Any]
-    val_loader: DataLoader[Any] | None
 
 
-def pretrain(cfg: DictConfig) -> Path:
-    """Trains, and leaves checkpoints, ``results.json`` and the figure of the radii in a folder of the run's own.
+class Host(NamedTuple):
+    """A host of the training loop.
+
+    Attributes:
+        name: ``standalone`` or ``solo``.
+        reason: why it was chosen, one sentence.
+        build: its parts for a configuration and its images.
+    """
+
+    name: str
+    reason: str
+    build: Callable[[RunConfig, RunData], Parts]
+
+
+def build_standalone(config: RunConfig, data: RunData) -> Parts:
+    """Build the parts of the embedded host: Lightning, timm, torchvision."""
+    from radial_vicreg.train.module import RadialVICRegModule
+
+    train_loader = build_train_loader(config, build_training_set(config, data))
+    return Parts(RadialVICRegModule(config, data.num_classes), train_loader)
+
+
+def embedded(config: RunConfig) -> Host:
+    """Choose the embedded host, whatever ``host`` says."""
+    return Host("standalone", "it is the embedded one", build_standalone)
+
+
+def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> Path:
+    """Train, and leave checkpoints, ``results.json`` and the figure of the radii in a folder of the run's own.
 
     Args:
-        cfg: composed configuration, see ``yaml/radialvicreg.yaml``.
+        config: as it was asked for.
+        choose_host: gives the host; default: the embedded one.
 
     Returns:
         The run's folder.
 
     Raises:
         UserError: anything wrong with the configuration or the data, before a file is written.
-        NonFiniteLossError: the loss became NaN or infinite.
+        RunFailed: the loss became NaN or infinite, or a data-loading process is gone.
         RunStopped: a signal ended the run.
-        WorkerDiedError: a data-loading process is gone.
     """
-    cfg = normalise(cfg)
-    trainer = build_trainer(cfg)
+    config = prepare(config)
+    trainer = build_trainer(config)
     # Before anything is said or written: outside of distributed strategies, Lightning takes the environment's word.
     adopt_rank(trainer.global_rank)
-    claim_runs_dir(cfg)
-    host, reason = choose_host(cfg.host)
-    rank_zero_only(print)(f"host: {host} ({reason})")
-    pl.seed_everything(cfg.seed, workers=True, verbose=False)
-    run = build_solo(cfg) if host == "solo" else build_standalone(cfg)
-    probe = frozen_probe(cfg, run)
-    folder, checkpoint = choose_run_folder(cfg)
-    if checkpoint is not None:
-        with no_empty_folder(folder):
-            check_resumable(checkpoint, run.model)
-    rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
-    run.model.results_folder = str(folder)  # type: ignore[assignment]
+    claim_runs_dir(config)
+    host = choose_host(config)
+    rank_zero_only(print)(f"host: {host.name} ({host.reason})")
+    pl.seed_everything(config.seed, workers=True, verbose=False)
+    data = open_data(config)
+    model, train_loader = host.build(config, data)
+    val_loader = build_val_loader(config, data)
+    callbacks = _callbacks(config, data, val_loader)
+    folder, checkpoint = choose_run_folder(config)
     with no_empty_folder(folder):
-        equip_trainer(trainer, cfg, folder, probe, steps_per_epoch=len(run.train_loader))
-        fit(trainer, run.model, run.train_loader, run.val_loader, checkpoint)
+        if checkpoint is not None:
+            check_resumable(checkpoint, model)
+        rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
+        model.results_folder = str(folder)  # type: ignore[assignment]
+        equip_trainer(trainer, config, folder, steps_per_epoch=len(train_loader))
+        trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
+        fit(trainer, model, train_loader, val_loader, checkpoint)
     return folder
 
 
-def normalise(cfg: DictConfig) -> DictConfig:
-    """Checks method and hardware settings and adapts them to this machine.
+def prepare(config: RunConfig) -> RunConfig:
+    """Check what would fail later, and adapt hardware settings to this machine.
 
     Args:
-        cfg: composed configuration; not changed.
+        config: as it was asked for.
 
     Returns:
-        A copy with complete ``method_kwargs`` and trainer settings that exist here: on a CPU float32, one process
-        unless asked otherwise.
+        The configuration with the run's final name, and trainer settings that exist here.
 
     Raises:
-        UserError: an unknown method, a bad ``method_kwargs``, a data format or accelerator that is not to be had.
+        UserError: an unknown method, what only solo-learn's script reads, a strategy that Lightning lacks, a network
+            that does not take the images, a data format or accelerator that is not to be had, a spacing that the batch
+            does not allow, an optimizer or scheduler that cannot be built.
     """
-    cfg = check_config(cfg)
-    if process_count(cfg) == 1:
+    if config.processes == 1:
         adopt_rank(0)  # before the first message
-    if cfg.method not in METHODS:
-        raise UserError(f"method must be one of {', '.join(METHODS)} here, got {cfg.method!r}")
-    kwargs: dict[str, Any] = OmegaConf.to_container(cfg.method_kwargs, resolve=True)  # type: ignore[assignment]
-    cfg.method_kwargs = complete_method_kwargs(cfg.method, kwargs)
-    if (option := memory.memory_option(cfg)) is not None:
-        if cfg.host == "solo":
+    if config.method not in METHODS:
+        raise UserError(f"method must be one of {', '.join(METHODS)} here, got {config.method!r}")
+    _refuse_script_only(config)
+    check_strategy(config)
+    check_backbone(config)
+    changes: dict[str, Any] = {"method_kwargs": config.objective_settings}
+    if (option := memory_option(config)) is not None:
+        if config.host == "solo":
             raise UserError(f"{option} needs host=standalone: solo-learn's data pipeline has no such option")
-        if cfg.host == "auto":
+        if config.host == "auto":
             rank_zero_only(print)(f"{option}: host=standalone has it")
-            cfg.host = "standalone"
-    on_gpu = cfg.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-    if cfg.accelerator in ("gpu", "cuda") and not on_gpu:
-        raise UserError(f"accelerator={cfg.accelerator}, but PyTorch sees no GPU; use accelerator=auto or cpu")
+            changes["host"] = "standalone"
+    on_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
+    if config.accelerator in ("gpu", "cuda") and not on_gpu:
+        raise UserError(f"accelerator={config.accelerator}, but PyTorch sees no GPU; use accelerator=auto or cpu")
     if not on_gpu:
-        cfg.accelerator = "cpu"
-    if process_count(cfg) == 1:
-        cfg.strategy = "auto"
-    if _effective_hardware(cfg)["precision"] != cfg.precision:
-        rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={cfg.precision}")
-    check_training(cfg)
-    name_run(cfg, process_count(cfg))
-    return cfg
+        changes["accelerator"] = "cpu"
+    if config.processes == 1:
+        changes["strategy"] = "auto"
+    config = config.model_copy(update=changes)
+    if effective_hardware(config)["precision"] != config.precision:
+        rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={config.precision}")
+    _check_first_step(config)
+    return named(config)
 
 
-def check_training(cfg: DictConfig) -> None:
-    """What would otherwise fail at the first step, when files have been written.
+def _refuse_script_only(config: RunConfig) -> None:
+    """Refuse what only solo-learn's script reads, and ``radial-vicreg pretrain`` would ignore.
 
     Raises:
-        UserError: a spacing that the batch does not allow, an unknown optimizer or scheduler or arguments that they do
-            not take.
+        UserError: solo-learn's key for resuming, or its kNN.
     """
-    batch, spacing = cfg.optimizer.batch_size * process_count(cfg), cfg.method_kwargs.radial_spacing
-    if spacing is not None and spacing >= batch:
+    if (checkpoint := config.resume_from_checkpoint) is not None:
         raise UserError(
-            f"method_kwargs.radial_spacing must be below the global batch of {batch}, got {spacing}; null chooses "
-            "round(sqrt(N))"
+            f"resume_from_checkpoint={checkpoint} is read by solo-learn's script only: here, ckpt={checkpoint} goes on"
+            " from a checkpoint"
         )
-    optimizer = build_optimizer(cfg, [{"name": "check", "params": [torch.zeros(1, requires_grad=True)]}])
-    build_scheduler(cfg, optimizer, total_steps=cfg.max_epochs)
+    if config.knn_eval.enabled:
+        raise UserError("knn_eval is solo-learn's script's: here, probes.encoder_knn=true is the kNN after validations")
 
 
-def build_standalone(cfg: DictConfig) -> Run:
-    """The embedded host: Lightning, timm, torchvision."""
-    from radial_vicreg.train.module import RadialVICRegModule
-
-    train_loader = build_train_loader(cfg, memory.build_train_dataset(cfg))
-    return Run(RadialVICRegModule(cfg), train_loader, memory.build_val_loader(cfg))
-
-
-def build_solo(cfg: DictConfig) -> Run:
-    """solo-learn's pipelines and method; validation is ours, at the training resolution."""
-    from radial_vicreg.solo import data as solo_data
-    from radial_vicreg.solo.method import RadialVICReg
-
-    # Its own checks come later or say little; these name paths and numbers.
-    standalone_data.build_train_dataset(cfg)
-    completed = solo_data.solo_config(cfg)
-    train_loader = build_train_loader(cfg, solo_data.build_train_dataset(completed))
-    model = RadialVICReg(completed, own_loop=True)
-    if not completed.performance.disable_channel_last:
-        model = model.to(memory_format=torch.channels_last)
-    return Run(model, train_loader, standalone_data.build_val_loader(cfg))
-
-
-def frozen_probe(cfg: DictConfig, run: Run) -> FrozenLinearProbe | None:
-    """The before-and-after probe, when ``probes.frozen_linear`` asks for it.
-
-    Raises:
-        UserError: it is asked for, but there is no labelled validation set.
-    """
-    if not (cfg.get("probes") or {}).get("frozen_linear", False):
-        return None
-    if run.val_loader is None or cfg.data.get("no_labels", False):
-        raise UserError("probes.frozen_linear needs labels and data.val_path; set probes.frozen_linear=false")
-    plain = standalone_data.build_train_dataset(cfg, transform=standalone_data.build_val_transform(cfg)).dataset
-    loader = DataLoader(plain, batch_size=256, num_workers=cfg.data.num_workers, collate_fn=collate)
-    return FrozenLinearProbe(loader, run.val_loader)
-
-
-def build_trainer(cfg: DictConfig) -> pl.Trainer:
-    """Build Lightning's trainer without what belongs to a run's folder.
-
-    Args:
-        cfg: normalised configuration.
-
-    Returns:
-        The trainer, which knows its process's rank; see :func:`equip_trainer` for the rest.
-
-    Raises:
-        UserError: Lightning refuses the settings, or the job has another number of processes than they ask for.
-    """
-    interactive = sys.stderr.isatty()  # a bar in a log file is a line for every step
-    known = inspect.signature(pl.Trainer.__init__).parameters
-    settings = {key: value for key, value in _plain(cfg).items() if key in known}
-    settings.update(
-        _effective_hardware(cfg),
-        devices=process_count(cfg) // int(cfg.get("num_nodes", 1)) if cfg.accelerator == "cpu" else settings["devices"],
-        callbacks=[TQDMProgressBar(refresh_rate=5)] if interactive else [],
-        plugins=[AtomicCheckpointIO()],
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=interactive,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-    )
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-    try:
-        trainer = pl.Trainer(**settings)
-    except (MisconfigurationException, TypeError) as error:
-        raise UserError(f"Lightning's Trainer refuses the configuration: {error}") from error
-    _check_job(trainer)
-    return trainer
-
-
-def _check_job(trainer: pl.Trainer) -> None:
-    """Compare a scheduler's tasks with the processes asked for: Lightning does so when files have been written."""
-    cluster = getattr(trainer.strategy.launcher, "cluster_environment", None)
-    if cluster is None:
-        return
-    try:
-        cluster.validate_settings(num_devices=trainer.num_devices, num_nodes=trainer.num_nodes)
-    except ValueError as error:
+def _check_first_step(config: RunConfig) -> None:
+    spacing = config.method_kwargs.radial_spacing
+    if spacing is not None and spacing >= config.global_batch:
         raise UserError(
-            f"the job has another number of tasks or nodes than devices and num_nodes ask for: {error}"
-        ) from error
+            f"method_kwargs.radial_spacing must be below the global batch of {config.global_batch}, got {spacing}; "
+            "null chooses round(sqrt(N))"
+        )
+    optimizer = build_optimizer(config, [{"name": "check", "params": [torch.zeros(1, requires_grad=True)]}])
+    build_scheduler(config, optimizer, total_steps=config.max_epochs)
 
 
-def equip_trainer(
-    trainer: pl.Trainer, cfg: DictConfig, folder: Path, probe: FrozenLinearProbe | None, steps_per_epoch: int
-) -> None:
-    """Give a trainer this project's callbacks and loggers; the model attaches radius monitor and results writer.
+def _callbacks(config: RunConfig, data: RunData, val_loader: DataLoader[Any] | None) -> list[pl.Callback]:
+    """Build the callbacks that need the images.
 
-    Args:
-        trainer: of :func:`build_trainer`.
-        cfg: normalised configuration.
-        folder: the run's.
-        probe: the before-and-after probe, if any.
-        steps_per_epoch: a short epoch is still logged.
+    Raises:
+        UserError: ``probes.frozen_linear`` is asked for, but there is no labelled validation set.
     """
-    loggers = build_loggers(cfg, folder)
-    callbacks: list[pl.Callback] = [
-        StopOnSignal(),
-        EpochSeed(int(cfg.seed)),
-        EpochSummary(cfg.method_kwargs.proj_output_dim),
-    ]
-    if probe is not None:
-        callbacks.append(probe)
-    if skipped := standalone_data.skipped_images(cfg):
+    callbacks: list[pl.Callback] = []
+    if config.probes.frozen_linear:
+        if val_loader is None or config.data.no_labels:
+            raise UserError("probes.frozen_linear needs labels and data.val_path; set probes.frozen_linear=false")
+        callbacks.append(FrozenLinearProbe(data.plain_training_set(), val_loader, config.data.num_workers))
+    if skipped := data.skipped:
         rank_zero_only(print)(skipped_text(skipped))
         callbacks.append(SkippedImages(skipped))
-    if loggers:
-        callbacks.append(LearningRateMonitor(logging_interval="step"))
-    if cfg.checkpoint.enabled:
-        callbacks.append(
-            RunCheckpoint(
-                folder / "checkpoints",
-                every_n_epochs=cfg.checkpoint.get("frequency", 1),
-                keep_all=cfg.checkpoint.get("keep_prev", False),
-            )
-        )
-    trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
-    trainer.loggers = loggers
-    trainer.log_every_n_steps = min(trainer.log_every_n_steps, steps_per_epoch)  # type: ignore[attr-defined]
-
-
-def adopt_rank(rank: int) -> None:
-    """Tell Lightning's ``rank_zero_only`` a process's rank; ``RANK`` or ``SLURM_PROCID`` may be of other things.
-
-    Args:
-        rank: the trainer's ``global_rank``.
-    """
-    rank_zero_only.rank = rank  # type: ignore[attr-defined]
-
-
-def build_loggers(cfg: DictConfig, folder: Path) -> list[Any]:
-    """CSV, TensorBoard and W&B as configured; W&B only when asked."""
-    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger, WandbLogger
-
-    wanted = cfg.get("loggers") or {}
-    loggers: list[Any] = []
-    if wanted.get("csv", False):
-        loggers.append(CSVLogger(str(folder), name="csv"))
-    if wanted.get("tensorboard", False):
-        loggers.append(TensorBoardLogger(str(folder), name=None, version="tensorboard"))
-    if cfg.wandb.enabled:
-        logger = WandbLogger(
-            name=str(cfg.name),
-            project=cfg.wandb.project,
-            entity=cfg.wandb.entity,
-            offline=cfg.wandb.offline,
-            save_dir=str(folder),
-        )
-        logger.log_hyperparams(without_secrets(_plain(cfg)))
-        loggers.append(logger)
-    return loggers
-
-
-def _effective_hardware(cfg: DictConfig) -> dict[str, Any]:
-    """What this machine makes of the requested precision and BatchNorm; the configuration keeps what was asked for."""
-    if cfg.accelerator != "cpu":
-        return {"precision": cfg.precision, "sync_batchnorm": cfg.sync_batchnorm}
-    half = str(cfg.precision).startswith(("16", "bf16"))  # slow or missing there
-    return {"precision": 32 if half else cfg.precision, "sync_batchnorm": False}  # PyTorch has it for GPUs only
-
-
-def _plain(cfg: DictConfig) -> dict[str, Any]:
-    return OmegaConf.to_container(cfg, resolve=True)  # type: ignore[return-value]
+    return callbacks

@@ -6,30 +6,27 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from lightning.pytorch.utilities import rank_zero_only
-from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.checkpoints import read_checkpoint
+from radial_vicreg.checkpoints import CHECKPOINTS, furthest_checkpoint, link_last, named_checkpoint
+from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import atomic_link, claim_output
+from radial_vicreg.files import claim_output
 from radial_vicreg.identity import config_hash
-from radial_vicreg.optim import process_count
 from radial_vicreg.results import RESULTS
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, read_stored_run, stored_runs
-from radial_vicreg.train.checkpointing import LAST_CHECKPOINT, epoch_checkpoints
 
 
-def choose_run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
+def choose_run_folder(config: RunConfig) -> tuple[Path, str | None]:
     """Make a new folder for a new run, or find the folder and checkpoint that ``ckpt`` asks to continue.
 
     A run goes on in place only in a folder whose ``results.json`` is of this very configuration. A checkpoint from
     anywhere else is the start of a new run folder, and nothing beside it is touched.
 
     Args:
-        cfg: normalised configuration. ``ckpt``: null, ``last`` (of the newest run of this configuration), ``auto``
-            (``last`` if there is one, else a new run), or a checkpoint's path.
+        config: prepared. ``ckpt``: null, ``last`` (of the newest run of this configuration), ``auto`` (``last`` if
+            there is one, else a new run), or a checkpoint's path.
 
     Returns:
         Folder and checkpoint (None for a new run).
@@ -37,40 +34,41 @@ def choose_run_folder(cfg: DictConfig) -> tuple[Path, str | None]:
     Raises:
         UserError: no checkpoint of this configuration for ``last``; a path that is no file or cannot be read.
     """
-    plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    processes = process_count(cfg)
-    parent = Path(cfg.runs_dir).expanduser() / _folder_name(cfg, plain, processes)
-    if cfg.ckpt not in (None, "auto", "last"):
-        checkpoint = _given(Path(str(cfg.ckpt)).expanduser())
+    parent = Path(config.runs_dir) / _folder_name(config)
+    if config.ckpt is None:
+        return _new_folder(parent), None
+    if config.ckpt not in ("auto", "last"):
+        checkpoint = named_checkpoint(Path(config.ckpt), _say)
         run = _run_around(checkpoint)
-        if run is not None and RunsByIdentity([run]).of(plain, processes):
+        if run is not None and RunsByIdentity([run]).of(config.plain(), config.processes):
             return run.folder, str(checkpoint)
         _say(f"{checkpoint} is not in a run folder of this configuration: its training goes on in a new folder")
         return _new_folder(parent), str(checkpoint)
-    if cfg.ckpt is not None:
-        runs = RunsByIdentity(stored_runs(Path(cfg.runs_dir).expanduser())).of(plain, processes)
-        found = _newest_readable(runs)
-        if found is not None:
-            return found.parent.parent, str(found)
-        if cfg.ckpt == "last":
-            raise UserError(
-                f"ckpt=last: no checkpoint of this configuration below {cfg.runs_dir}; leave ckpt out to start anew, or"
-                " use ckpt=auto, which does so where there is none"
-            )
+    runs = RunsByIdentity(stored_runs(Path(config.runs_dir))).of(config.plain(), config.processes)
+    found = furthest_checkpoint((run.folder for run in runs), _say)
+    if found is not None:
+        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+            link_last(found)  # its writer was killed in between, or what it named is damaged
+        return found.parent.parent, str(found)
+    if config.ckpt == "last":
+        raise UserError(
+            f"ckpt=last: no checkpoint of this configuration below {config.runs_dir}; leave ckpt out to start anew, or"
+            " use ckpt=auto, which does so where there is none"
+        )
     return _new_folder(parent), None
 
 
-def claim_runs_dir(cfg: DictConfig) -> None:
+def claim_runs_dir(config: RunConfig) -> None:
     """Make sure, before images are read, that :func:`choose_run_folder` can make its folder.
 
     Args:
-        cfg: normalised configuration.
+        config: of the run.
 
     Raises:
         UserError: ``runs_dir`` is a file or cannot be written.
     """
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        claim_output(Path(cfg.runs_dir).expanduser(), "folder")
+        claim_output(Path(config.runs_dir), "folder")
 
 
 @contextlib.contextmanager
@@ -90,9 +88,10 @@ def no_empty_folder(folder: Path) -> Iterator[None]:
         raise
 
 
-def _folder_name(cfg: DictConfig, plain: dict[str, Any], processes: int) -> str:
-    dim = cfg.method_kwargs.proj_output_dim
-    return f"{cfg.method}-{cfg.data.dataset}-{cfg.backbone.name}-d{dim}-{config_hash(plain, processes)}"
+def _folder_name(config: RunConfig) -> str:
+    identity = config_hash(config.plain(), config.processes)
+    dim = config.method_kwargs.proj_output_dim
+    return f"{config.method}-{config.data.dataset}-{config.backbone.name}-d{dim}-{identity}"
 
 
 def _new_folder(parent: Path) -> Path:
@@ -109,55 +108,9 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _run_around(checkpoint: Path) -> StoredRun | None:
-    """The run in whose folder a checkpoint lies, if it is one of this program."""
+    """Find the run in whose folder a checkpoint lies, if it is one of this program."""
     folder = checkpoint.parent.parent
-    return read_stored_run(folder / RESULTS) if checkpoint.parent.name == "checkpoints" else None
-
-
-def _given(path: Path) -> Path:
-    """The file that the user named, or, for a ``last.ckpt`` that cannot be read, the epoch before; links resolved."""
-    is_link = path.name == LAST_CHECKPOINT and path.is_symlink()  # it may name a file that is gone
-    if not path.is_file() and not is_link:
-        raise UserError(f"ckpt={path} is not a file; give a checkpoint's path, ckpt=last or ckpt=auto")
-    checkpoint = path.resolve()
-    problem = _problem(checkpoint)
-    if problem is None:
-        return checkpoint
-    others = [other for other in epoch_checkpoints(path.parent.resolve()) if other != checkpoint]
-    readable = next((other for other in others if _problem(other) is None), None)
-    if readable is None or path.name != LAST_CHECKPOINT:
-        hint = "" if readable is None else f"; {readable} can be read"
-        raise UserError(f"ckpt: {problem}{hint}")
-    _say(f"{problem}; continuing from {readable}")
-    return readable
-
-
-def _newest_readable(runs: list[StoredRun]) -> Path | None:
-    """The furthest checkpoint of the newest run that has one; one that cannot be read is named and passed over."""
-    damaged: list[str] = []
-    for run in runs:
-        for path in epoch_checkpoints(run.folder / "checkpoints"):
-            problem = _problem(path)
-            if problem is None:
-                for further in damaged:
-                    _say(f"{further}; continuing from {path}")
-                last = path.with_name(LAST_CHECKPOINT)
-                if last.resolve() != path.resolve() and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-                    atomic_link(path, last)  # its writer was killed in between, or what it named is damaged
-                return path
-            damaged.append(problem)
-    if damaged:
-        raise UserError(f"no checkpoint of this configuration can be read: {damaged[0]}")
-    return None
-
-
-def _problem(checkpoint: Path) -> str | None:
-    """Why a file is no checkpoint to go on from, with its name; None when it is one."""
-    try:
-        read_checkpoint(checkpoint)
-    except ValueError as error:
-        return str(error)
-    return None
+    return read_stored_run(folder / RESULTS) if checkpoint.parent.name == CHECKPOINTS else None
 
 
 def _say(text: str) -> None:

@@ -6,50 +6,43 @@ For both hosts, and without PyTorch.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
+from radial_vicreg.config import RunConfig
 from radial_vicreg.identity import config_hash
 from radial_vicreg.secrets import without_secrets
 
 LONGEST_NAME = 120  # characters; solo-learn's checkpoints are called <name>-<version>-ep=<epoch>.ckpt
 _DIGITS = 8
-_LARGEST_EXACT = 2**53  # whole floats below it are whole numbers without doubt
 _FIXED_DATA = ("cifar10", "cifar100", "stl10")  # torchvision checks their files: the data set's name says it all
 _IMAGES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})  # torchvision's list
 
 
-def name_run(cfg: DictConfig, processes: int, rates: Mapping[str, Any] | None = None) -> None:
-    """Write the final ``name`` and ``data.fingerprint`` into a configuration, once.
-
-    solo-learn reads both configuration and name again for auto-resume, checkpoints and W&B. A configuration that has a
-    ``data.fingerprint`` (one that a script reads from ``args.json``, say) is left alone.
+def named(config: RunConfig) -> RunConfig:
+    """Give a configuration its final name and the mark of its images, once.
 
     Args:
-        cfg: configuration with complete ``method_kwargs``; changed in place.
-        processes: number of training processes.
-        rates: ``lr`` and ``classifier_lr`` as written, where ``cfg`` holds scaled ones.
+        config: of a run. One that has a ``data.fingerprint`` (one that a script reads from ``args.json``, say) is left
+            alone.
+
+    Returns:
+        The configuration with ``name`` and ``data.fingerprint``.
     """
-    if "fingerprint" in cfg.data:
-        return
-    data = data_fingerprint(cfg.data.dataset, cfg.data.get("format", "image_folder"), cfg.data.get("train_path"))
-    unresolved: Any = OmegaConf.to_container(cfg, resolve=False)
-    unresolved["optimizer"].update(rates or {})
-    written: Any = OmegaConf.to_container(OmegaConf.create(canonical_numbers(unresolved)), resolve=True)
-    cfg.name = run_name(without_secrets(str(written["name"])), config_hash(written, processes), data)
-    cfg.data.fingerprint = data
+    if "fingerprint" in config.data.model_fields_set:
+        return config
+    mark = data_fingerprint(config.data.dataset, config.data.format, config.data.train_path)
+    name = run_name(without_secrets(config.name), config_hash(config.plain(), config.processes), mark)
+    data = config.data.model_copy(update={"fingerprint": mark})
+    return config.model_copy(update={"name": name, "data": data})
 
 
 def run_name(text: str, identity: str, data: str | None) -> str:
     """Limit a name to 120 characters without letting two runs share it.
 
     Args:
-        text: the name as configured, made of canonical numbers (:func:`canonical_numbers`) and rates as written.
+        text: the name as configured, made of canonical numbers and rates as written.
         identity: hash of everything that can change the result. Not of a weight that has no effect, which a name holds.
         data: mark of the training images (:func:`data_fingerprint`), or None.
 
@@ -61,24 +54,6 @@ def run_name(text: str, identity: str, data: str | None) -> str:
     room = LONGEST_NAME - len(suffix)
     kept = text.encode()[:room].decode(errors="ignore")
     return (kept if kept == text else kept.rstrip("-._ ")) + suffix
-
-
-def canonical_numbers(value: Any) -> Any:
-    """Write every number in one way: ``100.0`` as ``100``.
-
-    Args:
-        value: plain containers.
-
-    Returns:
-        The same with whole floats as integers.
-    """
-    if isinstance(value, dict):
-        return {key: canonical_numbers(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [canonical_numbers(item) for item in value]
-    if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < _LARGEST_EXACT:
-        return int(value)
-    return value
 
 
 def data_fingerprint(dataset: str, data_format: str, train_path: str | None) -> str | None:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
-from omegaconf import DictConfig, OmegaConf
-from torch import Tensor, nn
+from torch import Tensor
 
+from radial_vicreg.config import RunConfig
 from radial_vicreg.distributed import mean_over_ranks
-from radial_vicreg.hosts.method_kwargs import build_objective
+from radial_vicreg.keys import LOSS_DEFAULTS
+from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.models import build_projector
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.checkpointing import last_checkpoint
 from radial_vicreg.train.guard import FiniteGuard
-from radial_vicreg.train.online_probes import build_online_probes
+from radial_vicreg.train.online_probes import OnlineProbes
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.record import ResultsWriter
 from radial_vicreg.train.solo_checkpoints import write_checkpoints_last
@@ -36,22 +38,20 @@ class RadialTraining(_Base):
     which random numbers each layer gets) and :meth:`radial_step` in ``training_step``.
     """
 
-    cfg: DictConfig
+    config: RunConfig
     host: str
     results_folder: str | None = None  # None: beside solo-learn's checkpoints
     own_loop = True  # False: solo-learn's script trains
 
-    def add_radial_parts(self, cfg: DictConfig, features_dim: int) -> None:
-        """Builds projector and objective.
+    def add_radial_parts(self, features_dim: int) -> None:
+        """Build projector and objective of :attr:`config`.
 
         Args:
-            cfg: the whole configuration; ``method_kwargs`` are checked ones.
             features_dim: width of the backbone's output.
         """
-        kwargs = cfg.method_kwargs
-        self.objective_dim: int = kwargs.proj_output_dim
-        self.projector = build_projector(features_dim, kwargs.proj_hidden_dim, kwargs.proj_output_dim)
-        self.objective = build_objective(kwargs, seed=int(cfg.get("seed") or 0))
+        settings = self.config.method_kwargs
+        self.projector = build_projector(features_dim, settings.proj_hidden_dim, settings.proj_output_dim)
+        self.objective = build_objective(self.config)
         self._guard: FiniteGuard | None = None
         self._names: list[str] = []
         self._sums: Tensor | None = None
@@ -99,12 +99,11 @@ class RadialTraining(_Base):
         """Puts solo-learn's checkpoints after our callbacks; says what is known to diverge or to pull away from chi."""
         super().on_train_start()
         write_checkpoints_last(self.trainer)
-        as_written = OmegaConf.create(self.results_config())
-        if (note := equilibrium_note(as_written)) is not None:
+        if (note := equilibrium_note(self.config)) is not None:
             rank_zero_only(print)(note)
         steps = self.trainer.num_training_batches
         if steps != float("inf"):
-            for text in stability_warnings(as_written, int(steps) // self.trainer.accumulate_grad_batches):
+            for text in stability_warnings(self.config, int(steps) // self.trainer.accumulate_grad_batches):
                 rank_zero_warn(text)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -121,20 +120,13 @@ class RadialTraining(_Base):
 
     def configure_callbacks(self) -> list[pl.Callback]:
         """Attaches probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
+        config = self.config
         callbacks: list[pl.Callback] = []
-        crop_size = int(self.cfg.augmentations[0].crop_size)
-        probes: Any = OmegaConf.to_container(self.cfg.get("probes") or OmegaConf.create({}), resolve=True)
-        if probes and not self.cfg.data.get("no_labels", False):
-            callbacks.append(build_online_probes(probes, crop_size, seed=int(self.cfg.get("seed") or 0)))
-        diagnostics = self.cfg.get("diagnostics") or {}
-        if diagnostics.get("enabled", True):
-            callbacks.append(
-                RadiusMonitor(
-                    crop_size=crop_size,
-                    every_n_epochs=diagnostics.get("every_n_epochs", 10),
-                    max_images=diagnostics.get("max_images", 10_000),
-                )
-            )
+        if not config.data.no_labels:
+            callbacks.append(OnlineProbes(config.probes, config.crop_size, seed=config.seed))
+        if config.diagnostics.enabled:
+            settings = config.diagnostics
+            callbacks.append(RadiusMonitor(config.crop_size, settings.every_n_epochs, settings.max_images))
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
 
@@ -159,27 +151,11 @@ class RadialTraining(_Base):
         return self._guard
 
     def results_config(self) -> dict[str, Any]:
-        """The configuration as it was written, resolved; for ``results.json``."""
-        return OmegaConf.to_container(self.cfg, resolve=True)  # type: ignore[return-value]
+        """Give the configuration as it was written, resolved; for ``results.json``."""
+        return self.config.plain()
 
 
-def build_projector(features_dim: int, hidden_dim: int, output_dim: int) -> nn.Sequential:
-    """VICReg's three-layer projector.
-
-    Args:
-        features_dim: input width.
-        hidden_dim: width of both hidden layers.
-        output_dim: width d of the embeddings.
-
-    Returns:
-        Linear, BatchNorm, ReLU, twice, and a last linear layer.
-    """
-    return nn.Sequential(
-        nn.Linear(features_dim, hidden_dim),
-        nn.BatchNorm1d(hidden_dim),
-        nn.ReLU(),
-        nn.Linear(hidden_dim, hidden_dim),
-        nn.BatchNorm1d(hidden_dim),
-        nn.ReLU(),
-        nn.Linear(hidden_dim, output_dim),
-    )
+def build_objective(config: RunConfig) -> RadialVICRegLoss:
+    """Build the loss of a configuration; its seed is that of the chi draws."""
+    settings = config.method_kwargs.model_dump(include=set(LOSS_DEFAULTS))
+    return RadialVICRegLoss(**{**settings, "radial_objective": config.radial_objective}, seed=config.seed)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from torchvision.transforms import functional as F
 
 from radial_vicreg.data import cache
-from radial_vicreg.data.cache import CachedImages, DecodedImages, free_memory
+from radial_vicreg.data.decoded import CachedImages, DecodedImages, free_memory
 from radial_vicreg.data.folder import load_image_folder
 
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 from PIL import Image
+from radial_vicreg.data.device import BatchAugmentation, DeviceTrainingSet, DeviceValidationSet, random_boxes
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
 
 from radial_vicreg.data import device
 from radial_vicreg.data.augmentation import build_augmentation
-from radial_vicreg.data.cache import DecodedImages
-from radial_vicreg.data.device import BatchAugmentation, DeviceTrainingSet, DeviceValidationSet, random_boxes
+from radial_vicreg.data.decoded import DecodedImages
 
 CPU = torch.device("cpu")
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

@@ -19,9 +19,9 @@ import pytest
 import torch
 from old_runs import FINISHED, FIXTURES, KL, SMALL_VIT
 
-from radial_vicreg.checkpoints import open_run
 from radial_vicreg.cli import main
 from radial_vicreg.export import load_exported
+from radial_vicreg.loaded_run import open_run
 from radial_vicreg.report.collect import collect, group
 
 Only = Callable[[str], Path]

@@ -15,9 +15,9 @@ import torch
 from omegaconf import OmegaConf
 from PIL import Image
 
-from radial_vicreg.checkpoints import _build
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.files import write_json
+from radial_vicreg.models import build_encoder
 from radial_vicreg.provenance import describe_run
 
 GREYS = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1394  # 0 to 65,518
@@ -140,7 +140,8 @@ def _finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     content = {**describe_run(config, "standalone"), "status": "finished", "epochs": 1, "probes": {}}
     write_json(folder / "results.json", content)
     (folder / "checkpoints").mkdir()
-    torch.save({"state_dict": _build(cfg).state_dict(), "epoch": 0}, folder / "checkpoints" / "last.ckpt")
+    weights = build_encoder(run_config(cfg)).state_dict()
+    torch.save({"state_dict": weights, "epoch": 0}, folder / "checkpoints" / "last.ckpt")
     return folder
 
 

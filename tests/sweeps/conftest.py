@@ -10,7 +10,7 @@ import pytest
 
 from radial_vicreg.files import write_json
 from radial_vicreg.sweeps import SweepRun
-from radial_vicreg.sweeps.status import composed_runs, hashed_part
+from radial_vicreg.sweeps.status import composed_runs
 
 
 @pytest.fixture
@@ -36,9 +36,8 @@ def write_result(tmp_path: Path) -> Callable[..., Path]:
     """Leaves the ``results.json`` of a run behind in ``runs``, as training does."""
 
     def write(run: SweepRun, status: str, folder: str = "one", **more: Any) -> Path:
-        (cfg,) = composed_runs([run])
-        config, processes = hashed_part(cfg)
-        content = {"schema_version": 2, "config": config, "processes": processes, "status": status, **more}
+        (config,) = composed_runs([run])
+        content = {"schema_version": 2, "config": config.plain(), "processes": 1, "status": status, **more}
         return write_json(tmp_path / "runs" / f"run-{run.index}" / folder / "results.json", content)
 
     return write

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from radial_vicreg.compose import compose
-from radial_vicreg.optim import process_count
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.sweeps import load_sweep
 
 BASH = Path(__file__).parents[2] / "bash"
@@ -95,7 +94,7 @@ def test_slurm_starts_one_process_for_each_gpu_of_each_node(recorder: dict[str, 
     assert run("slurm/pretrain.sbatch", "--config-name", cell, environment=environment).returncode == 0
     (call,) = calls(recorder)
     assert call[:5] == ["radial-vicreg", "pretrain", "ckpt=auto", "--config-name", cell]
-    assert process_count(compose(cell, call[5:])) == 8
+    assert run_config(compose(cell, call[5:])).processes == 8
 
 
 def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str]) -> None:

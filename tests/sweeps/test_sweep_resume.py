@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose.grid import composed_points
 from radial_vicreg.identity import config_hash
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.grid import SweepRun
-from radial_vicreg.sweeps.status import composed_runs, hashed_part
 
 FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "sweeps"
 SWEEPS = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.yaml"))
@@ -44,7 +44,8 @@ def leave_checkpoints(folder: Path, configurations: list[DictConfig]) -> list[Pa
 @pytest.mark.parametrize("name", ["cifar100_resnet18_d512", pytest.param("celeba_resnet18", marks=pytest.mark.slow)])
 def test_solo_learn_resumes_each_run_from_its_own_checkpoint(name: str, tmp_path: Path) -> None:
     resumer: Any = pytest.importorskip("solo.utils.auto_resumer").AutoResumer(checkpoint_dir=tmp_path, max_hours=36)
-    configurations = list(composed_runs(neighbours(name)))
+    runs = neighbours(name)
+    configurations = list(composed_points(runs[0].config_name, [run.overrides for run in runs]))
     checkpoints = leave_checkpoints(tmp_path, configurations)
     # It takes the newest checkpoint that matches: two runs that it cannot tell apart would both get one of them.
     assert [resumer.find_checkpoint(cfg)[0] for cfg in configurations] == checkpoints
@@ -52,9 +53,11 @@ def test_solo_learn_resumes_each_run_from_its_own_checkpoint(name: str, tmp_path
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SWEEPS])
 def test_every_run_of_a_sweep_has_a_name_and_a_hash_of_its_own(name: str) -> None:
-    configurations = list(composed_runs(load_sweep(name).runs()))
-    assert len({cfg.name for cfg in configurations}) == len(configurations)
-    assert len({config_hash(*hashed_part(cfg)) for cfg in configurations}) == len(configurations)
+    runs = load_sweep(name).runs()
+    points = composed_points(runs[0].config_name, [run.overrides for run in runs])
+    configurations = [run_config(cfg) for cfg in points]
+    assert len({config.name for config in configurations}) == len(configurations)
+    assert len({config_hash(config.plain(), config.processes) for config in configurations}) == len(configurations)
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ from omegaconf import OmegaConf
 
 from radial_vicreg import cli
 from radial_vicreg.compose import compose
+from radial_vicreg.compose.grid import composed_points
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
 from radial_vicreg.sweeps.runner import claimed, pretrain_arguments
-from radial_vicreg.sweeps.status import composed_runs
 
 WriteResult = Callable[..., Path]
 
@@ -28,7 +28,7 @@ def runs_dir(tmp_path: Path) -> str:
 def test_the_short_way_to_compose_gives_what_hydra_gives(name: str) -> None:
     runs = load_sweep(name).runs()
     chosen = [runs[0], runs[-1]]
-    found = list(composed_runs(chosen, ["max_epochs=7"]))
+    found = composed_points(runs[0].config_name, [run.overrides for run in chosen], ["max_epochs=7"])
     for run, cfg in zip(chosen, found, strict=True):
         assert OmegaConf.to_container(cfg, resolve=True) == OmegaConf.to_container(
             compose(run.config_name, [*run.overrides, "max_epochs=7"]), resolve=True

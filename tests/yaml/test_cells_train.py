@@ -17,10 +17,13 @@ import torchvision
 from celeba_copy import write_copy
 from PIL import Image
 
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.data.build import open_data
 from radial_vicreg.data.celeba import prepare_celeba
 from radial_vicreg.data.imagenet10 import CLASSES, COUNTS, prepare_imagenet10
-from radial_vicreg.train.run import build_solo, build_standalone, normalise
+from radial_vicreg.data.loader import build_val_loader
+from radial_vicreg.solo.host import build_solo
+from radial_vicreg.train.run import build_standalone, prepare
 
 CELLS = sorted(json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())["configs"])
 QUICK = {"cifar100/resnet18/radialvicreg_d512", "cifar100/vit_tiny/vicreg_d512"}
@@ -95,23 +98,27 @@ def test_a_cell_takes_two_steps(
 ) -> None:
     monkeypatch.setattr(torchvision.datasets.CIFAR100, "_check_integrity", lambda self: True)
     monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
-    cfg = normalise(
-        compose(
-            cell,
-            [
-                *paths(cell.split("/")[0]),
-                f"optimizer.batch_size={BATCH}",
-                "data.num_workers=0",
-                "data.format=image_folder",
-                "max_epochs=1",
-                "scheduler.warmup_epochs=0",
-                "accelerator=cpu",
-                "devices='1'",
-                "diagnostics.enabled=false",
-            ],
+    config = prepare(
+        run_config(
+            compose(
+                cell,
+                [
+                    *paths(cell.split("/")[0]),
+                    f"optimizer.batch_size={BATCH}",
+                    "data.num_workers=0",
+                    "data.format=image_folder",
+                    "max_epochs=1",
+                    "scheduler.warmup_epochs=0",
+                    "accelerator=cpu",
+                    "devices='1'",
+                    "diagnostics.enabled=false",
+                ],
+            )
         )
     )
-    run = build_solo(cfg) if host == "solo" else build_standalone(cfg)
+    data = open_data(config)
+    run = (build_solo if host == "solo" else build_standalone)(config, data)
+    val_loader = build_val_loader(config, data)
     run.model.results_folder = str(tmp_path)  # type: ignore[assignment]
     changed = Changed()
     pl.Trainer(
@@ -126,17 +133,17 @@ def test_a_cell_takes_two_steps(
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=str(tmp_path),
-    ).fit(run.model, run.train_loader, run.val_loader)
+    ).fit(run.model, run.train_loader, val_loader)
     assert len(changed.losses) == 2
     assert np.isfinite(changed.losses).all()
     for part in ("backbone", "projector", "classifier"):
         assert any(name.startswith(part) for name in changed.moved), part
     (index, views, targets) = next(iter(run.train_loader))
-    size = cfg.augmentations[0].crop_size
+    size = config.crop_size
     assert [tuple(view.shape) for view in views] == [(BATCH, 3, size, size)] * 2
     assert tuple(targets.shape) == ((BATCH, 40) if cell.startswith("celeba") else (BATCH,))
-    assert run.val_loader is not None
-    assert next(iter(run.val_loader))[0].shape[1:] == (3, size, size)
+    assert val_loader is not None
+    assert next(iter(val_loader))[0].shape[1:] == (3, size, size)
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["config"]["data"]["name"] == cell.split("/")[0]
     assert len(index) == BATCH

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from radial_vicreg.compose import compose
-from radial_vicreg.hosts.method_kwargs import check_method_kwargs
-from radial_vicreg.optim import process_count
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.sweeps import load_sweep
 
 PAPER: dict[str, Any] = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())
@@ -87,7 +85,7 @@ def composed(name: str) -> DictConfig:
 
 
 def found_value(cfg: DictConfig, key: str) -> Any:
-    return process_count(cfg) if key == "devices" else OmegaConf.select(cfg, WHERE[key])
+    return run_config(cfg).processes if key == "devices" else OmegaConf.select(cfg, WHERE[key])
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -130,7 +128,7 @@ def test_a_sweep_has_its_cells_factor(sweep: str, factor: bool) -> None:
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_every_cells_method_settings_are_accepted(cell: str) -> None:
-    check_method_kwargs(OmegaConf.to_container(composed(cell).method_kwargs, resolve=True))  # type: ignore[arg-type]
+    assert run_config(composed(cell)).method_kwargs.proj_output_dim >= 512
 
 
 def test_there_is_one_file_for_each_cell_and_no_other() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import DictConfig
 
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import RadialEquilibrium
 from radial_vicreg.stability import equilibrium_of, stability_of
 from radial_vicreg.sweeps import load_sweep
@@ -29,8 +29,8 @@ SWEEPS = sorted(
 
 
 @functools.cache  # composing takes a quarter of a second
-def composed(name: str) -> DictConfig:
-    return compose(name, [])
+def composed(name: str) -> RunConfig:
+    return run_config(compose(name, []))
 
 
 def pairs(value: Any) -> list[list[float]]:
@@ -76,7 +76,8 @@ def equilibrium_row(cell: str) -> str:
     kwargs, stability = cfg.method_kwargs, stability_of(cfg)
     flag = kwargs.radial_ce_normalize
     betas = f"{kwargs.radial_ce_loss_weight:g} / {kwargs.radial_ent_loss_weight:g}"
-    other = compose(cell, [f"method_kwargs.radial_ce_normalize={str(not flag).lower()}"])
+    changed = kwargs.model_copy(update={"radial_ce_normalize": not flag})
+    other = cfg.model_copy(update={"method_kwargs": changed})
     pulls = [
         "-" if one is None else f"{float(f'{one.curvature * one.rate:.2g}'):g}"
         for one in (stability, stability_of(other))

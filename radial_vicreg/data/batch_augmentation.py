@@ -1,4 +1,4 @@
-"""A data set that lives on the training device: crops are made there, a batch at a time.
+"""Random crops of a whole batch on its device, every image with random numbers of its own.
 
 Operations, probabilities, ranges and rounding are those of :mod:`radial_vicreg.data.augmentation`; the random numbers
 are torch's on that device, so the crops differ one by one and agree in distribution.
@@ -7,132 +7,37 @@ are torch's on that device, so the crops differ one by one and agree in distribu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
-from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
-from torch.utils.data import Dataset
 
+from radial_vicreg.config import AugmentationConfig
+from radial_vicreg.config.sections import ColorJitter as ColorJitterConfig
 from radial_vicreg.data import batch_ops
-from radial_vicreg.data.augmentation import BLUR_SIGMA, SOLARIZE_THRESHOLD, mean_and_std, probability
-from radial_vicreg.data.cache import DecodedImages
+from radial_vicreg.data.augmentation import BLUR_SIGMA, SOLARIZE_THRESHOLD, mean_and_std
 
 _RATIO = (3 / 4, 4 / 3)  # width to height of a crop, torchvision's default
 _GATHERING_DEVICES = ("cpu",)  # a GPU would have to be waited for to count the chosen images, and has lanes to spare
 _ATTEMPTS = 10  # after which torchvision gives up and takes the centre
 
 
-class DeviceImages(Dataset[int]):
-    """Images on the device; the loader draws their numbers, :meth:`collate` makes the batch.
-
-    The pixels move to the device with the first batch, when the trainer has chosen each process its own. Random
-    numbers come from that device's default generator, which ``EpochSeed`` seeds by (seed, epoch, process).
-
-    Args:
-        images: decoded, of one size; they are handed over.
-        on_gpu: the device is the process's current GPU, otherwise the CPU.
-    """
-
-    def __init__(self, images: DecodedImages, on_gpu: bool) -> None:
-        self._decoded: DecodedImages | None = images
-        self._count = len(images)
-        self._device = torch.device("cuda" if on_gpu else "cpu")
-        self._images = torch.empty(0)
-        self._targets = images.targets
-
-    def __getitem__(self, index: int) -> int:
-        """Return the number itself."""
-        return index
-
-    def __len__(self) -> int:
-        """Return the number of images."""
-        return self._count
-
-    def collate(self, indexes: Sequence[int]) -> list[Any]:
-        """Make a batch, on the device; for ``DataLoader(collate_fn=...)`` without workers.
-
-        Args:
-            indexes: numbers of the images.
-
-        Returns:
-            What the host takes as a batch.
-        """
-        raise NotImplementedError
-
-    def _take(self, indexes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Numbers, uint8 pixels ``(N, 3, H, W)`` and targets of a batch."""
-        if self._decoded is not None:
-            self._images, self._decoded = self._decoded.move_to(self._device), None
-            self._targets = self._targets.to(self._device)
-        chosen = torch.tensor(indexes).to(self._device, non_blocking=True)
-        return chosen, self._images[chosen], self._targets[chosen]
-
-
-class DeviceTrainingSet(DeviceImages):
-    """Training images with augmented crops.
-
-    Args:
-        images: as in :class:`DeviceImages`.
-        on_gpu: as in :class:`DeviceImages`.
-        pipelines: one per entry of ``cfg.augmentations``.
-        num_crops: number of crops from each.
-    """
-
-    def __init__(
-        self, images: DecodedImages, on_gpu: bool, pipelines: Sequence[BatchAugmentation], num_crops: Sequence[int]
-    ) -> None:
-        super().__init__(images, on_gpu)
-        self.pipelines, self.num_crops = list(pipelines), list(num_crops)
-
-    def collate(self, indexes: Sequence[int]) -> list[Any]:
-        """Return ``[indexes, [crop 1, crop 2, ...], targets]``."""
-        chosen, pixels, targets = self._take(indexes)
-        crops: list[Tensor] = []
-        for pipeline, count in zip(self.pipelines, self.num_crops, strict=True):
-            crops += pipeline(pixels.repeat(count, 1, 1, 1)).chunk(count)  # all in one go: fewer kernels
-        return [chosen, crops, targets]
-
-
-class DeviceValidationSet(DeviceImages):
-    """Validation images, only normalised.
-
-    Args:
-        images: as in :class:`DeviceImages`.
-        on_gpu: as in :class:`DeviceImages`.
-        dataset_name: as in :func:`radial_vicreg.data.augmentation.build_augmentation`.
-        aug_cfg: as in :func:`radial_vicreg.data.augmentation.build_augmentation`.
-    """
-
-    def __init__(self, images: DecodedImages, on_gpu: bool, dataset_name: str, aug_cfg: DictConfig) -> None:
-        super().__init__(images, on_gpu)
-        self._normalise = _Normalise(dataset_name, aug_cfg)
-
-    def collate(self, indexes: Sequence[int]) -> list[Any]:
-        """Return ``[images, targets]``."""
-        _, pixels, targets = self._take(indexes)
-        return [self._normalise(pixels.float()), targets]
-
-
 class BatchAugmentation:
-    """One entry of ``cfg.augmentations`` for a whole batch, every image with random numbers of its own.
+    """An augmentation for a whole batch, every image with random numbers of its own.
 
     Args:
         dataset_name: as in :func:`radial_vicreg.data.augmentation.build_augmentation`.
-        aug_cfg: as in :func:`radial_vicreg.data.augmentation.build_augmentation`.
+        augmentation: as in :func:`radial_vicreg.data.augmentation.build_augmentation`.
     """
 
-    def __init__(self, dataset_name: str, aug_cfg: DictConfig) -> None:
-        self.size = int(aug_cfg.crop_size)
-        self.scale = None
-        if OmegaConf.select(aug_cfg, "rrc.enabled", default=False):
-            self.scale = (float(aug_cfg.rrc.crop_min_scale), float(aug_cfg.rrc.crop_max_scale))
+    def __init__(self, dataset_name: str, augmentation: AugmentationConfig) -> None:
+        self.size = augmentation.crop_size
+        self.scale = augmentation.rrc.scale if augmentation.rrc.enabled else None
         self._steps: list[tuple[float, Callable[[Tensor], Tensor]]] = []
-        if chance := probability(aug_cfg, "color_jitter"):
-            self._steps.append((chance, ColorJitter(aug_cfg.color_jitter)))
-        self._steps += [(chance, step) for name, step in _STEPS.items() if (chance := probability(aug_cfg, name))]
-        self._normalise = _Normalise(dataset_name, aug_cfg)
+        if chance := augmentation.color_jitter.prob:
+            self._steps.append((chance, ColorJitter(augmentation.color_jitter)))
+        self._steps += [(chance, step) for name, step in _STEPS.items() if (chance := getattr(augmentation, name).prob)]
+        self._normalise = Normalisation(dataset_name, augmentation)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Crops and distorts.
@@ -162,12 +67,12 @@ class ColorJitter:
     """Brightness, contrast, saturation and hue, in an order of its own for every image.
 
     Args:
-        aug_cfg: ``color_jitter`` of an entry of ``cfg.augmentations``: the four half-widths.
+        jitter: ``color_jitter`` of an augmentation: the four half-widths.
     """
 
-    def __init__(self, aug_cfg: DictConfig) -> None:
-        self._widths = [float(aug_cfg[name]) for name in ("brightness", "contrast", "saturation")]
-        self._hue = float(aug_cfg.hue)
+    def __init__(self, jitter: ColorJitterConfig) -> None:
+        brightness, contrast, saturation, self._hue = jitter.strengths
+        self._widths = [brightness, contrast, saturation]
 
     def __call__(self, images: Tensor) -> Tensor:
         """Draws factors and orders for ``(N, 3, H, W)``, and applies them."""
@@ -258,13 +163,14 @@ def random_boxes(count: int, height: int, width: int, scale: tuple[float, float]
     return torch.stack([top, left, box_height, box_width], dim=1)
 
 
-class _Normalise:
+class Normalisation:
     """Levels from 0 to 255 to mean 0 and deviation 1."""
 
-    def __init__(self, dataset_name: str, aug_cfg: DictConfig) -> None:
-        self._mean_and_std = torch.tensor(mean_and_std(dataset_name, aug_cfg))
+    def __init__(self, dataset_name: str, augmentation: AugmentationConfig) -> None:
+        self._mean_and_std = torch.tensor(mean_and_std(dataset_name, augmentation))
 
     def __call__(self, pixels: Tensor) -> Tensor:
+        """Normalise float levels ``(N, 3, H, W)``."""
         self._mean_and_std = self._mean_and_std.to(pixels.device)  # once: a copy makes the device wait
         mean, std = self._mean_and_std.view(2, 1, 3, 1, 1)
         return (pixels / 255 - mean) / std

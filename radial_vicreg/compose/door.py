@@ -1,0 +1,87 @@
+"""From Hydra's containers to a :class:`radial_vicreg.config.RunConfig`: behind this door nothing takes a DictConfig."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from radial_vicreg.config import RunConfig, read_config
+from radial_vicreg.config.reading import Reader
+from radial_vicreg.errors import UserError
+
+_LARGEST_EXACT = 2**53  # whole floats below it are whole numbers without doubt
+_TEXTS = ("name", "method_tag")  # long, slow to resolve, and no part of what is trained
+
+
+def run_config(
+    cfg: DictConfig,
+    reader: Reader = "pretrain",
+    rates: Mapping[str, Any] | None = None,
+    foreign: Collection[str] = (),
+) -> RunConfig:
+    """Resolve and check a composed configuration.
+
+    Args:
+        cfg: composed; not changed.
+        reader: see :func:`radial_vicreg.config.read_config`.
+        rates: ``lr`` and ``classifier_lr`` as written, where ``cfg`` holds scaled ones.
+        foreign: keys of ``method_kwargs`` that another base class reads.
+
+    Returns:
+        The configuration; its name is made of numbers that are written in one way.
+
+    Raises:
+        UserError: as :func:`radial_vicreg.config.read_config`, or a value that cannot be resolved.
+    """
+    unresolved: Any = OmegaConf.to_container(cfg, resolve=False)
+    if rates:
+        unresolved["optimizer"] = {**unresolved["optimizer"], **rates}
+    content = _resolved(unresolved)
+    if "${" in str(unresolved.get("name")):
+        content["name"] = _resolved(canonical_numbers(unresolved))["name"]
+    if isinstance(kwargs := content.get("method_kwargs"), dict):
+        content["method_kwargs"] = {key: value for key, value in kwargs.items() if key not in foreign}
+    return read_config(content, reader)
+
+
+def sweep_config(cfg: DictConfig) -> RunConfig:
+    """Check a run of a sweep without its name, which takes longer to resolve than all the rest.
+
+    Args:
+        cfg: composed; not changed.
+
+    Raises:
+        UserError: as :func:`run_config`.
+    """
+    hashed = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key not in _TEXTS])
+    return read_config({**_resolved(OmegaConf.to_container(hashed, resolve=False)), "name": "sweep"})
+
+
+def canonical_numbers(value: Any) -> Any:
+    """Write every number in one way: ``100.0`` as ``100``.
+
+    Args:
+        value: plain containers.
+
+    Returns:
+        The same with whole floats as integers.
+    """
+    if isinstance(value, dict):
+        return {key: canonical_numbers(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [canonical_numbers(item) for item in value]
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < _LARGEST_EXACT:
+        return int(value)
+    return value
+
+
+def _resolved(content: Any) -> dict[str, Any]:
+    try:
+        plain: dict[str, Any] = OmegaConf.to_container(OmegaConf.create(content), resolve=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise UserError(f"a value of the configuration cannot be resolved: {' '.join(str(error).split())}") from error
+    return plain

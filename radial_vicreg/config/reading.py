@@ -1,0 +1,181 @@
+"""From plain containers to a :class:`RunConfig`, with errors of one line that name key, value and what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from radial_vicreg.config.rules import check_rules
+from radial_vicreg.config.schema import RunConfig
+from radial_vicreg.config.types import OpenSection
+from radial_vicreg.config.words import expected, inner_model
+from radial_vicreg.errors import UserError, did_you_mean, nearest
+from radial_vicreg.secrets import refuse_secrets
+
+Reader = Literal["pretrain", "script", "stored"]
+
+FILLED_IN = (
+    *("seed", "devices", "accelerator", "strategy", "sync_batchnorm", "precision"),
+    *("host", "runs_dir", "ckpt", "lock", "checkpoint", "wandb", "loggers"),
+)
+"""Keys that every stored configuration has, left out or not."""
+
+TRAINER_ARGUMENTS = frozenset(
+    (
+        *("accelerator", "strategy", "devices", "num_nodes", "precision", "logger", "callbacks", "fast_dev_run"),
+        *("max_epochs", "min_epochs", "max_steps", "min_steps", "max_time", "limit_train_batches", "limit_val_batches"),
+        *("limit_test_batches", "limit_predict_batches", "overfit_batches", "val_check_interval"),
+        *("check_val_every_n_epoch", "num_sanity_val_steps", "log_every_n_steps", "enable_checkpointing"),
+        *("enable_progress_bar", "enable_model_summary", "accumulate_grad_batches", "gradient_clip_val"),
+        *("gradient_clip_algorithm", "deterministic", "benchmark", "inference_mode", "use_distributed_sampler"),
+        *("profiler", "detect_anomaly", "barebones", "plugins", "sync_batchnorm", "reload_dataloaders_every_n_epochs"),
+        *("default_root_dir", "enable_autolog_hparams", "model_registry"),
+    )
+)
+"""Arguments of Lightning's Trainer, which may stand at the top of a configuration."""
+
+_OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not nearly one of ours
+_OWN_SECTIONS = ("diagnostics", "probes", "loggers")
+_OWN_KEYS = {"data": ("on_bad_image", "cache", "multi_label")}
+_SHORT = 60
+
+
+def read_config(content: Mapping[str, Any], reader: Reader = "pretrain") -> RunConfig:
+    """Check a configuration and give every key its type.
+
+    Args:
+        content: resolved, plain containers; not changed.
+        reader: ``"pretrain"`` (``radial-vicreg pretrain``) refuses every unknown key of a section; ``"script"``
+            (solo-learn's own, whose sections may hold more) refuses those that are nearly one of ours;
+            ``"stored"`` (a finished run, of any version) passes over them.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        UserError: a missing or unknown key (the nearest known one is named), a value of the wrong type or out of
+            range, a key that holds a password.
+    """
+    given = {str(key): value for key, value in content.items()}
+    if reader != "stored":
+        refuse_secrets(given)
+        _refuse_unknown(given, reader)
+    given = _known(given, RunConfig)
+    for key in FILLED_IN:
+        if key not in given:
+            default = RunConfig.model_fields[key].default
+            given[key] = default.model_dump() if isinstance(default, BaseModel) else default
+    try:
+        config = RunConfig.model_validate(given)
+    except ValidationError as error:
+        raise UserError(_in_words(error)) from error
+    if reader == "pretrain":
+        check_rules(config)
+    return config
+
+
+def _refuse_unknown(content: Mapping[str, Any], reader: Reader) -> None:
+    fields = {*RunConfig.model_fields, *TRAINER_ARGUMENTS}
+    # Under solo-learn's script: not host, lock and ckpt, since too many words are near those.
+    own = fields if reader == "pretrain" else (*_OWN_SECTIONS, "runs_dir")
+    for key in content:
+        if key not in fields and nearest(key, own, _OWN_CUTOFF) is not None:
+            raise unknown_key(key, own)
+    for name, section in content.items():
+        field = RunConfig.model_fields.get(name)
+        if field is None:
+            continue
+        for prefix, model, part in _sections(name, field, section):
+            own_keys = _OWN_KEYS.get(name, tuple(model.model_fields))
+            for key in part:
+                if str(key) in model.model_fields or issubclass(model, OpenSection):
+                    continue
+                strict = reader == "pretrain" or name in _OWN_SECTIONS
+                if strict or nearest(key, own_keys, _OWN_CUTOFF) is not None:
+                    raise unknown_key(str(key), model.model_fields if strict else own_keys, f"{prefix}.")
+
+
+def unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:
+    """Make the error for a key that nothing reads; the nearest known one is named.
+
+    Args:
+        key: what was given.
+        known: what is read.
+        section: where, with a dot at its end.
+    """
+    return UserError(f"{section}{key} is not a setting; {did_you_mean(key, known, section)}")
+
+
+def _sections(prefix: str, field: FieldInfo, value: Any) -> Iterator[tuple[str, type[BaseModel], Mapping[Any, Any]]]:
+    """Walk through the sections of a value that are there, with their dotted names."""
+    model = inner_model(field.annotation)
+    if model is None:
+        return
+    parts = enumerate(value) if isinstance(value, (list, tuple)) else [(None, value)]
+    for index, part in parts:
+        if isinstance(part, Mapping):
+            name = prefix if index is None else f"{prefix}.{index}"
+            yield name, model, part
+            for key, inner in part.items():
+                if str(key) in model.model_fields:
+                    yield from _sections(f"{name}.{key}", model.model_fields[str(key)], inner)
+
+
+def _known(content: Any, model: type[BaseModel]) -> Any:
+    """Leave out of the sections what they do not have, and sections that are null; the top keeps its other keys."""
+    if not isinstance(content, Mapping):
+        return content
+    kept: dict[str, Any] = {}
+    for key, value in content.items():
+        field = model.model_fields.get(str(key))
+        if field is None:
+            if model.model_config.get("extra") == "allow":
+                kept[str(key)] = value
+            continue
+        inner = inner_model(field.annotation)
+        if inner is None:
+            kept[str(key)] = value
+        elif isinstance(value, (list, tuple)):
+            kept[str(key)] = [_known(part, inner) for part in value]
+        elif value is not None or field.is_required():
+            kept[str(key)] = _known(value, inner)
+    return kept
+
+
+def _in_words(error: ValidationError) -> str:
+    """Say what is wrong with the first bad value."""
+    first = error.errors(include_url=False)[0]
+    path, field = _field_of(first["loc"])
+    missing = first["type"] == "missing"
+    value = None if missing else first["input"]
+    if field is not None and field.is_required() and value is None and inner_model(field.annotation) is None:
+        return f"{path} is not set: add it to the configuration or give {path}=VALUE"
+    words = expected(field) if field is not None else str(first["msg"])
+    return f"{path} must be {words}, got {short(value)}"
+
+
+def _field_of(location: tuple[int | str, ...]) -> tuple[str, FieldInfo | None]:
+    """Find the dotted key, and its field, to which an error of pydantic belongs."""
+    model: type[BaseModel] | None = RunConfig
+    field: FieldInfo | None = None
+    names: list[str] = []
+    for part in location:
+        if isinstance(part, int):
+            if model is not None:
+                names.append(str(part))
+            continue
+        if model is None or part not in model.model_fields:
+            break
+        field = model.model_fields[part]
+        names.append(part)
+        model = inner_model(field.annotation)
+    return ".".join(names), field
+
+
+def short(value: Any) -> str:
+    """Show a value, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."

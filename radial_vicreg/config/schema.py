@@ -1,0 +1,181 @@
+"""Every key of a run's configuration: its type, range, default and meaning, in this module and its sections."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import ConfigDict, Field
+
+from radial_vicreg.config.sections import (
+    AugmentationConfig,
+    AutoResumeConfig,
+    AutoUmapConfig,
+    BackboneConfig,
+    CheckpointConfig,
+    DaliConfig,
+    DataConfig,
+    DiagnosticsConfig,
+    KnnEvalConfig,
+    LoggersConfig,
+    MethodConfig,
+    OptimizerConfig,
+    PerformanceConfig,
+    ProbesConfig,
+    SchedulerConfig,
+    WandbConfig,
+)
+from radial_vicreg.config.types import LARGEST_COUNT, Devices, FileName, Items, PathText, Section, Text, Word, plain
+from radial_vicreg.keys import SMALL_IMAGE_DATASETS
+
+_REFERENCE_BATCH = 256  # configured rates are per so many images and grow linearly with the global batch
+
+Precision = Literal[
+    "32",
+    "32-true",
+    "64",
+    "64-true",
+    "16",
+    "16-true",
+    "16-mixed",
+    "bf16",
+    "bf16-true",
+    "bf16-mixed",
+    "transformer-engine",
+    "transformer-engine-float16",
+]
+
+
+class Rates(NamedTuple):
+    """Peak learning rates as the optimizer uses them.
+
+    Attributes:
+        lr: rate of backbone and projector.
+        classifier_lr: rate of the online linear classifier.
+    """
+
+    lr: float
+    classifier_lr: float
+
+
+class RunConfig(Section):
+    """A run: what is trained on which images, and what is measured.
+
+    Other keys are allowed at the top: arguments of Lightning's Trainer, and values for ``${...}``.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    method: Text = Field(description="radialvicreg, or vicreg: the same without a radial term")
+    name: FileName = Field(description="of the run")
+    seed: int = Field(5, ge=0, lt=2**32, description="of everything that is random")
+    backbone: BackboneConfig
+    data: DataConfig
+    augmentations: Annotated[tuple[AugmentationConfig, ...], Items, Field(min_length=1)] = Field(
+        description="pipelines of random crops, see yaml/shared/augmentation"
+    )
+    method_kwargs: MethodConfig
+    optimizer: OptimizerConfig
+    scheduler: SchedulerConfig = SchedulerConfig()
+    max_epochs: int = Field(ge=1, le=LARGEST_COUNT, description="length of the training")
+    accumulate_grad_batches: int | None = Field(1, ge=1, le=LARGEST_COUNT, description="batches of an optimizer step")
+    devices: Devices = Field("1", description="GPUs, or processes on a CPU")
+    accelerator: Literal["auto", "cpu", "gpu", "cuda"] = Field("auto", description="auto: a GPU where there is one")
+    num_nodes: int | None = Field(1, ge=1, le=LARGEST_COUNT, description="machines of the job")
+    strategy: Text | None = Field("ddp", description="Lightning's, with several processes")
+    sync_batchnorm: bool = Field(False, description="statistics over all GPUs")
+    precision: Annotated[Precision, Word] = Field("16-mixed", description="on a GPU; a CPU trains in float32")
+    log_every_n_steps: int = Field(50, ge=0, description="values of a single step are logged so often")
+    limit_val_batches: int | float | None = Field(None, ge=0, description="0: no validation")
+    dali: DaliConfig = DaliConfig()
+    performance: PerformanceConfig = PerformanceConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    auto_resume: AutoResumeConfig = AutoResumeConfig()
+    resume_from_checkpoint: PathText | None = Field(None, description="main_pretrain.py: a checkpoint's path")
+    wandb: WandbConfig = WandbConfig()
+    knn_eval: KnnEvalConfig = KnnEvalConfig()
+    auto_umap: AutoUmapConfig = AutoUmapConfig()
+    debug_augmentations: bool = Field(False, description="solo-learn's")
+    diagnostics: DiagnosticsConfig = DiagnosticsConfig()
+    probes: ProbesConfig = ProbesConfig()
+    host: Literal["auto", "solo", "standalone"] = Field("auto", description="auto: solo-learn where it is installed")
+    runs_dir: PathText = Field("runs", description="folder of all runs")
+    ckpt: PathText | None = Field(None, description="last, auto, or a checkpoint's path")
+    lock: Literal["take"] | None = Field(None, description="take: go on in a folder whose lock outlived its process")
+    loggers: LoggersConfig = LoggersConfig()
+
+    @property
+    def nodes(self) -> int:
+        """Number of machines."""
+        return self.num_nodes or 1
+
+    @property
+    def accumulation(self) -> int:
+        """Batches of an optimizer step."""
+        return self.accumulate_grad_batches or 1
+
+    @property
+    def processes(self) -> int:
+        """Number of training processes: devices times nodes."""
+        return self.local_processes * self.nodes
+
+    @property
+    def local_processes(self) -> int:
+        """Number of training processes on this machine."""
+        if isinstance(self.devices, tuple):
+            return len(self.devices)
+        text = str(self.devices)
+        if "," in text:
+            return len([index for index in text.split(",") if index.strip()])
+        if text in ("auto", "-1"):
+            return _gpus() if self.accelerator != "cpu" else 1
+        return int(text)
+
+    @property
+    def global_batch(self) -> int:
+        """Images of one forward pass over all processes."""
+        return self.optimizer.batch_size * self.processes
+
+    @property
+    def rates(self) -> Rates:
+        """Rates by solo-learn's rules: times global batch / 256, the classifier's only with ``data.val_path``.
+
+        Both grow with ``accumulate_grad_batches``.
+        """
+        scale = self.global_batch / _REFERENCE_BATCH
+        classifier_scale = scale if self.data.val_path is not None else 1.0
+        return Rates(
+            lr=self.optimizer.lr * scale * self.accumulation,
+            classifier_lr=self.optimizer.classifier_lr * classifier_scale * self.accumulation,
+        )
+
+    @property
+    def radial_objective(self) -> str:
+        """What pulls the radii; VICReg is Radial-VICReg without it."""
+        return "none" if self.method == "vicreg" else self.method_kwargs.radial_objective
+
+    @property
+    def objective_settings(self) -> MethodConfig:
+        """``method_kwargs`` with the radial objective that counts."""
+        return self.method_kwargs.model_copy(update={"radial_objective": self.radial_objective})
+
+    @property
+    def crop_size(self) -> int:
+        """Training resolution in pixels."""
+        return self.augmentations[0].crop_size
+
+    @property
+    def has_small_stem(self) -> bool:
+        """Whether a ResNet gets the small-image stem."""
+        choice = self.method_kwargs.small_image_stem
+        return self.data.dataset in SMALL_IMAGE_DATASETS if choice == "auto" else bool(choice)
+
+    def plain(self) -> dict[str, Any]:
+        """List every key that was given or filled in, as plain containers: for results, loggers and solo-learn."""
+        content: dict[str, Any] = plain(self.model_dump(exclude_unset=True))
+        return {**content, "method_kwargs": plain(self.method_kwargs.model_dump())}
+
+
+def _gpus() -> int:
+    import torch
+
+    return max(torch.cuda.device_count(), 1) if torch.cuda.is_available() else 1

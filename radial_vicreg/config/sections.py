@@ -1,0 +1,267 @@
+"""The sections of a configuration, in the order of ``yaml/shared/base.yaml``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from radial_vicreg.config.types import (
+    LARGEST_COUNT,
+    Betas,
+    Items,
+    OpenSection,
+    PathText,
+    Says,
+    Section,
+    Stem,
+    Text,
+    Triple,
+    objective_key,
+)
+from radial_vicreg.keys import RADIAL_OBJECTIVES, WASSERSTEIN_TARGETS
+
+_LARGEST_CROP = 4096  # pixels; beyond it the first batch fills any memory
+_WIDEST = 2**20  # of the projector's layers
+_MOST_WORKERS = 1024  # a slip of the finger must not start a million processes
+
+
+class BackboneArguments(OpenSection):
+    """Arguments of the backbone's constructor: ``img_size``, ``patch_size``, ..."""
+
+
+class BackboneConfig(Section):
+    """The encoder."""
+
+    name: Text = Field(description="resnet18, resnet50, vit_tiny, vit_small, vit_base or vit_large")
+    kwargs: BackboneArguments | None = Field(None, description="arguments of its constructor, such as img_size")
+
+    def arguments(self) -> dict[str, Any]:
+        """List the constructor's arguments."""
+        return {} if self.kwargs is None else self.kwargs.given()
+
+
+class DataConfig(Section):
+    """Images and their loading."""
+
+    dataset: Text = Field(description="cifar10, cifar100, imagenet, imagenet100, celeba or custom (an image folder)")
+    name: Text | None = Field(None, description="of the data set in the run's name")
+    format: Text = Field("image_folder", description="image_folder; device keeps the images on the GPU; dali")
+    train_path: PathText | None = Field(None, description="folder of the training images")
+    val_path: PathText | None = Field(None, description="folder of the validation images; null: no validation")
+    num_workers: int = Field(4, ge=0, le=_MOST_WORKERS, description="processes that load images")
+    num_classes: int | None = Field(None, ge=1, le=LARGEST_COUNT, description="counted by solo-learn")
+    no_labels: bool = Field(False, description="images without classes: no probe learns")
+    fraction: float | None = Field(-1.0, ge=-1, le=1, description="share of the training images; -1: all of them")
+    multi_label: bool = Field(False, description="CelebA's attributes in place of classes")
+    cache: Literal["none", "ram"] | None = Field("none", description="ram: decode every image once and keep it")
+    on_bad_image: Literal["error", "skip"] = Field("error", description="stop at an unreadable image, or leave it out")
+    num_large_crops: int | None = Field(None, ge=0, description="counted by solo-learn")
+    num_small_crops: int | None = Field(None, ge=0, description="counted by solo-learn")
+    fingerprint: Text | None = Field(None, description="mark of the training images, written by the run")
+
+
+class RandomResizedCrop(Section):
+    """Crops of a random part of the image."""
+
+    enabled: bool = Field(False, description="otherwise the image is resized")
+    crop_min_scale: float | None = Field(None, gt=0, le=1, description="smallest share of the image's area")
+    crop_max_scale: float | None = Field(None, gt=0, le=1, description="largest share of the image's area")
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Smallest and largest share of the image's area."""
+        return _given(self.crop_min_scale), _given(self.crop_max_scale)
+
+
+class Operation(Section):
+    """An operation that is applied now and then."""
+
+    prob: float = Field(0.0, ge=0, le=1, description="how often")
+
+
+class ColorJitter(Operation):
+    """Random changes of the colours, each up to its strength."""
+
+    brightness: float | None = Field(None, ge=0, description="strength")
+    contrast: float | None = Field(None, ge=0, description="strength")
+    saturation: float | None = Field(None, ge=0, description="strength")
+    hue: float | None = Field(None, ge=0, le=0.5, description="strength")
+
+    @property
+    def strengths(self) -> tuple[float, float, float, float]:
+        """Brightness, contrast, saturation and hue."""
+        return _given(self.brightness), _given(self.contrast), _given(self.saturation), _given(self.hue)
+
+
+class AugmentationConfig(Section):
+    """A pipeline of random crops, as solo-learn has it."""
+
+    crop_size: int = Field(ge=1, le=_LARGEST_CROP, description="pixels")
+    num_crops: int = Field(ge=1, le=LARGEST_COUNT, description="crops of each image")
+    mean: Triple | None = Field(None, description="of the channels, for custom images; null: ImageNet's")
+    std: Triple | None = Field(None, description="of the channels, for custom images; null: ImageNet's")
+    rrc: RandomResizedCrop = RandomResizedCrop()
+    color_jitter: ColorJitter = ColorJitter()
+    grayscale: Operation = Operation()
+    gaussian_blur: Operation = Operation()
+    solarization: Operation = Operation()
+    equalization: Operation = Operation()
+    horizontal_flip: Operation = Operation()
+
+
+class MethodConfig(Section):
+    """``method_kwargs``: projector and objective."""
+
+    proj_hidden_dim: int = Field(ge=1, le=_WIDEST, description="width of both hidden layers of the projector")
+    proj_output_dim: int = Field(ge=1, le=_WIDEST, description="d, dimension of the embeddings")
+    sim_loss_weight: float = objective_key("sim_loss_weight")
+    var_loss_weight: float = objective_key("var_loss_weight")
+    cov_loss_weight: float = objective_key("cov_loss_weight")
+    radial_objective: Literal[RADIAL_OBJECTIVES] = objective_key("radial_objective")  # type: ignore[valid-type]
+    radial_ce_loss_weight: float = objective_key("radial_ce_loss_weight")
+    radial_ent_loss_weight: float = objective_key("radial_ent_loss_weight")
+    radial_ce_normalize: bool = objective_key("radial_ce_normalize")
+    radial_spacing: int | None = objective_key("radial_spacing")
+    radial_w1_loss_weight: float = objective_key("radial_w1_loss_weight")
+    radial_w1_target: Literal[WASSERSTEIN_TARGETS] = objective_key("radial_w1_target")  # type: ignore[valid-type]
+    radial_reverse_kl_loss_weight: float = objective_key("radial_reverse_kl_loss_weight")
+    e2mc_loss_weight: float = objective_key("e2mc_loss_weight")
+    radial_center: bool = objective_key("radial_center")
+    small_image_stem: Annotated[Literal["auto"] | bool, Stem, Says("auto, true or false")] = Field(
+        "auto", description="small stem of a ResNet; auto: by the data set's name, which is solo-learn's rule"
+    )
+
+
+class OptimizerArguments(OpenSection):
+    """Arguments of the optimizer; which of them it takes depends on its name."""
+
+    momentum: float | None = Field(None, ge=0, description="sgd, lars")
+    dampening: float | None = Field(None, ge=0, description="sgd, lars")
+    eta: float | None = Field(None, ge=0, description="lars: trust coefficient")
+    eps: float | None = Field(None, ge=0, description="adam, adamw")
+    clip_lr: bool | None = Field(None, description="lars: limit the adapted rate to the rate")
+    exclude_bias_n_norm: bool | None = Field(None, description="lars: no adaption of biases and norms")
+    nesterov: bool | None = Field(None, description="sgd, lars")
+    amsgrad: bool | None = Field(None, description="adam, adamw")
+    maximize: bool | None = Field(None, description="never meant")
+    betas: Betas | None = Field(None, description="adam, adamw")
+
+
+class OptimizerConfig(Section):
+    """Optimizer and rates; rates are as written, for 256 images."""
+
+    name: Text = Field(description="lars, sgd, adam or adamw")
+    batch_size: int = Field(ge=2, le=LARGEST_COUNT, description="of each process; BatchNorm needs 2")
+    lr: float = Field(ge=0, description="peak rate of backbone and projector for 256 images")
+    classifier_lr: float = Field(ge=0, description="peak rate of the online linear probe for 256 images")
+    weight_decay: float = Field(ge=0, description="of backbone and projector")
+    exclude_bias_n_norm_wd: bool = Field(False, description="no weight decay of biases and norms")
+    kwargs: OptimizerArguments | None = Field(None, description="arguments of the optimizer")
+
+    def arguments(self) -> dict[str, Any]:
+        """List the optimizer's arguments."""
+        return {} if self.kwargs is None else self.kwargs.given()
+
+
+class SchedulerConfig(Section):
+    """Learning-rate schedule."""
+
+    name: Text | None = Field(None, description="warmup_cosine, step or none")
+    warmup_epochs: float = Field(10.0, ge=0, description="length of the linear warm-up")
+    warmup_start_lr: float = Field(3e-5, ge=0, description="rate at the first step")
+    min_lr: float = Field(0.0, ge=0, description="rate at the end")
+    interval: Text = Field("step", description="step or epoch")
+    lr_decay_steps: Annotated[tuple[Annotated[int, Field(ge=0)], ...] | None, Items] = Field(
+        None, description="epochs at which the rate falls to a tenth, with scheduler.name=step"
+    )
+
+
+class DaliConfig(Section):
+    """solo-learn's DALI pipelines."""
+
+    device: Text = Field("gpu", description="where images are decoded")
+    encode_indexes_into_labels: bool = Field(False, description="needed for attributes of CelebA")
+
+
+class PerformanceConfig(Section):
+    """Memory layout."""
+
+    disable_channel_last: bool = Field(False, description="channels first, which is slower")
+
+
+class CheckpointConfig(Section):
+    """Checkpoints."""
+
+    enabled: bool = Field(True, description="write them")
+    dir: Text = Field("trained_models", description="folder under main_pretrain.py")
+    frequency: int = Field(1, ge=1, le=LARGEST_COUNT, description="every so many epochs")
+    keep_prev: bool = Field(False, description="keep the checkpoint of every epoch")
+
+
+class AutoResumeConfig(Section):
+    """solo-learn's auto-resume, under main_pretrain.py."""
+
+    enabled: bool = Field(True, description="go on from the newest checkpoint of the same name")
+    max_hours: float = Field(36, ge=0, description="an older checkpoint is not gone on from")
+
+
+class WandbConfig(Section):
+    """Weights & Biases."""
+
+    enabled: bool = Field(False, description="log there")
+    entity: Text | None = Field(None, description="user or team")
+    project: Text | None = Field("radial-vicreg", description="project")
+    offline: bool = Field(False, description="log into files alone")
+
+
+class KnnEvalConfig(Section):
+    """solo-learn's own kNN, under main_pretrain.py."""
+
+    enabled: bool = Field(False, description="needs torchmetrics below 1.0")
+    k: int = Field(20, ge=1, description="neighbours")
+    distance_func: Text = Field("euclidean", description="euclidean or cosine")
+
+
+class AutoUmapConfig(Section):
+    """solo-learn's own UMAP figures, under main_pretrain.py."""
+
+    enabled: bool = Field(False, description="draw them")
+    dir: Text = Field("auto_umap", description="folder")
+    frequency: int = Field(1, ge=1, description="every so many epochs")
+
+
+class DiagnosticsConfig(Section):
+    """Radii of the projector's output: logged, drawn, kept in results.json."""
+
+    enabled: bool = Field(True, description="measure them")
+    every_n_epochs: int = Field(10, ge=0, description="and always at initialisation and at the end")
+    max_images: int = Field(10_000, ge=2, le=LARGEST_COUNT, description="evenly spaced validation images")
+
+
+class ProbesConfig(Section):
+    """Probes beside the host's own linear probe; none sends gradients to the backbone."""
+
+    projector_linear: bool = Field(True, description="online, on the projector's output (table 4)")
+    encoder_mlp: bool = Field(True, description="online, two layers (table 3)")
+    encoder_knn: bool = Field(False, description="kNN after each validation")
+    lr: float = Field(1e-3, gt=0, description="first rate of the online heads; AdamW, cosine to 0")
+    mlp_hidden_dim: int = Field(512, ge=1, description="width of the MLP's hidden layer")
+    knn_neighbours: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Items] = Field(
+        (20, 200), description="every k"
+    )
+    knn_temperature: float = Field(0.07, gt=0, description="a neighbour's vote weighs exp(cosine / temperature)")
+    knn_bank: int = Field(50_000, ge=1, description="most images of the bank on each process")
+    frozen_linear: bool = Field(False, description="logistic regression on frozen features, before and after")
+
+
+class LoggersConfig(Section):
+    """Loggers of ``radial-vicreg pretrain``."""
+
+    csv: bool = Field(True, description="CSV files in the run's folder")
+    tensorboard: bool = Field(False, description="TensorBoard files in the run's folder")
+
+
+def _given(value: float | None) -> float:
+    assert value is not None  # reading refuses an operation without what it needs
+    return value

@@ -1,0 +1,127 @@
+"""Values of the configuration that are more than a number, a flag or a text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.fields import FieldInfo
+
+from radial_vicreg.keys import OBJECTIVE
+
+LARGEST_COUNT = 2**31 - 1
+
+
+class Says(NamedTuple):
+    """What a value may be, in words, where its type does not tell."""
+
+    words: str
+
+
+class Section(BaseModel):
+    """A part of the configuration: immutable, no unknown key, no value converted but by a declared validator."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class OpenSection(Section):
+    """A section that holds arguments of somebody else's function, too."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def given(self) -> dict[str, Any]:
+        """List the arguments that were given."""
+        return plain(self.model_dump(exclude_unset=True))
+
+
+def plain(value: Any) -> Any:
+    """Turn the tuples of plain containers into lists, as YAML and JSON have them."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def objective_key(name: str) -> Any:
+    """Declare a setting of the objective as :mod:`radial_vicreg.keys` has it.
+
+    Args:
+        name: of the setting.
+    """
+    key = OBJECTIVE[name]
+    return Field(key.default, ge=key.low, description=key.meaning)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _text(value: str) -> str:
+    if not value.strip() or "\0" in value:
+        raise ValueError("empty")
+    return value
+
+
+def _file_name(value: Any) -> str:
+    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    if text in ("", ".", "..") or {"/", "\\"} & set(text) or not text.isprintable():
+        raise ValueError("no file name")
+    return text
+
+
+def _home(value: str) -> str:
+    if not value.startswith("~"):
+        return value
+    try:
+        return str(Path(value).expanduser())
+    except RuntimeError as error:
+        raise ValueError("no home") from error
+
+
+def _word(value: Any) -> Any:
+    return value if isinstance(value, bool) else str(value)
+
+
+def _devices(value: Any) -> Any:
+    """Allow indices as a list or as ``"0,1"``, a number of processes, ``auto`` and -1."""
+    value = _tuple(value)
+    if isinstance(value, tuple):
+        good = bool(value) and all(isinstance(index, int) and not isinstance(index, bool) for index in value)
+    elif isinstance(value, (int, str)) and not isinstance(value, bool):
+        indices = [index.strip() for index in str(value).split(",") if index.strip()]
+        is_count = len(indices) == 1 and "," not in str(value)
+        good = value in ("auto", "-1", -1) or (bool(indices) and all(index.isdecimal() for index in indices))
+        good = good and not (is_count and indices[0].isdecimal() and int(indices[0]) < 1)
+    else:
+        good = False
+    if not good:
+        raise ValueError("no devices")
+    return value
+
+
+def _stem(value: Any) -> Any:
+    return {"true": True, "false": False}.get(str(value).lower(), value)
+
+
+Text = Annotated[str, AfterValidator(_text), Says("a text")]
+PathText = Annotated[str, AfterValidator(_text), AfterValidator(_home), Says("a path whose home folder is known")]
+FileName = Annotated[str, BeforeValidator(_file_name), Says("a text that can be a file's name, without / and \\")]
+Devices = Annotated[
+    int | str | tuple[int, ...],
+    BeforeValidator(_devices),
+    Says("a list such as [0], a positive number, auto or -1"),
+    WithJsonSchema({"type": ["array", "integer", "string"]}),
+]
+Word = BeforeValidator(_word)
+"""Of choices among which numbers may be written as such: ``precision=32``."""
+Stem = BeforeValidator(_stem)
+Items = BeforeValidator(_tuple)
+_Level = Annotated[float, Field(ge=-10, le=10)]
+Triple = Annotated[tuple[_Level, _Level, _Level], Items, Says("three numbers")]
+_Share = Annotated[float, Field(ge=0, lt=1)]
+Betas = Annotated[tuple[_Share, _Share], Items, Says("two numbers, 0 or more and below 1")]
+
+
+def says(field: FieldInfo) -> str | None:
+    """Find the words of a field whose type does not tell what it may be."""
+    return next((mark.words for mark in field.metadata if isinstance(mark, Says)), None)

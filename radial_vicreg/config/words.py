@@ -1,0 +1,99 @@
+"""What a key may be, in words: for errors, and for the tables of the documentation."""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from radial_vicreg.config.types import LARGEST_COUNT, Says
+
+A_SECTION = "a section with keys of its own"
+
+
+def expected(field: FieldInfo) -> str:
+    """Say what a field may be.
+
+    Args:
+        field: of a section.
+
+    Returns:
+        Words that follow "must be": ``a whole number, 1 or more, or null``.
+    """
+    return _words(field.annotation, list(field.metadata))
+
+
+def inner_model(annotation: Any) -> type[BaseModel] | None:
+    """Find the section that a field holds: directly, or null, or in a list."""
+    for kind in _alternatives(annotation):
+        bare, _ = _bare(kind)
+        if isinstance(bare, type) and issubclass(bare, BaseModel):
+            return bare
+        if get_origin(bare) is tuple and (found := inner_model(get_args(bare)[0])) is not None:
+            return found
+    return None
+
+
+def _words(annotation: Any, marks: list[Any]) -> str:
+    annotation, inner = _bare(annotation)
+    marks = [*marks, *inner]
+    kinds = _alternatives(annotation)
+    null = ", or null" if type(None) in kinds else ""
+    told = next((mark.words for mark in marks if isinstance(mark, Says)), None)
+    if told is None:
+        # The one of a choice of several that is no null tells the range.
+        for kind in kinds:
+            bare, more = _bare(kind)
+            told = next((mark.words for mark in more if isinstance(mark, Says)), None)
+            if told is not None or bare is not type(None):
+                told = told or _kind(bare, [*marks, *more])
+                break
+    return f"{told}{null}"
+
+
+def _kind(kind: Any, marks: list[Any]) -> str:
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(str(choice) for choice in get_args(kind))}"
+    if get_origin(kind) is tuple:
+        item = get_args(kind)[0]
+        model = inner_model(item)
+        return "a list of sections" if model is not None else f"a list, each {_words(item, [])}"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return A_SECTION
+    return {bool: "true or false", str: "a text"}.get(kind) or _number(kind is int, marks)
+
+
+def _number(whole: bool, marks: list[Any]) -> str:
+    low = high = above = below = None
+    for mark in marks:
+        low = mark.ge if isinstance(mark, annotated_types.Ge) else low
+        above = mark.gt if isinstance(mark, annotated_types.Gt) else above
+        high = mark.le if isinstance(mark, annotated_types.Le) else high
+        below = mark.lt if isinstance(mark, annotated_types.Lt) else below
+    high = None if high == LARGEST_COUNT else high
+    name = "a whole number" if whole else "a finite number"
+    if whole and below is not None:
+        high = below - 1  # type: ignore[operator]
+    start = f"above {above:g}" if above is not None else "" if low is None else f"{low:g}"
+    if high is not None:
+        return f"{name}, {start} to {high:,}" if whole else f"{name}, {start} to {high:g}"
+    return f"{name}, {start}{' or more' if above is None else ''}" if start else name
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    bare, _ = _bare(annotation)
+    return get_args(bare) if get_origin(bare) in (Union, types.UnionType) else (bare,)
+
+
+def _bare(annotation: Any) -> tuple[Any, list[Any]]:
+    """Take the marks off an annotated type."""
+    if get_origin(annotation) is Annotated:
+        bare, *marks = get_args(annotation)
+        more: list[Any] = []
+        for mark in marks:
+            more += mark.metadata if isinstance(mark, FieldInfo) else [mark]
+        return bare, more
+    return annotation, []

@@ -1,0 +1,45 @@
+"""Attributes of images that solo-learn's own readers have numbered."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data.celeba import load_attributes
+from radial_vicreg.errors import UserError
+
+
+def attributes_by_index(config: RunConfig) -> Tensor:
+    """Look up the attributes of the training images for solo-learn's readers, which know no more than their numbers.
+
+    Its image folders and, with ``dali.encode_indexes_into_labels``, DALI number the files of the one class folder in
+    sorted order, which is the table's.
+
+    Args:
+        config: of solo-learn's script, with ``data.dataset: custom``.
+
+    Returns:
+        Zeros and ones, uint8, shape ``(N, attributes)``.
+
+    Raises:
+        UserError: a setting under which the numbers or the labels would be others, or no table beside the images.
+    """
+    data = config.data
+    if data.format == "dali" and not config.dali.encode_indexes_into_labels:
+        raise UserError(
+            "attributes are found by file index, which DALI gives with dali.encode_indexes_into_labels=true only"
+        )
+    if (data.fraction or -1) > 0:
+        raise UserError("data.fraction renumbers the images, so their attributes would be mixed up: leave it out")
+    if data.val_path is not None:
+        raise UserError(
+            "solo-learn's validation does not say which image is which: data.val_path=null, or radial-vicreg pretrain"
+        )
+    return load_attributes(str(data.train_path)).values
+
+
+def replace_targets(batch: list[Tensor], table: Tensor) -> list[Tensor]:
+    """Put the attributes of a training batch ``[indexes, views, targets]`` in the place of its targets."""
+    indexes, views, _ = batch
+    return [indexes, views, table[indexes.to(table.device)].to(indexes.device, torch.float32)]

@@ -1,0 +1,154 @@
+"""Lightning's trainer, with this project's callbacks and loggers."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
+from lightning.pytorch.strategies import StrategyRegistry
+from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from radial_vicreg.checkpoints import CHECKPOINTS
+from radial_vicreg.config import RunConfig
+from radial_vicreg.errors import UserError
+from radial_vicreg.secrets import without_secrets
+from radial_vicreg.train.checkpointing import AtomicCheckpointIO, RunCheckpoint
+from radial_vicreg.train.console import EpochSummary
+from radial_vicreg.train.epoch_seed import EpochSeed
+from radial_vicreg.train.stop_on_signal import StopOnSignal
+
+
+def build_trainer(config: RunConfig) -> pl.Trainer:
+    """Build Lightning's trainer without what belongs to a run's folder.
+
+    Args:
+        config: prepared.
+
+    Returns:
+        The trainer, which knows its process's rank; see :func:`equip_trainer` for the rest.
+
+    Raises:
+        UserError: Lightning refuses the settings, or the job has another number of processes than they ask for.
+    """
+    interactive = sys.stderr.isatty()  # a bar in a log file is a line for every step
+    arguments = inspect.signature(pl.Trainer.__init__).parameters
+    settings = {key: value for key, value in config.plain().items() if key in arguments}
+    settings.update(
+        effective_hardware(config),
+        callbacks=[TQDMProgressBar(refresh_rate=5)] if interactive else [],
+        plugins=[AtomicCheckpointIO()],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=interactive,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+    )
+    if config.accelerator == "cpu":
+        settings["devices"] = config.local_processes
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    try:
+        trainer = pl.Trainer(**settings)
+    except (MisconfigurationException, TypeError) as error:
+        raise UserError(f"Lightning's Trainer refuses the configuration: {error}") from error
+    _check_job(trainer)
+    return trainer
+
+
+def check_strategy(config: RunConfig) -> None:
+    """Refuse a strategy that Lightning does not have.
+
+    Raises:
+        UserError: there is no such strategy.
+    """
+    known = ("auto", *StrategyRegistry.available_strategies())
+    if config.strategy not in known:
+        raise UserError(f"strategy must be one of {', '.join(known)}, got {config.strategy!r}")
+
+
+def effective_hardware(config: RunConfig) -> dict[str, Any]:
+    """Tell what this machine makes of the requested precision and BatchNorm; the configuration keeps what was asked.
+
+    Args:
+        config: with an accelerator that is here.
+
+    Returns:
+        ``precision`` and ``sync_batchnorm``.
+    """
+    if config.accelerator != "cpu":
+        return {"precision": config.precision, "sync_batchnorm": config.sync_batchnorm}
+    half = config.precision.startswith(("16", "bf16"))  # slow or missing there
+    return {"precision": "32" if half else config.precision, "sync_batchnorm": False}  # PyTorch has it for GPUs only
+
+
+def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_per_epoch: int) -> None:
+    """Give a trainer this project's callbacks and loggers; the model attaches radius monitor and results writer.
+
+    Args:
+        trainer: of :func:`build_trainer`.
+        config: prepared.
+        folder: the run's.
+        steps_per_epoch: a short epoch is still logged.
+    """
+    loggers = build_loggers(config, folder)
+    callbacks: list[pl.Callback] = [
+        StopOnSignal(),
+        EpochSeed(config.seed),
+        EpochSummary(config.method_kwargs.proj_output_dim),
+    ]
+    if loggers:
+        callbacks.append(LearningRateMonitor(logging_interval="step"))
+    if (checkpoint := config.checkpoint).enabled:
+        callbacks.append(RunCheckpoint(folder / CHECKPOINTS, checkpoint.frequency, checkpoint.keep_prev))
+    trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
+    trainer.loggers = loggers
+    trainer.log_every_n_steps = min(trainer.log_every_n_steps, steps_per_epoch)  # type: ignore[attr-defined]
+
+
+def adopt_rank(rank: int) -> None:
+    """Tell Lightning's ``rank_zero_only`` a process's rank; ``RANK`` or ``SLURM_PROCID`` may be of other things.
+
+    Args:
+        rank: the trainer's ``global_rank``.
+    """
+    rank_zero_only.rank = rank  # type: ignore[attr-defined]
+
+
+def build_loggers(config: RunConfig, folder: Path) -> list[Any]:
+    """Build CSV, TensorBoard and W&B loggers as configured; W&B only when asked."""
+    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+
+    loggers: list[Any] = []
+    if config.loggers.csv:
+        loggers.append(CSVLogger(str(folder), name="csv"))
+    if config.loggers.tensorboard:
+        loggers.append(TensorBoardLogger(str(folder), name=None, version="tensorboard"))
+    if config.wandb.enabled:
+        logger = WandbLogger(
+            name=config.name,
+            project=config.wandb.project,
+            entity=config.wandb.entity,
+            offline=config.wandb.offline,
+            save_dir=str(folder),
+        )
+        logger.log_hyperparams(without_secrets(config.plain()))
+        loggers.append(logger)
+    return loggers
+
+
+def _check_job(trainer: pl.Trainer) -> None:
+    """Compare a scheduler's tasks with the processes asked for: Lightning does so when files have been written."""
+    cluster = getattr(trainer.strategy.launcher, "cluster_environment", None)
+    if cluster is None:
+        return
+    try:
+        cluster.validate_settings(num_devices=trainer.num_devices, num_nodes=trainer.num_nodes)
+    except ValueError as error:
+        raise UserError(
+            f"the job has another number of tasks or nodes than devices and num_nodes ask for: {error}"
+        ) from error
