@@ -17,8 +17,8 @@ is_main_branch() { [ -f "$1/solo/args/pretrain.py" ] && [ -f "$1/main_pretrain.p
 is_importable() {
     "$python" - <<'PY' >/dev/null 2>&1
 import sys
-from radial_vicreg.solo.detect import find_solo_learn
-sys.exit(not find_solo_learn().usable)
+from radial_vicreg.solo.detect import import_solo_learn
+sys.exit(not import_solo_learn().usable)
 PY
 }
 

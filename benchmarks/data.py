@@ -19,42 +19,42 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from PIL import Image
 from torch.utils.data import Dataset, default_collate
 from torchvision.transforms import InterpolationMode, v2
 
 from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table, output_folder, save
-from radial_vicreg.compose import compose
-from radial_vicreg.data import datasets as files
-from radial_vicreg.data import opening as memory
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig
 from radial_vicreg.data.augmentation import SOLARIZE_THRESHOLD, MultiCrop, mean_and_std
+from radial_vicreg.data.build import open_data
+from radial_vicreg.data.loader import build_training_set
 
 BLUR_KERNEL = 9  # pixels; v2 wants a size, and two standard deviations of 2 pixels fit
 BLURS = {"Without blur (CIFAR)": 0.0, "Blur with probability 0.5": 0.5}
 Batches = Callable[[list[int]], Any]
 
 
-def configuration(options: argparse.Namespace, blur: float, *overrides: str) -> DictConfig:
+def configuration(options: argparse.Namespace, blur: float, *overrides: str) -> RunConfig:
     place = [f"data.train_path={options.images}", "data.num_workers=1"]
     settings = [f"accelerator={'cpu' if options.device == 'cpu' else 'gpu'}", f"augment.gaussian_blur={blur}"]
-    return compose("radialvicreg", ["shared/dataset=folder", *place, *settings, *overrides])
+    return run_config(compose("radialvicreg", ["shared/dataset=folder", *place, *settings, *overrides]))
 
 
 def one_by_one(dataset: Dataset[Any]) -> Batches:
     return lambda indexes: default_collate([dataset[index] for index in indexes])
 
 
-def tensor_pipeline(cfg: DictConfig) -> Callable[[torch.Tensor], torch.Tensor]:
+def tensor_pipeline(config: RunConfig) -> Callable[[torch.Tensor], torch.Tensor]:
     """The same operations from torchvision's v2, on uint8 tensors."""
-    aug, jitter = cfg.augmentations[0], cfg.augmentations[0].color_jitter
-    mean, std = mean_and_std(cfg.data.dataset, aug)
-    scale = (aug.rrc.crop_min_scale, aug.rrc.crop_max_scale)
-    colors = v2.ColorJitter(jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue)
+    aug, jitter = config.augmentations[0], config.augmentations[0].color_jitter
+    mean, std = mean_and_std(config.data.dataset, aug)
+    colors = v2.ColorJitter(*jitter.strengths)
     blur = v2.GaussianBlur(BLUR_KERNEL, (0.1, 2.0))
     return v2.Compose(
         [
-            v2.RandomResizedCrop(aug.crop_size, scale, interpolation=InterpolationMode.BICUBIC, antialias=True),
+            v2.RandomResizedCrop(aug.crop_size, aug.rrc.scale, interpolation=InterpolationMode.BICUBIC, antialias=True),
             v2.RandomApply([colors], p=jitter.prob),
             v2.RandomGrayscale(p=aug.grayscale.prob),
             *([v2.RandomApply([blur], p=aug.gaussian_blur.prob)] if aug.gaussian_blur.prob else []),
@@ -66,18 +66,18 @@ def tensor_pipeline(cfg: DictConfig) -> Callable[[torch.Tensor], torch.Tensor]:
     )
 
 
-def tensors_from_files(cfg: DictConfig) -> Batches:
-    crops = MultiCrop([tensor_pipeline(cfg)], [2])
+def tensors_from_files(config: RunConfig) -> Batches:
+    crops = MultiCrop([tensor_pipeline(config)], [2])
 
     def decode(image: Image.Image) -> list[torch.Tensor]:
         return crops(v2.functional.pil_to_tensor(image))  # type: ignore[arg-type]
 
-    return one_by_one(files.build_train_dataset(cfg, transform=decode))
+    return one_by_one(open_data(config).training_set(decode))
 
 
-def tensors_from_memory(cfg: DictConfig) -> Batches:
-    plain = files.build_train_dataset(cfg, transform=v2.functional.pil_to_tensor)
-    decoded, crops = [plain[index] for index in range(len(plain))], MultiCrop([tensor_pipeline(cfg)], [2])
+def tensors_from_memory(config: RunConfig) -> Batches:
+    plain = open_data(config).training_set(v2.functional.pil_to_tensor)
+    decoded, crops = [plain[index] for index in range(len(plain))], MultiCrop([tensor_pipeline(config)], [2])
 
     def batch(indexes: list[int]) -> Any:
         return default_collate([(index, crops(decoded[index][1]), decoded[index][2]) for index in indexes])
@@ -85,26 +85,33 @@ def tensors_from_memory(cfg: DictConfig) -> Batches:
     return batch
 
 
-def on_device(cfg: DictConfig) -> Batches:
-    return memory.build_train_dataset(cfg).collate  # type: ignore[union-attr]
+def ours(config: RunConfig) -> Batches:
+    return one_by_one(build_training_set(config, open_data(config)))
 
 
-def solo_learn(cfg: DictConfig) -> Batches:
+def on_device(config: RunConfig) -> Batches:
+    return build_training_set(config, open_data(config)).collate  # type: ignore[union-attr]
+
+
+def solo_form(config: RunConfig) -> DictConfig:
+    return OmegaConf.create(config.plain())
+
+
+def solo_learn(config: RunConfig) -> Batches:
     from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation, build_transform_pipeline
 
-    pipeline = build_transform_pipeline(cfg.data.dataset, cfg.augmentations[0])
-    transform = FullTransformPipeline([NCropAugmentation(pipeline, 2)])
-    return one_by_one(files.build_train_dataset(cfg, transform=transform))
+    pipeline = build_transform_pipeline(config.data.dataset, solo_form(config).augmentations[0])
+    return one_by_one(open_data(config).training_set(FullTransformPipeline([NCropAugmentation(pipeline, 2)])))
 
 
-def dali(cfg: DictConfig, batch_size: int) -> Batches:
+def dali(config: RunConfig, batch_size: int) -> Batches:
     """solo-learn's DALI pipeline on the CPU; it draws its images itself."""
     from solo.data.dali_dataloader import PretrainPipelineBuilder, build_transform_pipeline_dali
     from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation
 
-    crops = NCropAugmentation(build_transform_pipeline_dali("custom", cfg.augmentations[0], dali_device="cpu"), 2)
+    crops = NCropAugmentation(build_transform_pipeline_dali("custom", solo_form(config).augmentations[0], "cpu"), 2)
     builder = PretrainPipelineBuilder(
-        cfg.data.train_path, batch_size, device="cpu", transforms=FullTransformPipeline([crops]), device_id=0
+        config.data.train_path, batch_size, device="cpu", transforms=FullTransformPipeline([crops]), device_id=0
     )
     # Otherwise it works ahead while the others are being timed.
     waits = {"exec_async": False, "exec_pipelined": False, "prefetch_queue_depth": 1}
@@ -115,18 +122,16 @@ def dali(cfg: DictConfig, batch_size: int) -> Batches:
 
 def contestants(options: argparse.Namespace, blur: float) -> dict[str, Batches]:
     """Each pipeline by name; the first is what the others are measured against."""
-    cfg = configuration(options, blur)
-    found: dict[str, Batches] = {"Pillow, as it is (default)": one_by_one(memory.build_train_dataset(cfg))}
+    config = configuration(options, blur)
+    found: dict[str, Batches] = {"Pillow, as it is (default)": ours(config)}
     solo = importlib.util.find_spec("solo") is not None
     if solo:
-        found["solo-learn, Pillow"] = solo_learn(cfg)
-    found["Pillow, data.cache=ram"] = one_by_one(
-        memory.build_train_dataset(configuration(options, blur, "data.cache=ram"))
-    )
-    found["torchvision v2, uint8 tensors"] = tensors_from_files(cfg)
-    found["torchvision v2, uint8 tensors kept in memory"] = tensors_from_memory(cfg)
+        found["solo-learn, Pillow"] = solo_learn(config)
+    found["Pillow, data.cache=ram"] = ours(configuration(options, blur, "data.cache=ram"))
+    found["torchvision v2, uint8 tensors"] = tensors_from_files(config)
+    found["torchvision v2, uint8 tensors kept in memory"] = tensors_from_memory(config)
     if solo and importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.dali") is not None:
-        found["DALI on the CPU"] = dali(cfg, options.batch_size)
+        found["DALI on the CPU"] = dali(config, options.batch_size)
     found[f"data.format=device ({options.device})"] = on_device(configuration(options, blur, "data.format=device"))
     return found
 

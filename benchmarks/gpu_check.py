@@ -55,7 +55,8 @@ OBJECTIVE_SIZES = [(256, 512), (256, 2048), (256, 8192), (128, 8192), (1024, 204
 GPU_TESTS = (
     "tests/losses/test_losses_objective.py",
     "tests/hosts/test_guard.py",
-    "tests/data/test_device.py",
+    "tests/data/test_batch_augmentation.py",
+    "tests/data/test_device_sets.py",
     "tests/reliability/test_precision.py",
 )
 
@@ -164,7 +165,7 @@ def check_precision(check: Check) -> list[dict[str, Any]]:
 
 def train(check: Check, overrides: list[str], epochs: int, figure: str | None = None) -> dict[str, Any]:
     """One run of the product and the linear probe of its frozen features."""
-    from radial_vicreg.compose import compose
+    from radial_vicreg.compose import compose, run_config
     from radial_vicreg.probes.offline import probe_run
     from radial_vicreg.train.run import pretrain
 
@@ -181,11 +182,11 @@ def train(check: Check, overrides: list[str], epochs: int, figure: str | None = 
         f"max_epochs={epochs}",
         f"checkpoint.frequency={epochs}",
     ]
-    cfg = compose("radialvicreg", [*SETTING, *overrides, *hardware, *places, *check.options.override])
+    config = run_config(compose("radialvicreg", [*SETTING, *overrides, *hardware, *places, *check.options.override]))
     lines = TimedLines(sys.stdout)
     with redirect_stdout(lines):  # type: ignore[type-var]
-        folder = pretrain(cfg)
-    _, probed = probe_run(folder, "linear", workers=cfg.data.num_workers)
+        folder = pretrain(config)
+    _, probed = probe_run(folder, "linear", workers=config.data.num_workers)
     if check.device == "cuda":
         torch.cuda.empty_cache()
     if figure and (folder / "radii.png").is_file():

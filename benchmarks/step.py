@@ -25,7 +25,6 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 import torch
-from omegaconf import DictConfig
 from PIL import Image
 from torch import nn
 from torch.utils.data import DataLoader
@@ -40,8 +39,11 @@ from benchmarks.runner import (
     quartile_range,
     save,
 )
-from radial_vicreg.compose import compose
-from radial_vicreg.train.run import build_solo, build_standalone, normalise
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data.build import open_data
+from radial_vicreg.solo.host import build_solo
+from radial_vicreg.train.run import build_standalone, prepare
 
 SOLO, HOSTED, STANDALONE, FULL = (
     "solo-learn's VICReg",
@@ -105,7 +107,7 @@ def make_images(folder: Path, count: int) -> Path:
     return folder
 
 
-def configuration(images: Path, dim: int, options: argparse.Namespace, extra: list[str]) -> DictConfig:
+def configuration(images: Path, dim: int, options: argparse.Namespace, extra: list[str]) -> RunConfig:
     cfg = compose(
         "radialvicreg",
         [
@@ -121,14 +123,15 @@ def configuration(images: Path, dim: int, options: argparse.Namespace, extra: li
             *extra,
         ],
     )
-    return normalise(cfg)
+    return prepare(run_config(cfg))
 
 
 def build(name: str, images: Path, dim: int, backbone: str, options: argparse.Namespace) -> Variant:
     """A variant by its name."""
     plain = ["diagnostics.enabled=false", "probes.projector_linear=false", "probes.encoder_mlp=false"]
-    cfg = configuration(images, dim, options, [] if name == FULL else plain)
-    run = build_standalone(cfg) if name in (STANDALONE, FULL) else build_solo(cfg)
+    config = configuration(images, dim, options, [] if name == FULL else plain)
+    build_parts = build_standalone if name in (STANDALONE, FULL) else build_solo
+    run = build_parts(config, open_data(config))
     model = run.model
     if name == SOLO:
         from solo.methods.vicreg import VICReg

@@ -21,6 +21,7 @@ COMMANDS = {
     "export": "the backbone alone, for torchvision, timm or safetensors",
     "data": "prepare digits, CIFAR-10, CIFAR-100, ImageNet-10 or CelebA",
     "solo": "run a script of solo-learn with the method registered",
+    "config-schema": "every key of a configuration: a JSON schema for editors, or tables",
     "doctor": "what is installed, which host would be used, what to do about the rest",
 }
 
@@ -52,7 +53,7 @@ def _main(arguments: list[str]) -> int:
     command, *rest = arguments
     if command not in COMMANDS:
         return _report("radial-vicreg", UserError(f"{command!r} is no command; {did_you_mean(command, COMMANDS)}"))
-    run = importlib.import_module(f"radial_vicreg.commands.{command}").run
+    run = importlib.import_module(f"radial_vicreg.commands.{command.replace('-', '_')}").run
     try:
         return int(run(rest))
     except KeyboardInterrupt:

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from radial_vicreg.checkpoints import CHECKPOINTS, find_checkpoint, read_checkpoint
-from radial_vicreg.config import RunConfig, read_config
+from radial_vicreg.compose import stored_config
+from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.models import Encoder, build_encoder
 from radial_vicreg.results import RESULTS, ForeignResults, RunResults
@@ -81,7 +82,7 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
     if (method := content.get("method")) not in (None, "vicreg", "radialvicreg"):
         raise UserError(f"{folder} is a run of {method}: only VICReg's and Radial-VICReg's runs can be opened")
     try:
-        return read_config({"method": "radialvicreg", **content}, reader="stored"), results
+        return stored_config(content), results
     except UserError as error:
         raise UserError(f"{folder} is no run of VICReg or Radial-VICReg: in its configuration, {error}") from error
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +32,34 @@ def test_no_command_or_an_unknown_one_is_a_usage_error(arguments: list[str]) -> 
     assert cli.main(arguments) == 2
 
 
-@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([command, "--help"]) == 0
-    assert "usage" in capsys.readouterr().out.lower()
+HELPS = [["--help"], *([command, "--help"] for command in cli.COMMANDS)]
+HELPS += [["synthetic", "figure", "--help"], ["synthetic", "sweep", "--help"], ["data", "celeba", "--help"]]
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict[str, Any]:
+    """Status, text and heavy modules loaded so far, by command line, of one process that has loaded nothing else."""
+    code = """
+        import contextlib, io, json, sys
+        from radial_vicreg import cli
+        told = {}
+        for line in json.loads(sys.argv[1]):
+            with contextlib.redirect_stdout(io.StringIO()) as text:
+                status = cli.main(line)
+            heavy = sorted({"torch", "numba", "numpy", "matplotlib", "solo"} & set(sys.modules))
+            told[" ".join(line)] = status, text.getvalue(), heavy
+        print(json.dumps(told))
+    """
+    arguments = [sys.executable, "-c", textwrap.dedent(code), json.dumps(HELPS)]
+    return json.loads(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.parametrize("line", map(" ".join, HELPS))
+def test_every_command_explains_itself_without_pytorch(line: str, helps: dict[str, Any]) -> None:
+    status, text, heavy = helps[line]
+    assert status == 0
+    assert "usage" in text.lower()
+    assert heavy == []
 
 
 def test_data_digits_prepares_an_image_folder(tmp_path: Path) -> None:
@@ -40,12 +69,26 @@ def test_data_digits_prepares_an_image_folder(tmp_path: Path) -> None:
     assert train.class_names == val.class_names == tuple("0123456789")
 
 
-def test_doctor_reports_versions_plugin_and_host(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["doctor"]) == 0
+def test_doctor_reports_versions_plugin_and_host_without_loading_them() -> None:
+    code = "import sys; from radial_vicreg import cli; status = cli.main(['doctor']);"
+    code += "sys.exit(status or bool({'torch', 'solo'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^torch +\d", done.stdout, re.MULTILINE)
+    assert re.search(r"^device +(?!unknown)", done.stdout, re.MULTILINE)
+    assert "Hydra plug-in  found" in done.stdout
+    assert re.search(r"radial-vicreg pretrain would use the (solo|standalone) host\.", done.stdout)
+
+
+def test_doctor_says_what_a_broken_pytorch_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so is missing')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert cli.main(["doctor"]) == 1
     printed = capsys.readouterr().out
-    assert "torch" in printed
-    assert "Hydra plug-in  found" in printed
-    assert "radial-vicreg pretrain would use the" in printed
+    assert re.search(r"^device +unknown: .*libcudart.so is missing", printed, re.MULTILINE)
+    assert "No host can train." in printed
 
 
 def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:

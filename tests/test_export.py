@@ -11,11 +11,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from radial_vicreg.checkpoints import _build, open_run
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.files import write_json
+from radial_vicreg.loaded_run import open_run
+from radial_vicreg.models import build_encoder
 from radial_vicreg.provenance import describe_run
 
 VIT = ["backbone.name=vit_tiny", "+backbone.kwargs={patch_size:4,img_size:32}"]
@@ -35,7 +36,10 @@ def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
         }
         write_json(folder / "results.json", results)
         (folder / "checkpoints").mkdir()
-        torch.save({"state_dict": _build(cfg).state_dict(), "epoch": 0}, folder / "checkpoints" / "last.ckpt")
+        torch.save(
+            {"state_dict": build_encoder(run_config(cfg)).state_dict(), "epoch": 0},
+            folder / "checkpoints" / "last.ckpt",
+        )
         return folder
 
     return make

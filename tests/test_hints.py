@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import lightning.pytorch as pl
 import pytest
 from omegaconf import OmegaConf
 
-from radial_vicreg.compose import compose
-from radial_vicreg.hosts.check_config import check_config
-from radial_vicreg.hosts.config_rules import RULES, known_keys, top_level_keys
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.reading import TRAINER_ARGUMENTS
+from radial_vicreg.config.words import inner_model
+from radial_vicreg.errors import UserError
 from radial_vicreg.identity import config_hash
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 
 ROOT = Path(__file__).parents[1]
-SECTIONS = "|".join((*known_keys(), "augment", "method_kwargs"))
+SECTIONS = "|".join(name for name, field in RunConfig.model_fields.items() if inner_model(field.annotation) is not None)
 DOTTED = re.compile(rf"(?<![\w./+~-])((?:{SECTIONS})\.[a-z_]+(?:\.[a-z_]+)*)=(?!=)")
 PLAIN = re.compile(r"(?<![\w./+~$-])(?:`+)?([a-z_]+)(?:=(?!=)|`)")
 #: Written where another program reads them, or an error echoes what was given.
@@ -42,7 +42,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def hints() -> dict[str, str]:
     """Key to the place that names it."""
-    settings = {*top_level_keys(), *inspect.signature(pl.Trainer.__init__).parameters, *RULES}
+    settings = {*RunConfig.model_fields, *TRAINER_ARGUMENTS}
     found: dict[str, str] = {}
     for place, text in texts():
         for key in DOTTED.findall(text):
@@ -97,18 +97,18 @@ def test_defaults_that_are_written_out_change_no_identity() -> None:
 
 @pytest.mark.parametrize("name", OPTIMIZER_DEFAULTS)
 def test_each_optimizer_has_a_group_that_trains(name: str, tiny_overrides: list[str]) -> None:
-    from radial_vicreg.train.run import normalise
+    from radial_vicreg.train.run import prepare
 
-    cfg = normalise(compose("radialvicreg", [f"shared/optimizer={name}", *tiny_overrides]))
-    assert cfg.optimizer.name == name
+    config = prepare(run_config(compose("radialvicreg", [f"shared/optimizer={name}", *tiny_overrides])))
+    assert config.optimizer.name == name
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
 def test_the_name_of_an_optimizer_alone_leads_to_its_group(name: str, tiny_overrides: list[str]) -> None:
-    from radial_vicreg.train.run import normalise
+    from radial_vicreg.train.run import prepare
 
     with pytest.raises(ValueError, match=rf"clip_lr.* do not fit optimizer.name={name}: .*shared/optimizer={name}"):
-        normalise(compose("radialvicreg", [*tiny_overrides, f"optimizer.name={name}"]))
+        prepare(run_config(compose("radialvicreg", [*tiny_overrides, f"optimizer.name={name}"])))
 
 
 @pytest.mark.parametrize(
@@ -118,5 +118,7 @@ def test_the_name_of_an_optimizer_alone_leads_to_its_group(name: str, tiny_overr
 def test_pretrain_refuses_what_only_solo_learns_script_reads(
     given: str, remedy: str, tiny_overrides: list[str]
 ) -> None:
-    with pytest.raises(ValueError, match=remedy):
-        check_config(compose("radialvicreg", [*tiny_overrides, given]))
+    from radial_vicreg.train.run import prepare
+
+    with pytest.raises(UserError, match=remedy):
+        prepare(run_config(compose("radialvicreg", [*tiny_overrides, given])))

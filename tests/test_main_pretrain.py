@@ -29,7 +29,7 @@ def checkout(tmp_path: Path) -> Path:
     """The checkout's scripts, to run in a folder of the test's own: nothing is edited or added there."""
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn(try_import=False).location
+    location = find_solo_learn().location
     assert location is not None
     return location.parent
 

@@ -13,11 +13,11 @@ import torch
 from omegaconf import OmegaConf
 
 from radial_vicreg import export
-from radial_vicreg.checkpoints import _build
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.data import celeba, cifar, imagenet10
 from radial_vicreg.files import write_json
+from radial_vicreg.models import build_encoder
 from radial_vicreg.probes import offline
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.report import build
@@ -35,7 +35,9 @@ def run_folder(tiny_overrides: list[str], tmp_path: Path) -> Path:
         {**describe_run(config, "standalone"), "status": "finished", "epochs": 2, "probes": {}},
     )
     (folder / "checkpoints").mkdir()
-    torch.save({"state_dict": _build(cfg).state_dict(), "epoch": 1}, folder / "checkpoints" / "last.ckpt")
+    torch.save(
+        {"state_dict": build_encoder(run_config(cfg)).state_dict(), "epoch": 1}, folder / "checkpoints" / "last.ckpt"
+    )
     return folder
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.provenance import git_commit, versions
@@ -21,38 +25,59 @@ _OPTIONAL = {
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints the report.
+    """Print the report.
 
     Args:
         arguments: none but ``--help``.
 
     Returns:
-        0 when at least one host can train, which is always the case once the package is installed.
+        0 when at least one host can train, which is always the case once what the package needs can be imported.
     """
     Parser(prog="radial-vicreg doctor", description=__doc__).parse_args(list(arguments))
     for name, version in versions().items():
         print(f"{name:<14} {version or 'missing: pip install ' + name}")
-    print(f"{'device':<14} {_device()}")
+    found = _ask()
+    solo = found["host"] == "solo"
+    location = find_solo_learn().location
+    commit = git_commit(location) if location and solo else None
+    print(f"{'device':<14} {found['device']}")
     print(f"{'Hydra plug-in':<14} {_plugin()}")
-    solo = find_solo_learn()
-    commit = git_commit(solo.location) if solo.location else None
-    print(f"{'solo-learn':<14} {solo.reason}{f', commit {commit}' if solo.usable and commit else ''}")
+    print(f"{'solo-learn':<14} {found['reason']}{f', commit {commit}' if commit else ''}")
     for module, (extra, purpose) in _OPTIONAL.items():
-        found = _importable(module)
-        print(f"{module:<14} {'yes' if found else f'no ({purpose}: pip install radial-vicreg[{extra}])'}")
-    if solo.usable and (reason := knn_fails()):
+        there = _importable(module)
+        print(f"{module:<14} {'yes' if there else f'no ({purpose}: pip install radial-vicreg[{extra}])'}")
+    if solo and (reason := knn_fails()):
         print(f"{'kNN':<14} knn_eval and main_knn.py cannot work: {reason}; use radial-vicreg probe RUN --probe knn")
-    host, _ = choose_host("auto")
-    print(f"\nradial-vicreg pretrain would use the {host} host.")
-    return 0
+    print(f"\nradial-vicreg pretrain would use the {found['host']} host." if found["host"] else "\nNo host can train.")
+    return 0 if found["host"] else 1
 
 
-def _device() -> str:
+def look() -> dict[str, Any]:
+    """Import PyTorch and solo-learn, and say what they see here; for a process of its own.
+
+    Returns:
+        ``device``: one line; ``host`` and ``reason``: of :func:`~radial_vicreg.solo.detect.choose_host`.
+    """
     import torch
 
+    device = "CPU (PyTorch sees no GPU)"
     if torch.cuda.is_available():
-        return ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
-    return "CPU (PyTorch sees no GPU)"
+        device = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+    host, reason = choose_host("auto")
+    return {"device": device, "host": host, "reason": reason}
+
+
+def _ask() -> dict[str, Any]:
+    """:func:`look` in another process, with this one's path: a broken library ends that one, and the report goes on."""
+    code = f"import json, sys; sys.path[:] = {sys.path!r}; from {__name__} import look; print(json.dumps(look()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # after what the imports may print
+        return answer
+    told = (
+        f"unknown: importing PyTorch ended with status {done.returncode}, {done.stderr.strip().rpartition(chr(10))[2]}"
+    )
+    return {"device": told, "host": None, "reason": told}
 
 
 def _plugin() -> str:

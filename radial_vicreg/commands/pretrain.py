@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg.commands.hydra_flags import parse_hydra_flags
-from radial_vicreg.compose import run_config
 from radial_vicreg.results import RESULTS, RunResults
 
 
@@ -25,21 +24,21 @@ def run(arguments: Sequence[str]) -> int:
         RunFailed: the loss stopped being a number, or a data-loading process died.
         RunStopped: SIGTERM or SIGUSR1 came.
     """
-    cfg, only_print = parse_hydra_flags(
+    request = parse_hydra_flags(
         arguments,
         default_name="radialvicreg",
         prog="radial-vicreg pretrain",
         description="Pretrain with Radial-VICReg or VICReg on solo-learn's host or the embedded one (host=...).",
     )
-    if only_print:
-        from omegaconf import OmegaConf
+    from radial_vicreg.compose import compose, composed_text, run_config
 
-        print(OmegaConf.to_yaml(cfg, resolve=True))
+    if request.text_only:
+        print(composed_text(*request.where))
         return 0
     from radial_vicreg.solo.host import choose_host
     from radial_vicreg.train.run import pretrain
 
-    folder = pretrain(run_config(cfg), choose_host)
+    folder = pretrain(run_config(compose(*request.where)), choose_host)
     if (folder / RESULTS).is_file():  # only the first process writes
         print(summary(folder))
     return 0

@@ -11,14 +11,12 @@ from pathlib import Path
 from types import TracebackType
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.solo.detect import find_solo_learn
-from radial_vicreg.solo.limits import knn_fails
 
 _USAGE = "usage: radial-vicreg solo SCRIPT.py [arguments of the script ...]"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Registers the method and runs the script as ``__main__`` in this process.
+    """Register the method and run the script as ``__main__`` in this process.
 
     A script that does not exist here is looked up in the solo-learn checkout, so that ``main_linear.py`` is enough.
 
@@ -34,7 +32,10 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py), whose start-up registers nothing.")
         return 0 if arguments else 2
-    solo = find_solo_learn()
+    from radial_vicreg.solo.detect import import_solo_learn
+    from radial_vicreg.solo.limits import knn_fails
+
+    solo = import_solo_learn()
     if not solo.usable or solo.location is None:
         raise UserError(solo.reason)
     script = Path(arguments[0])
@@ -44,7 +45,9 @@ def run(arguments: Sequence[str]) -> int:
         raise UserError(f"no script {arguments[0]} here or in {solo.location.parent}")
     if script.name == "main_knn.py" and (reason := knn_fails()):
         raise UserError(f"main_knn.py cannot work: {reason}; `radial-vicreg probe RUN --probe knn` is a kNN that does")
-    import radial_vicreg.hosts.solo  # noqa: F401  # registers the method
+    from radial_vicreg.solo.register import register
+
+    register()
 
     sys.argv = [str(script), *arguments[1:]]
     sys.path.insert(0, os.fspath(script.resolve().parent))

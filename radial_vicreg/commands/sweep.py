@@ -7,10 +7,13 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import UserError
-from radial_vicreg.sweeps.grid import Sweep, load_sweep
+
+if TYPE_CHECKING:
+    from radial_vicreg.sweeps.grid import Sweep
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -26,6 +29,8 @@ def run(arguments: Sequence[str]) -> int:
         UserError: no such sweep or index, or a configuration that cannot be composed.
     """
     parsed = _parser().parse_intermixed_args(list(arguments))
+    from radial_vicreg.sweeps.grid import load_sweep
+
     sweep = load_sweep(parsed.sweep)
     if parsed.for_pretrain:
         print(sweep.for_pretrain(), end="")

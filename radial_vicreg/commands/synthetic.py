@@ -5,52 +5,24 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-from radial_vicreg import __version__
 from radial_vicreg.commands.hydra_flags import parse_hydra_flags
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import atomic_file, claim_output, write_json
-from radial_vicreg.results import RESULTS
-from radial_vicreg.stored_runs import read_stored_run
-from radial_vicreg.synthetic import drawing, figure1, figure3
-from radial_vicreg.synthetic.metrics import SUBSAMPLE
-from radial_vicreg.synthetic.run import RunConfig, summarise
-from radial_vicreg.synthetic.run import run as run_synthetic
-from radial_vicreg.synthetic.selection import summary_lines
-from radial_vicreg.synthetic.sweep import PRESETS, read_rows, sweep
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 
 PROGRAM = "radial-vicreg synthetic"
-USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; keys and defaults in yaml/synthetic.yaml
+USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; --cfg prints the keys with their values
        {PROGRAM} figure 1|3 [--help]    a figure of the paper
-       {PROGRAM} sweep [--help]         the sweep of appendix C"""
+       {PROGRAM} sweep [--help]         the sweep of appendix C
 
-
-@dataclass(frozen=True)
-class Options(RunConfig):
-    """The keys of ``yaml/synthetic.yaml``: a run's configuration and how it is made.
-
-    Attributes:
-        engine: ``cpu`` or ``torch``.
-        device: of the ``torch`` engine.
-        snapshots: kept along the way.
-        subsample: points of the pairwise metrics.
-        out: folder of the results; None is one named after the configuration.
-    """
-
-    engine: str = "cpu"
-    device: str = "cpu"
-    snapshots: int = 5
-    subsample: int = SUBSAMPLE
-    out: str | None = None
+The meaning and the range of every key: docs/synthetic.md, radial_vicreg/synthetic/config.py."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -78,12 +50,25 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> None:
-    values, text_only = parse_hydra_flags(arguments, "synthetic", PROGRAM, "One synthetic run.")
-    if text_only:
-        print(OmegaConf.to_yaml(values), end="")
+    request = parse_hydra_flags(arguments, "synthetic", PROGRAM, "One synthetic run.")
+    from radial_vicreg.compose import declared_config
+    from radial_vicreg.compose.yaml_guard import yaml_text
+    from radial_vicreg.synthetic.config import Options
+
+    options = declared_config(request.config_name, Options, request.overrides, request.config_path)
+    if request.text_only:
+        print(yaml_text(asdict(options)), end="")
         return
-    options = _options(values)
-    config = RunConfig(**{field.name: getattr(options, field.name) for field in fields(RunConfig)})
+    config = options.config
+
+    import numpy as np
+    from rich.progress import TextColumn
+
+    from radial_vicreg import __version__
+    from radial_vicreg.files import atomic_file, write_json
+    from radial_vicreg.synthetic import drawing
+    from radial_vicreg.synthetic import run as synthetic
+
     out = _claim(Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}"))
     with _bar(TextColumn("{task.fields[terms]}")) as bar:
         task = bar.add_task(config.distribution, total=config.steps, terms="")
@@ -94,8 +79,8 @@ def _run(arguments: Sequence[str]) -> None:
             bar.update(task, completed=step, terms=text)
 
         how: dict[str, Any] = {"engine": options.engine, "device": options.device, "snapshots": options.snapshots}
-        result = run_synthetic(config, **how, progress=show)
-    summary = {"version": __version__, **how, **summarise(result, options.subsample)}
+        result = synthetic.run(config, **how, progress=show)
+    summary = {"version": __version__, **how, **synthetic.summarise(result, options.subsample)}
     write_json(out / "results.json", summary)
     steps, clouds = zip(*result.snapshots, strict=True)
     with atomic_file(out / "snapshots.npz") as stream:
@@ -107,21 +92,16 @@ def _run(arguments: Sequence[str]) -> None:
 
 def _claim(out: Path) -> Path:
     """Make sure, before minutes of work, that a folder can take the results and holds no training of anybody's."""
+    from radial_vicreg.files import claim_output
+    from radial_vicreg.results import RESULTS
+    from radial_vicreg.stored_runs import read_stored_run
+
     claim_output(out, "folder")
     for name in (RESULTS, "snapshots.npz", "run.png"):
         claim_output(out / name, "file")
     if read_stored_run(out / RESULTS) is not None:
         raise UserError(f"{out} is the folder of a training run: choose another folder for synthetic results")
     return out
-
-
-def _options(values: DictConfig) -> Options:
-    try:
-        options = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Options), values))
-    except OmegaConfBaseException as error:
-        raise UserError(f"{error.full_key}: {str(error).splitlines()[0]}") from error
-    assert isinstance(options, Options)
-    return options
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
@@ -145,6 +125,8 @@ def _figure(arguments: Sequence[str]) -> None:
     options = parser.parse_args(list(arguments))
     if options.number == "3" and (options.seeds is not None or options.sweep is not None):
         raise UserError("--seeds and --sweep are options of figure 1; figure 3 has one run a setting")
+    from radial_vicreg.synthetic import figure1, figure3
+
     out = _claim(options.out or Path(f"runs/synthetic/figure{options.number}-{options.preset}"))
     with _row_bar() as on_row:
         how: dict[str, Any] = {"workers": options.workers, "on_row": on_row}
@@ -160,13 +142,16 @@ def _figure(arguments: Sequence[str]) -> None:
 
 def _sweep(arguments: Sequence[str]) -> None:
     parser = Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
-    parser.add_argument("--preset", choices=sorted(PRESETS), default="quick")
+    parser.add_argument("--preset", choices=("quick", "full"), default="quick")
     parser.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
     parser.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
     parser.add_argument("--workers", type=int, help="processes (default: one a core)")
     parser.add_argument("--device", default="cpu", help="cpu, or a torch device that runs batches, e.g. cuda")
     parser.add_argument("--batch", type=int, default=128, help="runs at once on the device")
     options = parser.parse_args(list(arguments))
+    from radial_vicreg.synthetic.selection import summary_lines
+    from radial_vicreg.synthetic.sweep import PRESETS, read_rows, sweep
+
     grid = PRESETS[options.preset]
     out = _claim(options.out or Path(f"runs/synthetic/sweep-{options.preset}"))
     configs = grid.runs()
@@ -197,6 +182,15 @@ def _shard(text: str) -> tuple[int, int]:
 @contextmanager
 def _bar(*extra: Any) -> Iterator[Progress]:
     """A progress bar that appears with ``start()``: nothing of it is seen when the work is refused."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     bar = Progress(*columns, TimeRemainingColumn(), *extra)
     try:

@@ -68,6 +68,11 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
     return cfg
 
 
+def composed_text(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> str:
+    """Write a configuration as YAML, every ``${...}`` resolved; see :func:`compose`."""
+    return OmegaConf.to_yaml(compose(config_name, overrides, config_path), resolve=True)
+
+
 def _version_base() -> dict[str, Any]:
     """Asks for the installed Hydra's own behaviour: 1.3 warns without the argument, 1.4 with it."""
     from hydra import __version__

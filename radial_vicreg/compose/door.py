@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from radial_vicreg.compose.composition import compose
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.reading import Reader
 from radial_vicreg.errors import UserError
+
+T = TypeVar("T")
 
 _LARGEST_EXACT = 2**53  # whole floats below it are whole numbers without doubt
 _TEXTS = ("name", "method_tag")  # long, slow to resolve, and no part of what is trained
@@ -59,6 +64,61 @@ def sweep_config(cfg: DictConfig) -> RunConfig:
     """
     hashed = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key not in _TEXTS])
     return read_config({**_resolved(OmegaConf.to_container(hashed, resolve=False)), "name": "sweep"})
+
+
+def stored_config(content: Mapping[str, Any]) -> RunConfig:
+    """Read the configuration of a finished run of any version; solo-learn's ``args.json`` holds it unresolved.
+
+    Args:
+        content: of ``args.json``, or ``config`` of ``results.json``.
+
+    Returns:
+        The configuration, without what can no longer be resolved.
+
+    Raises:
+        UserError: it is none of a run.
+    """
+    resolved: dict[str, Any] = {"method": "radialvicreg", "name": "stored"}
+    try:
+        cfg = OmegaConf.create(dict(content))
+        for key in cfg:
+            with suppress(OmegaConfBaseException):  # of another environment: what is needed is asked for below
+                value = cfg[key]
+                resolved[str(key)] = (
+                    OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+                )
+    except (OmegaConfBaseException, ValueError, RecursionError) as error:
+        raise UserError(f"it cannot be read: {' '.join(str(error).split())}") from error
+    return read_config(resolved, "stored")
+
+
+def declared_config(name: str, kind: type[T], overrides: Sequence[str], config_path: str | None = None) -> T:
+    """Compose a configuration whose keys and defaults a dataclass declares.
+
+    Hydra finds them under a name, as if they stood in a YAML file.
+
+    Args:
+        name: under which Hydra finds the defaults.
+        kind: the dataclass; every field has a default.
+        overrides: Hydra overrides.
+        config_path: folder to look in first.
+
+    Returns:
+        An instance.
+
+    Raises:
+        UserError: as :func:`radial_vicreg.compose.compose`, or a value of another type.
+    """
+    from hydra.core.config_store import ConfigStore
+
+    ConfigStore.instance().store(name, asdict(kind()))  # type: ignore[call-overload]
+    cfg = compose(name, overrides, config_path)
+    try:
+        found = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(kind), cfg))
+    except OmegaConfBaseException as error:
+        raise UserError(f"{error.full_key}: {str(error).splitlines()[0]}") from error
+    assert isinstance(found, kind)
+    return found
 
 
 def canonical_numbers(value: Any) -> Any:

@@ -10,8 +10,8 @@ from pydantic.fields import FieldInfo
 
 from radial_vicreg.config.rules import check_rules
 from radial_vicreg.config.schema import RunConfig
-from radial_vicreg.config.types import OpenSection
-from radial_vicreg.config.words import expected, inner_model
+from radial_vicreg.config.types import OpenSection, plain
+from radial_vicreg.config.words import A_SECTION, expected, inner_model
 from radial_vicreg.errors import UserError, did_you_mean, nearest
 from radial_vicreg.secrets import refuse_secrets
 
@@ -149,11 +149,14 @@ def _in_words(error: ValidationError) -> str:
     """Say what is wrong with the first bad value."""
     first = error.errors(include_url=False)[0]
     path, field = _field_of(first["loc"])
-    missing = first["type"] == "missing"
-    value = None if missing else first["input"]
+    is_entry = isinstance(first["loc"][-1], int)  # of a list
+    missing = first["type"] == "missing" and not is_entry
+    value = None if missing else plain(first["input"])
     if field is not None and field.is_required() and value is None and inner_model(field.annotation) is None:
         return f"{path} is not set: add it to the configuration or give {path}=VALUE"
     words = expected(field) if field is not None else str(first["msg"])
+    if is_entry and field is not None and inner_model(field.annotation) is not None:
+        words = A_SECTION
     return f"{path} must be {words}, got {short(value)}"
 
 

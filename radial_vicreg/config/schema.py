@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 
 from radial_vicreg.config.sections import (
     AugmentationConfig,
@@ -83,7 +83,9 @@ class RunConfig(Section):
     num_nodes: int | None = Field(1, ge=1, le=LARGEST_COUNT, description="machines of the job")
     strategy: Text | None = Field("ddp", description="Lightning's, with several processes")
     sync_batchnorm: bool = Field(False, description="statistics over all GPUs")
-    precision: Annotated[Precision, Word] = Field("16-mixed", description="on a GPU; a CPU trains in float32")
+    precision: Annotated[Precision, Word, WithJsonSchema({"enum": [*get_args(Precision), 16, 32, 64]})] = Field(
+        "16-mixed", description="on a GPU; a CPU trains in float32"
+    )
     log_every_n_steps: int = Field(50, ge=0, description="values of a single step are logged so often")
     limit_val_batches: int | float | None = Field(None, ge=0, description="0: no validation")
     dali: DaliConfig = DaliConfig()

@@ -45,7 +45,7 @@ def _words(annotation: Any, marks: list[Any]) -> str:
     told = next((mark.words for mark in marks if isinstance(mark, Says)), None)
     if told is None:
         # The one of a choice of several that is no null tells the range.
-        for kind in kinds:
+        for kind in sorted(kinds, key=lambda kind: kind is int):  # a number that may be whole is a number
             bare, more = _bare(kind)
             told = next((mark.words for mark in more if isinstance(mark, Says)), None)
             if told is not None or bare is not type(None):
@@ -59,8 +59,8 @@ def _kind(kind: Any, marks: list[Any]) -> str:
         return f"one of {', '.join(str(choice) for choice in get_args(kind))}"
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
-        model = inner_model(item)
-        return "a list of sections" if model is not None else f"a list, each {_words(item, [])}"
+        name = "a non-empty list" if any(isinstance(mark, annotated_types.MinLen) for mark in marks) else "a list"
+        return f"{name} of sections" if inner_model(item) is not None else f"{name}, each {_words(item, [])}"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return A_SECTION
     return {bool: "true or false", str: "a text"}.get(kind) or _number(kind is int, marks)

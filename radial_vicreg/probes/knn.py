@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.probes.selection import Targets, check_features, headline, hold_out
+from radial_vicreg.probes.base import Probe
 
 NEIGHBOURS = (20, 200)
 TEMPERATURE = 0.07  # Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric Instance Discrimination
@@ -69,56 +69,34 @@ def knn_scores(
     return {k: torch.cat(blocks) if blocks else queries.new_zeros(0, width) for k, blocks in parts.items()}
 
 
-class KNNProbe:
-    """k nearest neighbours in the training set; k is chosen on held-out data, and every k is reported.
+class KNNProbe(Probe):
+    """k nearest neighbours in the training set; k is chosen, and every k is reported.
 
     Args:
         neighbours: candidates for k.
         temperature: of the votes.
         seed: of the held-out split.
-
-    Attributes:
-        chosen_: ``k``, after :meth:`fit`.
-        held_out_: each candidate with its figure on the held-out part.
     """
 
+    choice = "k"
+
     def __init__(self, neighbours: Sequence[int] = NEIGHBOURS, temperature: float = TEMPERATURE, seed: int = 0) -> None:
-        self.neighbours = tuple(neighbours)
+        super().__init__(neighbours, seed)
         self.temperature = temperature
-        self.seed = seed
 
-    def fit(self, features: Tensor, labels: Tensor) -> KNNProbe:
-        """Keeps the training set and chooses k.
+    def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[int, dict[str, Any]]]:
+        """As of every probe; one look at the bank serves all k."""
+        scores = knn_scores(x, y, x_held, self.candidates, self._targets.outputs, self.temperature)
+        for k, votes in scores.items():
+            yield k, self._targets.score(votes, y_held)
 
-        Args:
-            features: shape ``(N, F)``, floating point.
-            labels: classes ``(N,)``, integers, or attributes ``(N, A)`` of zeros and ones.
+    def _fit(self, features: Tensor, encoded: Tensor, candidate: int) -> None:
+        self._bank, self._k = (features, encoded), candidate
 
-        Returns:
-            The probe itself.
-
-        Raises:
-            UserError: shapes that do not agree, fewer than two classes, or non-finite features.
-        """
-        x = check_features(features, labels)
-        self._targets = Targets(labels)
-        y = self._targets.encode(labels)
-        fit, held = hold_out(y, self.seed)
-        figures = self._figures(x[fit], y[fit], x[held], y[held])
-        self.held_out_ = [{"k": float(k), "score": headline(found)} for k, found in figures.items()]
-        self.chosen_ = {"k": int(max(self.held_out_, key=lambda entry: entry["score"])["k"])}
-        self._bank = (x, y)
-        return self
-
-    def score(self, features: Tensor, labels: Tensor) -> dict[str, Any]:
-        """Figures on other images with the chosen k, and with each k under ``k<number>``."""
-        x = check_features(features, labels)
-        figures = self._figures(*self._bank, x, self._targets.encode(labels))
-        return {**figures[self.chosen_["k"]], **{f"k{k}": found for k, found in figures.items()}}
-
-    def _figures(self, bank: Tensor, bank_targets: Tensor, x: Tensor, y: Tensor) -> dict[int, dict[str, Any]]:
-        scores = knn_scores(bank, bank_targets, x, self.neighbours, self._targets.outputs, self.temperature)
-        return {k: self._targets.score(value, y) for k, value in scores.items()}
+    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, Any]:
+        """Those of the chosen k, and those of each k under ``k<number>``."""
+        figures = dict(self._try(*self._bank, features, encoded))
+        return {**figures[self._k], **{f"k{k}": found for k, found in figures.items()}}
 
 
 def _vote(weights: Tensor, targets: Tensor, width: int, multi_label: bool) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from radial_vicreg.data.build import open_data
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
+from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
 from radial_vicreg.probes.linear import LinearProbe
@@ -21,11 +23,7 @@ from radial_vicreg.probes.selection import headline
 from radial_vicreg.provenance import identity_of
 from radial_vicreg.results import RESULTS, Probes, RunResults
 
-PROBES: dict[str, type[LinearProbe] | type[MLPProbe] | type[KNNProbe]] = {
-    "linear": LinearProbe,
-    "mlp": MLPProbe,
-    "knn": KNNProbe,
-}
+PROBES: dict[str, Callable[..., Probe]] = {"linear": LinearProbe, "mlp": MLPProbe, "knn": KNNProbe}
 
 
 def probe_run(

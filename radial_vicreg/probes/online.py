@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.distributed import mean_over_ranks
 from radial_vicreg.probes.heads import build_head, probe_loss
+from radial_vicreg.schedule import warmup_cosine_lr
 
 
 class HeadTrainer:
@@ -61,9 +61,10 @@ class HeadTrainer:
             torch.stack(losses).sum().backward()
         self._average_gradients()
         if self.total_steps:
-            progress = min(self.steps / self.total_steps, 1.0)
+            # Of the step alone: a run that goes on with more epochs follows their cosine from its first step.
+            rate = warmup_cosine_lr(self.steps, self.lr, warmup=0, total=self.total_steps, start_lr=self.lr)
             for group in self.optimizer.param_groups:
-                group["lr"] = self.lr * 0.5 * (1 + math.cos(math.pi * progress))
+                group["lr"] = rate
         self.optimizer.step()
         self.steps += 1
 

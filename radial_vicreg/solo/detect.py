@@ -30,11 +30,8 @@ class SoloLearn:
     location: Path | None = None
 
 
-def find_solo_learn(try_import: bool = True) -> SoloLearn:
-    """Looks for solo-learn.
-
-    Args:
-        try_import: also import its methods, which takes seconds; False looks at the files only.
+def find_solo_learn() -> SoloLearn:
+    """Look for solo-learn's files; nothing of it is imported.
 
     Returns:
         The finding; nothing is raised.
@@ -50,23 +47,34 @@ def find_solo_learn(try_import: bool = True) -> SoloLearn:
             f"the main branch, 1.0.5 or newer, is needed: uninstall it (pip uninstall solo-learn), then {INSTALL_HINT}",
             location,
         )
-    if try_import:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # old timm and torch names, once for each backbone
-                importlib.import_module("solo.methods")
-        except Exception as error:  # whatever a foreign package raises on import, the answer is the same
-            return SoloLearn(
-                False,
-                f"solo-learn in {location} does not import ({type(error).__name__}: {error}); "
-                f"install what it needs (pip install 'radial-vicreg[solo]') or {INSTALL_HINT}",
-                location,
-            )
     return SoloLearn(True, f"solo-learn in {location}", location)
 
 
+def import_solo_learn() -> SoloLearn:
+    """Look for solo-learn and import its methods, which takes seconds.
+
+    Returns:
+        The finding, usable only when the import worked; nothing is raised.
+    """
+    found = find_solo_learn()
+    if not found.usable:
+        return found
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # old timm and torch names, once for each backbone
+            importlib.import_module("solo.methods")
+    except Exception as error:  # whatever a foreign package raises on import, the answer is the same
+        return SoloLearn(
+            False,
+            f"{found.reason} does not import ({type(error).__name__}: {error}); "
+            f"install what it needs (pip install 'radial-vicreg[solo]') or {INSTALL_HINT}",
+            found.location,
+        )
+    return found
+
+
 def choose_host(wanted: str) -> tuple[str, str]:
-    """Decides between the hosts.
+    """Decide between the hosts.
 
     Args:
         wanted: ``"auto"`` prefers solo-learn; ``"solo"``; ``"standalone"``.
@@ -81,7 +89,7 @@ def choose_host(wanted: str) -> tuple[str, str]:
         raise UserError(f"host must be one of {', '.join(HOSTS)}, got {wanted!r}")
     if wanted == "standalone":
         return "standalone", "host=standalone was asked for"
-    solo = find_solo_learn()
+    solo = import_solo_learn()
     if solo.usable:
         return "solo", solo.reason
     if wanted == "solo":

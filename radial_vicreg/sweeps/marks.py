@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from radial_vicreg.config import RunConfig
 from radial_vicreg.stability import past_stability, pulled_away
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.status import composed_runs
@@ -16,17 +18,25 @@ class Mark:
 
     Attributes:
         run: the run.
-        past_stability: why it is likely to diverge; None where it is not.
-        is_pulled_away: whether its radial term alone pulls the radii away from the chi distribution.
+        config: its configuration.
     """
 
     run: SweepRun
-    past_stability: str | None
-    is_pulled_away: bool
+    config: RunConfig
+
+    @cached_property
+    def past_stability(self) -> str | None:
+        """Why it is likely to diverge; None where it is not."""
+        return past_stability(self.config)
+
+    @cached_property
+    def is_pulled_away(self) -> bool:
+        """Whether its radial term alone pulls the radii away from the chi distribution; asking loads PyTorch."""
+        return pulled_away(self.config) is not None
 
 
 def marks_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[Mark]:
-    """Marks every run.
+    """Mark every run.
 
     Args:
         runs: of one sweep.
@@ -38,8 +48,4 @@ def marks_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[Ma
     Raises:
         UserError: a configuration that cannot be composed, or an override of a swept key.
     """
-    configurations = composed_runs(runs, overrides)
-    return [
-        Mark(run, past_stability(config), pulled_away(config) is not None)
-        for run, config in zip(runs, configurations, strict=True)
-    ]
+    return [Mark(run, config) for run, config in zip(runs, composed_runs(runs, overrides), strict=True)]

@@ -16,16 +16,20 @@ from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
 from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM
 from radial_vicreg.synthetic import kernels
-from radial_vicreg.synthetic.objective import (
-    DIVERGED_MEAN_SQUARE,
-    NUM_TARGETS,
-    OBJECTIVES,
-    VARIANCE_EPS,
-    VARIANCE_GAMMA,
-    Objective,
-)
+from radial_vicreg.synthetic.config import OBJECTIVES, Objective
+from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, NUM_TARGETS, VARIANCE_EPS, VARIANCE_GAMMA
 
 Array = NDArray[np.float64]
+
+CONSTANTS = kernels.Constants(
+    min_spacing=MIN_SPACING,
+    min_squared_norm=MIN_SQUARED_NORM,
+    variance_gamma=VARIANCE_GAMMA,
+    variance_eps=VARIANCE_EPS,
+    hypercovariance_weight=HYPERCOVARIANCE_WEIGHT,
+    diverged_mean_square=DIVERGED_MEAN_SQUARE,
+    min_bandwidth=MIN_BANDWIDTH,
+)
 
 
 class CpuEngine:
@@ -52,9 +56,9 @@ class CpuEngine:
         self.step = 0
         self.diverged_at: int | None = None
         self._spacing = objective.spacing(n)
-        self._constants = _constants(objective)
-        self._kind = OBJECTIVES.index(objective.kind)
-        count = NUM_TARGETS if objective.kind == "reverse_kl" else n
+        self._weights = objective.weights
+        self._kind = OBJECTIVES.index(objective.objective)
+        count = NUM_TARGETS if objective.objective == "reverse_kl" else n
         self._targets = chi_quantiles(count, d, torch.float64, torch.device("cpu")).numpy()
         order = np.argsort(np.linalg.norm(points, axis=1), kind="stable")
         self._order = order
@@ -73,7 +77,8 @@ class CpuEngine:
             return
         rates = np.ascontiguousarray(rates, dtype=np.float64)
         state = self._z, self._order, self._marginal_order, self._moments
-        made = kernels.descend(*state, rates, self._kind, self._constants, self._spacing, self._targets)
+        how = self._kind, self._weights, CONSTANTS, self._spacing, self._targets
+        made = kernels.descend(*state, rates, *how)
         self.step += made
         if made < len(rates):
             self.diverged_at = self.step
@@ -84,21 +89,3 @@ class CpuEngine:
         points = np.empty_like(self._z.T, order="C")
         points[self._order] = self._z.T
         return points
-
-
-def _constants(objective: Objective) -> Array:
-    values = {
-        kernels.LAMBDA2: objective.lambda2,
-        kernels.LAMBDA3: objective.lambda3,
-        kernels.BETA1: objective.beta1,
-        kernels.BETA2: objective.beta2,
-        kernels.GAMMA: objective.gamma,
-        kernels.MIN_SPACING: MIN_SPACING,
-        kernels.MIN_SQUARED_NORM: MIN_SQUARED_NORM,
-        kernels.VARIANCE_GAMMA: VARIANCE_GAMMA,
-        kernels.VARIANCE_EPS: VARIANCE_EPS,
-        kernels.HYPERCOVARIANCE_WEIGHT: HYPERCOVARIANCE_WEIGHT,
-        kernels.DIVERGED_MEAN_SQUARE: DIVERGED_MEAN_SQUARE,
-        kernels.MIN_BANDWIDTH: MIN_BANDWIDTH,
-    }
-    return np.array([values[place] for place in range(kernels.NUM_CONSTANTS)], dtype=np.float64)

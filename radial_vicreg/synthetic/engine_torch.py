@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, Objective, gradient, stack_weights
+from radial_vicreg.synthetic.config import Objective
+from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, gradient, stack_weights
 
 Array = NDArray[np.float64]
 
@@ -51,7 +52,7 @@ class TorchEngine:
             )
         if not np.isfinite(points).all():
             raise UserError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
-        shared = {(objective.kind, objective.spacing(points.shape[1])) for objective in objectives}
+        shared = {(objective.objective, objective.spacing(points.shape[1])) for objective in objectives}
         if len(shared) != 1:
             raise UserError(f"runs of a batch must share kind and m, got {sorted(shared)}")
         self._kind, self._spacing = shared.pop()

@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.synthetic import drawing
+from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.metrics import measure, normal_floor
-from radial_vicreg.synthetic.run import RunConfig, run
+from radial_vicreg.synthetic.run import run
 from radial_vicreg.synthetic.selection import PUBLISHED_WEIGHTS, best_settings
 from radial_vicreg.synthetic.sweep import ALPHAS, ORDER_SEED, read_rows, sweep
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
 OnRow = Callable[[int, int, Row | None], None]
-Runs = dict[str, dict[str, list[RunConfig]]]
+Runs = dict[str, dict[str, list[SyntheticConfig]]]
 
 PUBLISHED: dict[str, Any] = {**PUBLISHED_WEIGHTS, "schedule": "linear"}
 """The authors' command for figure 1b (with X, N = 10,000 and a rate of 0.5). The paper's text has a cosine."""
@@ -123,7 +124,7 @@ def planned_runs(size: Size) -> Runs:
     """Every run of the figure: by method, by share of X (``x`` is X itself), one a seed."""
     # The default m is round(sqrt(N)); saying it would give the same run another key.
     m = None if size.m == round(math.sqrt(size.num_samples)) else size.m
-    published = RunConfig(num_samples=size.num_samples, m=m, steps=size.steps, lr=size.lr, **PUBLISHED)
+    published = SyntheticConfig(num_samples=size.num_samples, m=m, steps=size.steps, lr=size.lr, **PUBLISHED)
     settings = {
         "radial_vcreg": published,
         "radial_vcreg_cosine": replace(published, schedule="cosine"),
@@ -173,9 +174,9 @@ def _best_of_sweep(folder: Path) -> dict[str, Any]:
     if not rows:
         raise UserError(f"no sweep results in {folder}; make them with: synthetic sweep --out {folder}")
     best = {alpha: config for (alpha, method), config in best_settings(rows).items() if method == "radial_vcreg"}
-    values: dict[RunConfig, list[float]] = {config: [] for config in best.values()}
+    values: dict[SyntheticConfig, list[float]] = {config: [] for config in best.values()}
     for row in rows:
-        setting = RunConfig(**{**row["config"], "seed": 0})
+        setting = SyntheticConfig(**{**row["config"], "seed": 0})
         if setting in values:
             values[setting].append(row["after"]["w2_exact"])
     return {
@@ -194,7 +195,7 @@ def _labels(size: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _setting(config: RunConfig) -> dict[str, Any]:
+def _setting(config: SyntheticConfig) -> dict[str, Any]:
     """What all runs of a method share."""
     return {name: value for name, value in vars(config).items() if name not in ("distribution", "alpha", "seed")}
 
@@ -255,7 +256,7 @@ def _median_seed(rows: list[Row]) -> int:
     return ordered[(len(ordered) - 1) // 2] if ordered else 0
 
 
-def _end(config: RunConfig, folder: Path) -> Array:
+def _end(config: SyntheticConfig, folder: Path) -> Array:
     """Final points of a run (the last finite ones when it diverged), kept in ``folder``."""
     path = folder / f"{config.key}.npy"
     if not path.exists():

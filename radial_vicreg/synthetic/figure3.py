@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
 from radial_vicreg.synthetic import drawing
+from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.metrics import measure
-from radial_vicreg.synthetic.run import RunConfig, run
+from radial_vicreg.synthetic.run import run
 from radial_vicreg.synthetic.sweep import PRESETS, Grid, sweep
 
 Array = NDArray[np.float64]
@@ -87,7 +88,7 @@ def make_figure3(
     if preset not in SIZES:
         raise UserError(f"preset must be one of {', '.join(SIZES)}, got {preset!r}")
     size = SIZES[preset]
-    base = RunConfig(distribution="sunshine", num_samples=size.num_samples, steps=size.steps)
+    base = SyntheticConfig(distribution="sunshine", num_samples=size.num_samples, steps=size.steps)
     betas = PRESETS["full"].axes["beta1"]
     axes = {"distribution": ("x", "sunshine"), "lr": size.lrs, "beta1": betas, "beta2": betas}
     grid = Grid(base, axes, size.subsample)
@@ -134,7 +135,7 @@ def normal_reference(size: Size) -> dict[str, float]:
     return {name: float(np.mean([metrics[name] for metrics in measured])) for name in METRICS}
 
 
-def _final_points(base: RunConfig) -> list[tuple[str, Array]]:
+def _final_points(base: SyntheticConfig) -> list[tuple[str, Array]]:
     panels = []
     for config in (replace(base, **CIRCLE), *(replace(base, beta2=beta2) for beta2 in BETA2)):
         points, remark = _end(config)
@@ -143,7 +144,7 @@ def _final_points(base: RunConfig) -> list[tuple[str, Array]]:
     return panels
 
 
-def _end(config: RunConfig) -> tuple[Array, str]:
+def _end(config: SyntheticConfig) -> tuple[Array, str]:
     """Final points of a run and, where it diverged, a remark."""
     result = run(config, snapshots=20, records=1)
     return result.end, "" if result.diverged_at is None else f", diverged at step {result.diverged_at}"

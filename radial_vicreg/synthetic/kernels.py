@@ -7,22 +7,33 @@ notices changes of the file it stands in alone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from radial_vicreg.synthetic.config import OBJECTIVES
 from radial_vicreg.synthetic.jit import compiled
 from radial_vicreg.synthetic.ordering import repair_order
 
-KL, WASSERSTEIN, REVERSE_KL, E2MC = range(4)
-LAMBDA2, LAMBDA3, BETA1, BETA2, GAMMA, MIN_SPACING, MIN_SQUARED_NORM, VARIANCE_GAMMA, VARIANCE_EPS = range(9)
-HYPERCOVARIANCE_WEIGHT, DIVERGED_MEAN_SQUARE, MIN_BANDWIDTH, NUM_CONSTANTS = 9, 10, 11, 12
-"""Places in the vector of constants that every kernel gets as ``c``."""
+KL, WASSERSTEIN, REVERSE_KL, E2MC = range(len(OBJECTIVES))
+"""Places in :data:`~.config.OBJECTIVES`."""
+
+
+class Constants(NamedTuple):
+    """What every kernel gets as ``c``, beside the weights ``w`` (:data:`~.config.Weights`)."""
+
+    min_spacing: float
+    min_squared_norm: float
+    variance_gamma: float
+    variance_eps: float
+    hypercovariance_weight: float
+    diverged_mean_square: float
+    min_bandwidth: float
 
 
 @compiled
 def descend(
-    z: Any, order: Any, marginal_order: Any, moments: Any, rates: Any, kind: int, c: Any, m: int, q: Any
+    z: Any, order: Any, marginal_order: Any, moments: Any, rates: Any, kind: int, w: Any, c: Any, m: int, q: Any
 ) -> int:
     """Make ``len(rates)`` steps in place; fewer when the run diverges. Returns the number of steps made.
 
@@ -31,29 +42,29 @@ def descend(
     """
     d, n = z.shape
     radius, mean, covariance = moments
-    uses_order = (kind == KL and c[BETA2] > 0) or kind == WASSERSTEIN
+    uses_order = (kind == KL and w.beta2 > 0) or kind == WASSERSTEIN
     slope, padded = np.zeros(n), np.zeros(n + m)
     extra, scratch = np.zeros((d, n)), np.empty((d, n))
     linear, offset = np.empty((d, d)), np.empty(d)
     for step in range(len(rates)):
-        vcreg_map(mean, covariance, n, c, linear, offset)
+        vcreg_map(mean, covariance, n, w, c, linear, offset)
         if kind == KL:
-            kl_slope(radius, slope, padded, m, d, c)
+            kl_slope(radius, slope, padded, m, d, w, c)
         elif kind == WASSERSTEIN:
-            wasserstein_slope(radius, slope, q, c)
+            wasserstein_slope(radius, slope, q, w, c)
         elif kind == REVERSE_KL:
-            reverse_kl_slope(radius, slope, q, c)
+            reverse_kl_slope(radius, slope, q, w, c)
         else:
-            e2mc_gradient(z, marginal_order, extra, scratch, padded, m, c)
+            e2mc_gradient(z, marginal_order, extra, scratch, padded, m, w, c)
         if d == 2 and kind != E2MC:
-            move_in_plane(z, radius, slope, linear, offset, rates[step], mean, covariance, c[MIN_SQUARED_NORM])
+            move_in_plane(z, radius, slope, linear, offset, rates[step], mean, covariance, c.min_squared_norm)
         else:
             move(z, scratch, slope, extra, linear, offset, rates[step])
-            measure(z, radius, mean, covariance, c[MIN_SQUARED_NORM])
+            measure(z, radius, mean, covariance, c.min_squared_norm)
         square = 0.0
         for j in range(d):
             square += covariance[j, j] + mean[j] * mean[j]
-        if not square < c[DIVERGED_MEAN_SQUARE]:
+        if not square < c.diverged_mean_square:
             return step
         if uses_order:
             repair_order(radius, z, order)
@@ -81,29 +92,29 @@ def measure(z: Any, radius: Any, mean: Any, covariance: Any, min_squared_norm: f
 
 
 @compiled
-def vcreg_map(mean: Any, covariance: Any, n: int, c: Any, linear: Any, offset: Any) -> None:
+def vcreg_map(mean: Any, covariance: Any, n: int, w: Any, c: Any, linear: Any, offset: Any) -> None:
     """The variance and covariance gradient as an affine map: ``linear @ z_i + offset`` for every point."""
     d = len(mean)
     for j in range(d):
-        deviation = np.sqrt(covariance[j, j] + c[VARIANCE_EPS])
+        deviation = np.sqrt(covariance[j, j] + c.variance_eps)
         for k in range(d):
-            linear[j, k] = 4 * c[LAMBDA3] * covariance[j, k] / (d * (n - 1))
-        linear[j, j] = -c[LAMBDA2] / (d * (n - 1) * deviation) if deviation < c[VARIANCE_GAMMA] else 0.0
+            linear[j, k] = 4 * w.lambda3 * covariance[j, k] / (d * (n - 1))
+        linear[j, j] = -w.lambda2 / (d * (n - 1) * deviation) if deviation < c.variance_gamma else 0.0
         offset[j] = 0.0
         for k in range(d):
             offset[j] -= linear[j, k] * mean[k]
 
 
 @compiled
-def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, c: Any) -> None:
+def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, w: Any, c: Any) -> None:
     """``slope[i]``: derivative by the i-th smallest radius over that radius. ``padded`` has m zeros in front."""
     n = len(radius)
-    pull, smallest = c[BETA1] / n, np.sqrt(c[MIN_SQUARED_NORM])
-    if c[BETA2] == 0:
+    pull, smallest = w.beta1 / n, np.sqrt(c.min_squared_norm)
+    if w.beta2 == 0:
         for i in range(n):
             slope[i] = pull * (1 - (d - 1) / (radius[i] * radius[i])) if radius[i] > smallest else 0.0
         return
-    push, floor = c[BETA2] / (n - m), c[MIN_SPACING]
+    push, floor = w.beta2 / (n - m), c.min_spacing
     upper, inverse = radius[m:], padded[m:]
     for i in range(n - m):
         spacing = upper[i] - radius[i]
@@ -115,16 +126,16 @@ def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, c: Any) -> No
 
 
 @compiled
-def wasserstein_slope(radius: Any, slope: Any, targets: Any, c: Any) -> None:
+def wasserstein_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
     """Derivative of mean |r_(i) - q_i| by each radius, over that radius."""
     n = len(radius)
-    smallest = np.sqrt(c[MIN_SQUARED_NORM])
+    smallest = np.sqrt(c.min_squared_norm)
     for i in range(n):
-        slope[i] = c[GAMMA] * np.sign(radius[i] - targets[i]) / (n * radius[i]) if radius[i] > smallest else 0.0
+        slope[i] = w.gamma * np.sign(radius[i] - targets[i]) / (n * radius[i]) if radius[i] > smallest else 0.0
 
 
 @compiled
-def reverse_kl_slope(radius: Any, slope: Any, targets: Any, c: Any) -> None:
+def reverse_kl_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
     """Derivative of -mean log density of the targets by each radius, over that radius; Silverman's bandwidth."""
     n, count = len(radius), len(targets)
     silverman = (3 * n / 4) ** (-1 / 5)
@@ -134,7 +145,7 @@ def reverse_kl_slope(radius: Any, slope: Any, targets: Any, c: Any) -> None:
         square += (radius[i] - mean) ** 2
         slope[i] = 0.0
     free_width = silverman * np.sqrt(square / (n - 1))
-    width = max(free_width, c[MIN_BANDWIDTH])
+    width = max(free_width, c.min_bandwidth)
     by_width = 0.0
     share = np.empty(n)
     for k in range(count):
@@ -150,18 +161,18 @@ def reverse_kl_slope(radius: Any, slope: Any, targets: Any, c: Any) -> None:
         for i in range(n):
             slope[i] -= share[i] / total * (targets[k] - radius[i]) / width
         by_width += 1 - second / total
-    spread = silverman**2 / (width * (n - 1)) if free_width > c[MIN_BANDWIDTH] else 0.0
-    smallest = np.sqrt(c[MIN_SQUARED_NORM])
+    spread = silverman**2 / (width * (n - 1)) if free_width > c.min_bandwidth else 0.0
+    smallest = np.sqrt(c.min_squared_norm)
     for i in range(n):
-        pull = c[GAMMA] * (slope[i] + by_width * spread * (radius[i] - mean)) / (count * width)
+        pull = w.gamma * (slope[i] + by_width * spread * (radius[i] - mean)) / (count * width)
         slope[i] = pull / radius[i] if radius[i] > smallest else 0.0
 
 
 @compiled
-def e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: int, c: Any) -> None:
+def e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: int, w: Any, c: Any) -> None:
     """Gradient of -marginal entropy + hypercovariance of sigmoid(z); ``order[j]`` is the last order of row j."""
     d, n = z.shape
-    push = c[GAMMA] / (d * (n - m))
+    push = w.gamma / (d * (n - m))
     mean, values, inverse = np.empty(d), np.empty(n), padded[m:]
     for j in range(d):
         for i in range(n):
@@ -172,10 +183,10 @@ def e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: i
         repair_order(values, z[:0], order[j])
         for i in range(n - m):
             spacing = values[i + m] - values[i]
-            inverse[i] = push / spacing if spacing > c[MIN_SPACING] else 0.0
+            inverse[i] = push / spacing if spacing > c.min_spacing else 0.0
         for i in range(n):
             out[j, order[j, i]] = inverse[i] - padded[i]
-    scale = c[GAMMA] * c[HYPERCOVARIANCE_WEIGHT] * 4 / (d * (n - 1))
+    scale = w.gamma * c.hypercovariance_weight * 4 / (d * (n - 1))
     for j in range(d):
         for k in range(d):
             covariance = 0.0

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from radial_vicreg import losses
 from radial_vicreg.errors import MissingPackageError
+from radial_vicreg.synthetic.config import SUBSAMPLE
 
 Array = NDArray[np.float64]
 
-SUBSAMPLE = 2000
-"""Points in the pairwise metrics: a 32 MB cost matrix for the transport."""
 NUM_PROJECTIONS = 64
 """Directions of the sliced distance."""
 NUM_ANGLE_PROJECTIONS = 16

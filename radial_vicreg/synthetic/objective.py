@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from radial_vicreg import losses
-from radial_vicreg.errors import UserError
 from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
 from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM, reverse_kl_of
+from radial_vicreg.synthetic.config import Objective, Weights
 
-OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "e2mc")
 VARIANCE_GAMMA = 1.0
 """Standard deviation that the variance term asks for (the paper's gamma)."""
 VARIANCE_EPS = 1e-4
@@ -38,74 +36,18 @@ TARGETS_AT_ONCE = 64
 """Of these, how many the batched gradient holds against all points at once: 64 x B x N numbers of memory."""
 
 
-@dataclass(frozen=True)
-class Objective:
-    """What is descended.
-
-    Attributes:
-        kind: ``kl``, ``wasserstein``, ``reverse_kl`` or ``e2mc``. VCReg is ``kl`` with both betas zero.
-        lambda2: weight of the variance term.
-        lambda3: weight of the covariance term.
-        beta1: weight of the radial cross-entropy (``kl``).
-        beta2: weight of the radial entropy (``kl``).
-        gamma: weight of the radial or E2MC loss of the other kinds.
-        m: spacing of the radial entropy (``kl``); None is round(sqrt(N)), which E2MC always uses.
-
-    Raises:
-        UserError: unknown kind, or a weight that is negative or not finite.
-    """
-
-    kind: str = "kl"
-    lambda2: float = 25.0
-    lambda3: float = 1.0
-    beta1: float = 1.0
-    beta2: float = 1.0
-    gamma: float = 1.0
-    m: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.kind not in OBJECTIVES:
-            raise UserError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.kind!r}")
-        for name in ("lambda2", "lambda3", "beta1", "beta2", "gamma"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise UserError(f"{name} is a loss weight and must be finite and at least 0, got {value}")
-
-    def spacing(self, num_samples: int) -> int:
-        """The entropy's m for N points.
-
-        Raises:
-            UserError: m is outside 1..N-1.
-        """
-        m = round(math.sqrt(num_samples)) if self.m is None or self.kind == "e2mc" else self.m
-        if not 1 <= m <= num_samples - 1:
-            raise UserError(f"m must be an integer in 1..N-1 = 1..{num_samples - 1}, got {m}")
-        return m
+def stack_weights(objectives: Sequence[Objective], like: Tensor) -> Any:
+    """Gather the :data:`~.config.Weights` of several objectives as ``(B, 1)`` tensors, dtype and device of ``like``."""
+    return Weights(*like.new_tensor([objective.weights for objective in objectives]).T[:, :, None])
 
 
-class Weights(NamedTuple):
-    """Loss weights of a batch of runs that share kind and m; every tensor has shape ``(B, 1)``."""
-
-    lambda2: Tensor
-    lambda3: Tensor
-    beta1: Tensor
-    beta2: Tensor
-    gamma: Tensor
-
-
-def stack_weights(objectives: Sequence[Objective], like: Tensor) -> Weights:
-    """Gather the weights of several objectives as ``(B, 1)`` tensors, dtype and device of ``like``."""
-    rows = [asdict(objective) for objective in objectives]
-    return Weights(*(like.new_tensor([[row[name]] for row in rows]) for name in Weights._fields))
-
-
-def gradient(z: Tensor, kind: str, weights: Weights, m: int) -> Tensor:
+def gradient(z: Tensor, kind: str, weights: Any, m: int) -> Tensor:
     """Analytic gradient of the objective for a batch of runs.
 
     Args:
         z: points, shape ``(B, N, d)``, float32 or float64.
-        kind: one of :data:`OBJECTIVES`.
-        weights: loss weights, each ``(B, 1)``.
+        kind: one of :data:`~.config.OBJECTIVES`.
+        weights: :data:`~.config.Weights`, each ``(B, 1)``.
         m: entropy spacing.
 
     Returns:
@@ -139,11 +81,11 @@ def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
             "variance": losses.variance_loss(z, VARIANCE_GAMMA, VARIANCE_EPS),
             "covariance": losses.covariance_loss(z),
         }
-        if objective.kind == "kl":
+        if objective.objective == "kl":
             terms["cross_entropy"] = losses.chi_cross_entropy(z)
             terms["entropy"] = losses.m_spacing_entropy(z.norm(dim=1), objective.spacing(len(z)))
         else:
-            terms[objective.kind] = _alternative(z, objective.kind)
+            terms[objective.objective] = _alternative(z, objective.objective)
     return {name: float(value) for name, value in terms.items()}
 
 
@@ -151,8 +93,8 @@ def total_loss(z: Tensor, objective: Objective) -> Tensor:
     """The objective of ``z`` (N, d) by :mod:`radial_vicreg.losses`, differentiable: the engines' standard."""
     total = objective.lambda2 * losses.variance_loss(z, VARIANCE_GAMMA, VARIANCE_EPS)
     total = total + objective.lambda3 * losses.covariance_loss(z)
-    if objective.kind != "kl":
-        return total + objective.gamma * _alternative(z, objective.kind)
+    if objective.objective != "kl":
+        return total + objective.gamma * _alternative(z, objective.objective)
     m = objective.spacing(len(z))
     return total + losses.radial_gaussianization_loss(z, objective.beta1, objective.beta2, m)
 
@@ -166,7 +108,7 @@ def _alternative(z: Tensor, kind: str) -> Tensor:
     return reverse_kl_of(radii, chi_quantiles(NUM_TARGETS, z.shape[1], z.dtype, z.device))
 
 
-def _vcreg_gradient(z: Tensor, weights: Weights) -> Tensor:
+def _vcreg_gradient(z: Tensor, weights: Any) -> Tensor:
     count, dim = z.shape[1:]
     centred = z - z.mean(1, keepdim=True)
     covariance = centred.mT @ centred / (count - 1)

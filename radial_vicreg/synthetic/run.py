@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable
@@ -15,111 +13,17 @@ import torch
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, sample
+from radial_vicreg.synthetic.config import SUBSAMPLE, SyntheticConfig
 from radial_vicreg.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.synthetic.engine_torch import TorchEngine
-from radial_vicreg.synthetic.metrics import SUBSAMPLE, measure
-from radial_vicreg.synthetic.objective import Objective, loss_terms
-from radial_vicreg.synthetic.schedule import learning_rates
+from radial_vicreg.synthetic.metrics import measure
+from radial_vicreg.synthetic.objective import loss_terms
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, dict[str, float]], None]
 
 HARDLY_MOVED = 0.01
 """Root-mean-square displacement over root-mean-square radius below which a run is said to have hardly moved."""
-KEY_LENGTH = 16
-"""Hexadecimal digits that identify a configuration."""
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """Everything that decides the outcome of a run; two runs with the same values give the same points.
-
-    Attributes:
-        distribution: where the points start, a key of :data:`~.distributions.DISTRIBUTIONS`.
-        alpha: share of X in ``mixture``.
-        num_samples: number of points N.
-        dim: dimension d.
-        steps: gradient steps.
-        lr: peak learning rate. Gradients are means over N points, so what counts is lr * weight * steps / N for the
-            way that a term's weight makes in a run, and lr * beta2 for stability (past about 1.4 it is lost).
-        schedule: ``cosine``, ``linear`` or ``constant`` after the warm-up.
-        warmup_steps: steps of linear warm-up.
-        final_lr: rate at the end of the decay.
-        objective: ``kl``, ``wasserstein``, ``reverse_kl`` or ``e2mc``.
-        lambda2: weight of the variance term.
-        lambda3: weight of the covariance term.
-        beta1: weight of the radial cross-entropy (``kl``).
-        beta2: weight of the radial entropy (``kl``).
-        gamma: weight of the other objectives.
-        m: spacing of the entropy; None is round(sqrt(N)).
-        seed: of the starting points and of the metrics' subsample.
-
-    Raises:
-        UserError: a value out of range, by name.
-    """
-
-    distribution: str = "x"
-    alpha: float = 1.0
-    num_samples: int = 10_000
-    dim: int = 2
-    steps: int = 200_000
-    lr: float = 0.5
-    schedule: str = "cosine"
-    warmup_steps: int = 100
-    final_lr: float = 1e-6
-    objective: str = "kl"
-    lambda2: float = 25.0
-    lambda3: float = 1.0
-    beta1: float = 1.0
-    beta2: float = 1.0
-    gamma: float = 1.0
-    m: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.seed < 0 or self.num_samples < 2 or self.steps < 1:
-            raise UserError(
-                "seed must be at least 0, num_samples at least 2 and steps at least 1, "
-                f"got {self.seed}, {self.num_samples} and {self.steps}"
-            )
-        # Two points and one step: what these refuse is refused before the run and not during it.
-        sample(self.distribution, 2, self.dim, alpha=self.alpha)
-        learning_rates(1, self.lr, schedule=self.schedule, warmup_steps=self.warmup_steps, final_lr=self.final_lr)
-        self.weights.spacing(self.num_samples)
-
-    @property
-    def weights(self) -> Objective:
-        """The objective to descend."""
-        return Objective(self.objective, self.lambda2, self.lambda3, self.beta1, self.beta2, self.gamma, self.m)
-
-    @property
-    def definition(self) -> int:
-        """Which definition of the distribution's name is meant, from 1."""
-        return DISTRIBUTIONS[self.distribution].definition
-
-    @property
-    def key(self) -> str:
-        """Identifies the configuration: equal keys, equal runs."""
-        values = asdict(self)
-        if self.definition > 1:
-            values["definition"] = self.definition
-        text = json.dumps(values, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
-
-    def start(self) -> Array:
-        """Starting points, shape ``(num_samples, dim)``."""
-        return sample(self.distribution, self.num_samples, self.dim, alpha=self.alpha, seed=self.seed)
-
-    def rates(self) -> Array:
-        """Learning rate of every step, shape ``(steps,)``."""
-        return learning_rates(
-            self.steps,
-            self.lr,
-            schedule=self.schedule,
-            warmup_steps=self.warmup_steps,
-            final_lr=self.final_lr,
-        )
 
 
 @dataclass
@@ -134,7 +38,7 @@ class RunResult:
         seconds: wall time of the descent.
     """
 
-    config: RunConfig
+    config: SyntheticConfig
     snapshots: list[tuple[int, Array]]
     history: list[dict[str, float]] = field(default_factory=list)
     diverged_at: int | None = None
@@ -152,7 +56,7 @@ class RunResult:
 
 
 def run(
-    config: RunConfig,
+    config: SyntheticConfig,
     *,
     engine: str = "cpu",
     device: str = "cpu",
@@ -224,7 +128,7 @@ def relative_displacement(start: Array, end: Array) -> float:
     return float(np.sqrt(np.square(end - start).sum() / max(np.square(start).sum(), np.finfo(float).tiny)))
 
 
-def note(config: RunConfig, moved: float, diverged_at: int | None) -> str:
+def note(config: SyntheticConfig, moved: float, diverged_at: int | None) -> str:
     """One line on what became of the run."""
     if diverged_at is not None:
         return f"diverged at step {diverged_at}: the rate {config.lr:g} is past stability for these weights"
@@ -239,8 +143,8 @@ def note(config: RunConfig, moved: float, diverged_at: int | None) -> str:
 
 
 class _Cpu:
-    def __init__(self, start: Array, config: RunConfig) -> None:
-        self._engine = CpuEngine(start, config.weights)
+    def __init__(self, start: Array, config: SyntheticConfig) -> None:
+        self._engine = CpuEngine(start, config)
 
     def advance(self, rates: Array) -> tuple[Array, int | None]:
         self._engine.advance(rates)
@@ -248,8 +152,8 @@ class _Cpu:
 
 
 class _Torch:
-    def __init__(self, start: Array, config: RunConfig, device: str) -> None:
-        self._engine = TorchEngine(start[None], [config.weights], device)
+    def __init__(self, start: Array, config: SyntheticConfig, device: str) -> None:
+        self._engine = TorchEngine(start[None], [config], device)
 
     def advance(self, rates: Array) -> tuple[Array, int | None]:
         self._engine.advance(rates[:, None])
@@ -261,7 +165,7 @@ def _marks(steps: int, count: int) -> list[int]:
 
 
 def _record(result: RunResult, points: Array, step: int, progress: Progress | None) -> None:
-    terms = loss_terms(torch.from_numpy(points), result.config.weights)
+    terms = loss_terms(torch.from_numpy(points), result.config)
     result.history.append({"step": step, **terms})
     if progress is not None:
         progress(step, terms)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from radial_vicreg.synthetic.run import RunConfig
+from radial_vicreg.synthetic.config import SyntheticConfig
 
 Row = dict[str, Any]
 
@@ -22,7 +22,7 @@ def method_of(config: dict[str, Any]) -> str:
     return "vcreg" if config["beta1"] == config["beta2"] == 0 else "radial_vcreg"
 
 
-def best_settings(rows: Iterable[Row], metric: str = "w2_exact") -> dict[tuple[float, str], RunConfig]:
+def best_settings(rows: Iterable[Row], metric: str = "w2_exact") -> dict[tuple[float, str], SyntheticConfig]:
     """The setting of lowest mean ``metric`` over its seeds, by alpha and method.
 
     Settings of which a seed diverged are out.
@@ -34,11 +34,11 @@ def best_settings(rows: Iterable[Row], metric: str = "w2_exact") -> dict[tuple[f
     Returns:
         Configuration (of one of its seeds) by ``(alpha, method)``.
     """
-    groups: dict[RunConfig, list[float]] = defaultdict(list)
+    groups: dict[SyntheticConfig, list[float]] = defaultdict(list)
     for row in rows:
         value = np.inf if row["after"] is None else row["after"][metric]
-        groups[RunConfig(**{**row["config"], "seed": 0})].append(value)
-    best: dict[tuple[float, str], tuple[float, RunConfig]] = {}
+        groups[SyntheticConfig(**{**row["config"], "seed": 0})].append(value)
+    best: dict[tuple[float, str], tuple[float, SyntheticConfig]] = {}
     for config, values in groups.items():
         place = config.alpha, method_of(vars(config))
         score = float(np.mean(values))
@@ -59,12 +59,12 @@ def winners_elsewhere(rows: Iterable[Row], metric: str = "w2_exact") -> dict[flo
         other seeds (None when all of these runs diverged); the share of these runs that diverged. Nothing for an
         alpha with one seed.
     """
-    values: dict[float, dict[RunConfig, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    values: dict[float, dict[SyntheticConfig, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         config = row["config"]
         if method_of(config) == "radial_vcreg":
             value = np.inf if row["after"] is None else row["after"][metric]
-            values[config["alpha"]][RunConfig(**{**config, "seed": 0})][config["seed"]] = value
+            values[config["alpha"]][SyntheticConfig(**{**config, "seed": 0})][config["seed"]] = value
     result = {}
     for alpha, by_setting in sorted(values.items()):
         seeds = {seed for by_seed in by_setting.values() for seed in by_seed}
@@ -85,13 +85,13 @@ def winners_elsewhere(rows: Iterable[Row], metric: str = "w2_exact") -> dict[flo
 def summary_lines(rows: list[Row]) -> list[str]:
     """A table as text: by alpha the untouched start and the best of each method, then what went wrong."""
     best = best_settings(rows)
-    values: dict[RunConfig, list[float]] = defaultdict(list)
+    values: dict[SyntheticConfig, list[float]] = defaultdict(list)
     starts: dict[float, dict[int, float]] = defaultdict(dict)
     for row in rows:
         config = row["config"]
         starts[config["alpha"]][config["seed"]] = row["before"]["w2_exact"]
         if row["after"] is not None:
-            values[RunConfig(**{**config, "seed": 0})].append(row["after"]["w2_exact"])
+            values[SyntheticConfig(**{**config, "seed": 0})].append(row["after"]["w2_exact"])
     lines = ["Wasserstein-2 to N(0, I), exact on a subsample; best setting of each, mean over seeds"]
     lines.append(f"{'alpha':>6}  {'start':>7}  {'VCReg':>7}  {'Radial-VCReg':>12}  setting of Radial-VCReg")
     for alpha in sorted(starts):

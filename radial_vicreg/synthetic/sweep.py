@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.locks import HeldLock
+from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.distributions import DISTRIBUTIONS
 from radial_vicreg.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.synthetic.engine_torch import TorchEngine
 from radial_vicreg.synthetic.metrics import measure
-from radial_vicreg.synthetic.run import HARDLY_MOVED, RunConfig, relative_displacement
+from radial_vicreg.synthetic.run import HARDLY_MOVED, relative_displacement
 
 Row = dict[str, Any]
 Task = Callable[[], Row]
@@ -44,19 +45,19 @@ class Grid:
 
     Attributes:
         base: what all runs share.
-        axes: values by :class:`~.run.RunConfig` field.
+        axes: values by :class:`~.config.SyntheticConfig` field.
         subsample: points of the pairwise metrics.
     """
 
-    base: RunConfig
+    base: SyntheticConfig
     axes: dict[str, tuple[Any, ...]]
     subsample: int
 
-    def runs(self) -> list[RunConfig]:
+    def runs(self) -> list[SyntheticConfig]:
         """Every run of the grid, in the order in which they are made."""
         combinations = itertools.product(*self.axes.values())
         shared = asdict(self.base)
-        runs = [RunConfig(**{**shared, **dict(zip(self.axes, values, strict=True))}) for values in combinations]
+        runs = [SyntheticConfig(**{**shared, **dict(zip(self.axes, values, strict=True))}) for values in combinations]
         random.Random(ORDER_SEED).shuffle(runs)
         return runs
 
@@ -67,7 +68,7 @@ ALPHAS = (0.01, 0.25, 0.5, 0.75, 0.99)
 PRESETS = {
     # Appendix C of the paper, all of it.
     "full": Grid(
-        RunConfig(distribution="mixture"),
+        SyntheticConfig(distribution="mixture"),
         {
             "alpha": ALPHAS,
             "lr": (0.5, 0.05, 0.005, 0.0005, 0.00005),
@@ -81,7 +82,7 @@ PRESETS = {
     # A tenth of the points, of m and of the rate, as many steps: a step is as far past stability as in the paper, whose
     # rate of 0.5 this is. The weights span the paper's, its published ones (100, 100, 1, 1) among them. Three seeds.
     "quick": Grid(
-        RunConfig(distribution="mixture", num_samples=1000, m=10, steps=200_000),
+        SyntheticConfig(distribution="mixture", num_samples=1000, m=10, steps=200_000),
         {
             "alpha": ALPHAS,
             "lr": (0.05,),
@@ -97,7 +98,7 @@ PRESETS = {
 
 
 def sweep(
-    configs: Sequence[RunConfig],
+    configs: Sequence[SyntheticConfig],
     out: Path,
     *,
     subsample: int,
@@ -191,7 +192,7 @@ def _under_todays_name(row: Row) -> Row:
     if distribution is None or row.get("definition", 1) == distribution.definition:
         return row
     config = {**row["config"], "distribution": distribution.formerly}
-    return {**row, "config": config, "key": RunConfig(**config).key}
+    return {**row, "config": config, "key": SyntheticConfig(**config).key}
 
 
 def usable_cores() -> int:
@@ -199,16 +200,16 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_row(config: RunConfig, subsample: int) -> Row:
+def run_row(config: SyntheticConfig, subsample: int) -> Row:
     """Make one run on one core and measure it."""
     began = time.perf_counter()
-    engine = CpuEngine(config.start(), config.weights)
+    engine = CpuEngine(config.start(), config)
     engine.advance(config.rates())
     return finished_row(config, engine.points, engine.diverged_at, time.perf_counter() - began, subsample)
 
 
 def finished_row(
-    config: RunConfig,
+    config: SyntheticConfig,
     points: NDArray[np.float64],
     diverged_at: int | None,
     seconds: float,
@@ -240,11 +241,11 @@ def finished_row(
 def _measured_start(
     distribution: str, alpha: float, num_samples: int, dim: int, seed: int, subsample: int
 ) -> dict[str, Any]:
-    config = RunConfig(distribution=distribution, alpha=alpha, num_samples=num_samples, dim=dim, seed=seed)
+    config = SyntheticConfig(distribution=distribution, alpha=alpha, num_samples=num_samples, dim=dim, seed=seed)
     return measure(config.start(), seed=seed, subsample=subsample)
 
 
-def _make(configs: Sequence[RunConfig], subsample: int, workers: int, device: str, batch: int) -> Iterator[Row]:
+def _make(configs: Sequence[SyntheticConfig], subsample: int, workers: int, device: str, batch: int) -> Iterator[Row]:
     if device == "cpu":
         tasks: Iterable[Task] = (partial(run_row, config, subsample) for config in configs)
     else:
@@ -269,18 +270,18 @@ def _make(configs: Sequence[RunConfig], subsample: int, workers: int, device: st
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _device_tasks(configs: Sequence[RunConfig], subsample: int, device: str, batch: int) -> Iterator[Task]:
+def _device_tasks(configs: Sequence[SyntheticConfig], subsample: int, device: str, batch: int) -> Iterator[Task]:
     """Descend in batches of runs that can share one; the tasks that remain are the measurements."""
-    groups: dict[tuple[Any, ...], list[RunConfig]] = {}
+    groups: dict[tuple[Any, ...], list[SyntheticConfig]] = {}
     for config in configs:
-        shared = config.objective, config.weights.spacing(config.num_samples), config.num_samples, config.dim
+        shared = config.objective, config.spacing(config.num_samples), config.num_samples, config.dim
         groups.setdefault((*shared, config.steps), []).append(config)
     for group in groups.values():
         for first in range(0, len(group), batch):
             part = group[first : first + batch]
             began = time.perf_counter()
             starts = np.stack([config.start() for config in part])
-            engine = TorchEngine(starts, [config.weights for config in part], device)
+            engine = TorchEngine(starts, part, device)
             engine.advance(np.stack([config.rates() for config in part], axis=1))
             points, diverged_at = engine.points, engine.diverged_at
             seconds = (time.perf_counter() - began) / len(part)

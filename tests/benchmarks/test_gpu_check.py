@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import gpu_check
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.stability import stability_warnings
 
 TRAININGS = [*gpu_check.RUNS, *gpu_check.WIDE_RUNS]
@@ -59,7 +59,7 @@ def test_the_pair_differs_in_the_factor_alone_and_has_the_papers_lars_within_its
         for overrides in gpu_check.WIDE_RUNS.values()
     )
     assert (normalized.optimizer.name, normalized.method_kwargs.proj_output_dim) == ("lars", 2048)
-    assert stability_warnings(plain, steps_per_epoch=50_000 // 256) == []
+    assert stability_warnings(run_config(plain), steps_per_epoch=50_000 // 256) == []
     assert (normalized.method_kwargs.radial_ce_normalize, plain.method_kwargs.radial_ce_normalize) == (True, False)
     normalized.method_kwargs.radial_ce_normalize = False
     assert normalized == plain

@@ -11,14 +11,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 from PIL import Image, ImageFilter, ImageOps
 from torch import Tensor
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as F
 
+from radial_vicreg.config.sections import ColorJitter as ColorJitterConfig
 from radial_vicreg.data import batch_ops
-from radial_vicreg.data.device import ColorJitter
+from radial_vicreg.data.batch_augmentation import ColorJitter
 
 COUNT, SIZE = 24, 32
 
@@ -145,7 +145,7 @@ def test_every_image_is_cropped_by_a_box_of_its_own() -> None:
 
 
 def test_the_four_operations_of_the_jitter_run_in_each_images_order() -> None:
-    jitter = ColorJitter(OmegaConf.create({"brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1}))
+    jitter = ColorJitter(ColorJitterConfig(brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1))
     orders = list(itertools.permutations(range(4)))
     assert len(orders) == COUNT
     hue = 3

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
+from configs import make_config
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from radial_vicreg.data import LabelledFolder, UnreadableImageError, open_image, unreadable_images
+from radial_vicreg.data import UnreadableImageError, open_image, unreadable_images
 from radial_vicreg.data import batches as batches_module
 from radial_vicreg.data.batches import collate
-from radial_vicreg.data.datasets import build_val_loader
+from radial_vicreg.data.build import open_data
 from radial_vicreg.data.errors import (
     LoaderResourceError,
     UnequalShapesError,
     resource_problem,
     resources_named,
 )
-from radial_vicreg.data.loader import build_train_loader
+from radial_vicreg.data.loader import build_train_loader, build_val_loader
 
 
 class Crops(Dataset):
@@ -123,14 +123,8 @@ def test_a_good_image_is_not_left_out_for_want_of_files(make_folder: Callable[..
 
 
 def test_the_loaders_of_both_hosts_use_it(make_folder: Callable[..., Path]) -> None:
-    settings = {
-        "seed": 1,
-        "devices": 1,
-        "accelerator": "cpu",
-        "data": {"dataset": "custom", "num_workers": 0, "train_path": "there"},
-        "optimizer": {"batch_size": 2},
-    }
-    cfg: Any = OmegaConf.create(settings)
-    val = build_val_loader(cfg, LabelledFolder(make_folder(a=1)))
+    folder = str(make_folder(a=1))
+    config = make_config(data__train_path=folder, data__val_path=folder, optimizer__batch_size=2)
+    val = build_val_loader(config, open_data(config))
     assert val is not None
-    assert build_train_loader(cfg, Crops(5, 5)).collate_fn is collate is val.collate_fn
+    assert build_train_loader(config, Crops(5, 5)).collate_fn is collate is val.collate_fn

@@ -10,6 +10,7 @@ import torchvision
 from PIL import Image
 
 from radial_vicreg.data import check_image_folder, open_cifar, prepare_cifar
+from radial_vicreg.errors import UserError
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_failed_download_is_one_clear_line(tmp_path: Path, name: str) -> None:
 
 
 def test_other_datasets_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'cifar1000'.*cifar10, cifar100"):
+    with pytest.raises(UserError, match=r"'cifar1000'.*cifar10, cifar100"):
         open_cifar("cifar1000", tmp_path, train=True)
 
 
@@ -77,6 +78,6 @@ def test_export_is_only_on_request(cifar100_root: Path) -> None:
 def test_export_over_other_images_is_refused(cifar100_root: Path) -> None:
     (cifar100_root / "train").mkdir()
     (cifar100_root / "train" / "mine.png").touch()
-    with pytest.raises(ValueError, match=r"not prepared by this command"):
+    with pytest.raises(UserError, match=r"not prepared by this command"):
         prepare_cifar("cifar100", cifar100_root, as_folder=True)
     assert (cifar100_root / "train" / "mine.png").exists()

@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from radial_vicreg.data import check_image_folder, prepare_digits
 from radial_vicreg.data.staging import MARKER
+from radial_vicreg.errors import UserError
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +69,14 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
 
 
 def test_digits_of_another_size_are_kept(digits_folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"'size': 16.*'size': 32"):
+    with pytest.raises(UserError, match=r"'size': 16.*'size': 32"):
         prepare_digits(digits_folder, size=32)
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", MARKER])
 def test_a_folder_with_something_else_is_kept(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(json.dumps("precious"))
-    with pytest.raises(ValueError, match=str(tmp_path)):
+    with pytest.raises(UserError, match=str(tmp_path)):
         prepare_digits(tmp_path)
     assert (tmp_path / name).read_text() == '"precious"'
 
@@ -91,5 +92,5 @@ def test_failure_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_too_small_a_size_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"size=4"):
+    with pytest.raises(UserError, match=r"size=4"):
         prepare_digits(tmp_path / "digits", size=4)

@@ -10,6 +10,7 @@ from PIL import Image
 
 from radial_vicreg.data import FolderSummary, IndexedDataset, UnlabelledFolder, check_image_folder, open_image
 from radial_vicreg.data.folder import check_batch_fits, check_same_classes, load_image_folder
+from radial_vicreg.errors import UserError
 
 MakeFolder = Callable[..., Path]
 
@@ -48,31 +49,31 @@ def test_folder_is_counted(make_folder: MakeFolder) -> None:
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"gone does not exist"):
+    with pytest.raises(UserError, match=r"gone does not exist"):
         check_image_folder(tmp_path / "gone")
 
 
 def test_file_instead_of_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match=r"file is not a folder"):
+    with pytest.raises(UserError, match=r"file is not a folder"):
         check_image_folder(tmp_path / "file")
 
 
 def test_folder_without_classes_is_explained(make_folder: MakeFolder) -> None:
     root = make_folder()
     Image.new("RGB", (4, 4)).save(root / "flat.png")
-    with pytest.raises(ValueError, match=r"no class sub-folders.*no_labels"):
+    with pytest.raises(UserError, match=r"no class sub-folders.*no_labels"):
         check_image_folder(root)
 
 
 def test_class_without_images_is_named(make_folder: MakeFolder) -> None:
-    with pytest.raises(ValueError, match=r"without an image.*empty"):
+    with pytest.raises(UserError, match=r"without an image.*empty"):
         check_image_folder(make_folder(full=1, empty=0))
 
 
 def test_too_few_images_for_a_batch_are_counted(make_folder: MakeFolder) -> None:
     root = make_folder(a=2, b=1)
-    with pytest.raises(ValueError, match=r"has 3 images, too few for a batch of 4"):
+    with pytest.raises(UserError, match=r"has 3 images, too few for a batch of 4"):
         check_image_folder(root, batch_size=4)
 
 
@@ -83,13 +84,13 @@ def test_enough_images_pass(images: int, batch: int, processes: int) -> None:
 
 @pytest.mark.parametrize(("images", "batch", "processes"), [(6, 4, 2), (0, 1, 1), (3, 4, 1)])
 def test_too_few_images_per_process_fail(images: int, batch: int, processes: int) -> None:
-    with pytest.raises(ValueError, match=f"{images} images.*{batch}.*{processes} process"):
+    with pytest.raises(UserError, match=f"{images} images.*{batch}.*{processes} process"):
         check_batch_fits(images, batch, processes)
 
 
 def test_differing_classes_are_named_and_long_lists_cut() -> None:
     check_same_classes(["a", "b"], ["b", "a"])
-    with pytest.raises(ValueError, match=r"only in training none, only in validation c0, c1, c2, c3, c4 and 4 more"):
+    with pytest.raises(UserError, match=r"only in training none, only in validation c0, c1, c2, c3, c4 and 4 more"):
         check_same_classes(["a"], ["a", *(f"c{i}" for i in range(9))])
 
 
@@ -117,7 +118,7 @@ def test_unlabelled_images_come_raw_without_a_transform(tmp_path: Path) -> None:
 
 def test_unlabelled_folder_without_images_is_explained(make_folder: MakeFolder) -> None:
     root = make_folder(a=1)
-    with pytest.raises(ValueError, match=r"no image files.*data.no_labels=false"):
+    with pytest.raises(UserError, match=r"no image files.*data.no_labels=false"):
         UnlabelledFolder(root)
 
 

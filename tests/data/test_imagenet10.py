@@ -18,6 +18,7 @@ from radial_vicreg.data import check_image_folder, imagenet10
 from radial_vicreg.data.imagenet10 import CLASSES, COUNTS, default_folder, describe_imagenet10, prepare_imagenet10
 from radial_vicreg.data.imagenet_source import shorter_side_of_resized
 from radial_vicreg.data.staging import MARKER
+from radial_vicreg.errors import UserError
 
 TEN = tuple(CLASSES["imagenette"])
 OTHER_TEN = tuple(CLASSES["clustering"])
@@ -210,7 +211,7 @@ def test_an_interrupted_run_leaves_no_folder(imagenette: Path, tmp_path: Path, m
 def test_wrong_numbers_are_named_class_by_class(own_imagenet: Path, tmp_path: Path) -> None:
     next((own_imagenet / "train" / SAW).iterdir()).unlink()
     next((own_imagenet / "val" / TEN[0]).iterdir()).unlink()
-    with pytest.raises(ValueError, match="incomplete: repeat it") as caught:
+    with pytest.raises(UserError, match="incomplete: repeat it") as caught:
         prepare_imagenet10(own_imagenet, tmp_path / "out")
     assert f"train 28 of 29 images: {SAW} (chain saw) 1 of 2; val 19 of 20 images: {TEN[0]} (tench) 1 of 2." in str(
         caught.value
@@ -220,39 +221,39 @@ def test_wrong_numbers_are_named_class_by_class(own_imagenet: Path, tmp_path: Pa
 
 def test_images_too_many_are_an_error_as_well(own_imagenet: Path, tmp_path: Path) -> None:
     write(own_imagenet / "train" / TEN[1] / f"{TEN[1]}_9999.JPEG")
-    with pytest.raises(ValueError, match=rf"{TEN[1]} \(English springer\) 4 of 3\. Remove what was added"):
+    with pytest.raises(UserError, match=rf"{TEN[1]} \(English springer\) 4 of 3\. Remove what was added"):
         prepare_imagenet10(own_imagenet, tmp_path / "out")
 
 
 def test_imagenets_division_is_not_taken_for_imagenettes(imagenet: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"This is ImageNet's own division: leave out --split imagenette"):
+    with pytest.raises(UserError, match=r"This is ImageNet's own division: leave out --split imagenette"):
         prepare_imagenet10(imagenet, tmp_path / "out", split="imagenette")
 
 
 def test_imagenettes_division_with_other_names_is_explained(own_imagenette: Path, tmp_path: Path) -> None:
     for index, file in enumerate(sorted(own_imagenette.glob("*/*/*.JPEG"))):
         file.rename(file.with_name(f"{index}.JPEG"))
-    with pytest.raises(ValueError, match=r"lack ImageNet's names.*--split imagenette"):
+    with pytest.raises(UserError, match=r"lack ImageNet's names.*--split imagenette"):
         prepare_imagenet10(own_imagenette, tmp_path / "out")
 
 
 def test_a_missing_class_is_named(own_imagenet: Path, tmp_path: Path) -> None:
     (own_imagenet / "val" / TEN[3]).rename(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match=f"lacks the classes {TEN[3]}$"):
+    with pytest.raises(UserError, match=f"lacks the classes {TEN[3]}$"):
         prepare_imagenet10(own_imagenet, tmp_path / "out")
 
 
 def test_a_folder_of_the_other_ten_classes_is_recognised(imagenette: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"it has those of --classes imagenette$"):
+    with pytest.raises(UserError, match=r"it has those of --classes imagenette$"):
         prepare_imagenet10(imagenette, tmp_path / "out", classes="clustering")
-    with pytest.raises(ValueError, match=r"Imagenette does not hold --classes clustering"):
+    with pytest.raises(UserError, match=r"Imagenette does not hold --classes clustering"):
         prepare_imagenet10(imagenette, tmp_path / "out", "imagenette", "clustering")
 
 
 def test_an_unsorted_validation_folder_is_explained(own_imagenet: Path, tmp_path: Path) -> None:
     (own_imagenet / "val").rename(tmp_path / "sorted")
     write(own_imagenet / "val" / "ILSVRC2012_val_00000001.JPEG")
-    with pytest.raises(ValueError, match="sorted into one folder a class"):
+    with pytest.raises(UserError, match="sorted into one folder a class"):
         prepare_imagenet10(own_imagenet, tmp_path / "out")
 
 
@@ -269,23 +270,23 @@ def test_an_unsorted_validation_folder_is_explained(own_imagenet: Path, tmp_path
 )
 def test_another_path_is_answered_with_the_right_one(own_imagenette: Path, given: str, message: str) -> None:
     (own_imagenette.parent / "imagenette2.tgz").touch()
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
         prepare_imagenet10(own_imagenette.parent / given, own_imagenette.parent / "out")
 
 
 def test_a_folder_of_something_else_is_left_alone(imagenet: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    with pytest.raises(ValueError, match="not prepared by this command"):
+    with pytest.raises(UserError, match="not prepared by this command"):
         prepare_imagenet10(imagenet, tmp_path / "out")
     assert (tmp_path / "out" / "mine").exists()
 
 
 def test_a_prepared_folder_is_never_replaced_by_other_images(imagenet: Path, imagenette: Path, tmp_path: Path) -> None:
     out = prepare_imagenet10(imagenette, tmp_path / "out", split="imagenette")
-    with pytest.raises(ValueError, match=r"holds other images .*split imagenette.*than asked for .*split imagenet"):
+    with pytest.raises(UserError, match=r"holds other images .*split imagenette.*than asked for .*split imagenet"):
         prepare_imagenet10(imagenette, out)
-    with pytest.raises(ValueError, match=r"holds other images .*classes imagenette.*classes clustering"):
+    with pytest.raises(UserError, match=r"holds other images .*classes imagenette.*classes clustering"):
         prepare_imagenet10(imagenet, out, classes="clustering")
     assert files_of(out / "val") == files_of(imagenette / "val")
 
@@ -294,7 +295,7 @@ def test_a_folder_of_the_first_version_is_known_as_the_clustering_ten(imagenet: 
     out = prepare_imagenet10(imagenet, tmp_path / "out", classes="clustering")
     old = {"dataset": "imagenet10", "imagenet": str(imagenet), "num_images": 50}
     (out / MARKER).write_text(json.dumps(old))
-    with pytest.raises(ValueError, match=r"classes clustering.*than asked for.*classes imagenette"):
+    with pytest.raises(UserError, match=r"classes clustering.*than asked for.*classes imagenette"):
         prepare_imagenet10(imagenet, out)
     assert check_image_folder(prepare_imagenet10(imagenet, out, classes="clustering") / "val").class_names == OTHER_TEN
 

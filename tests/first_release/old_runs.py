@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.synthetic.run import RunConfig
+from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.sweep import Grid
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "first_release"
@@ -36,7 +36,7 @@ _AXES: dict[str, tuple[Any, ...]] = {
     "seed": (0, 1),
 }
 SYNTHETIC_GRID = Grid(
-    RunConfig(distribution="mixture", num_samples=64, steps=50, warmup_steps=5, lambda2=25.0, lambda3=1.0),
+    SyntheticConfig(distribution="mixture", num_samples=64, steps=50, warmup_steps=5, lambda2=25.0, lambda3=1.0),
     _AXES,
     subsample=32,
 )

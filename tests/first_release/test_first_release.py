@@ -178,7 +178,7 @@ def resumed_by_main_pretrain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy in which solo-learn's own script has gone on with its killed run; the run's new folder."""
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn(try_import=False).location
+    location = find_solo_learn().location
     assert location is not None
     release = Path(shutil.copytree(FIXTURES, tmp_path_factory.mktemp("resumed") / "first_release"))
     for version in range(2):  # Lightning's logger counts these, and solo-learn names its folders after them

@@ -11,7 +11,7 @@ from old_runs import SYNTHETIC_GRID
 
 from radial_vicreg.cli import main
 from radial_vicreg.synthetic import figure1
-from radial_vicreg.synthetic.run import RunConfig
+from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.selection import METHODS, best_settings, summary_lines
 from radial_vicreg.synthetic.sweep import PRESETS, read_rows
 
@@ -65,4 +65,4 @@ def test_a_single_run_s_results_say_how_it_started() -> None:
     with np.load("synthetic/run/snapshots.npz") as snapshots:
         steps, points = snapshots["steps"], snapshots["points"]
     assert steps.tolist() == [0, 25, 50]
-    np.testing.assert_allclose(RunConfig(**results["config"]).start(), points[0], rtol=1e-6)
+    np.testing.assert_allclose(SyntheticConfig(**results["config"]).start(), points[0], rtol=1e-6)

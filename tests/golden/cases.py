@@ -16,6 +16,7 @@ CONFIGURATIONS = [
         )
     ),
     "cell +cifar100=resnet18/vicreg_d512",
+    "synthetic",
 ]
 IDENTITIES = [
     *(name for name in CONFIGURATIONS if name != "synthetic"),

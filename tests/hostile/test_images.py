@@ -121,15 +121,15 @@ def test_images_are_listed_in_torchvision_s_order(make_folder: Callable) -> None
 @pytest.mark.solo
 @pytest.mark.parametrize("fraction", [-1, 0.5])
 def test_images_and_subsets_are_those_of_solo_learn_s_own_data_set(make_folder: Callable, fraction: float) -> None:
-    from omegaconf import OmegaConf
     from solo.data.pretrain_dataloader import prepare_datasets
 
-    from radial_vicreg.data.datasets import build_train_dataset
+    from radial_vicreg.compose import compose, run_config
+    from radial_vicreg.data.build import open_data
 
     root, pixels = make_folder(b=6, a=4, c=2), transforms.ToTensor()
     theirs = prepare_datasets("custom", pixels, train_data_path=root, data_fraction=fraction)
-    cfg = OmegaConf.create({"data": {"dataset": "custom", "train_path": str(root), "fraction": fraction}})
-    ours = build_train_dataset(cfg, pixels)
+    given = ["shared/dataset=folder", f"data.train_path={root}", f"data.fraction={fraction}"]
+    ours = open_data(run_config(compose("radialvicreg", given))).training_set(pixels)
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs, strict=True):
         assert (mine[0], mine[2]) == (other[0], other[2])

@@ -58,7 +58,7 @@ def test_a_checkout_that_does_not_import_is_reported_with_its_reason(
         raise ModuleNotFoundError("No module named 'einops'")
 
     monkeypatch.setattr(detect.importlib, "import_module", broken)
-    found = detect.find_solo_learn()
+    found = detect.import_solo_learn()
     assert not found.usable
     assert "einops" in found.reason
 

@@ -11,10 +11,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from radial_vicreg.checkpoints import _build, open_run
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.data.build import open_data
 from radial_vicreg.files import write_json
+from radial_vicreg.loaded_run import open_run
+from radial_vicreg.models import build_encoder
 from radial_vicreg.probes import LinearProbe, features
 from radial_vicreg.probes.offline import add_to_results, probe_run
 from radial_vicreg.provenance import describe_run
@@ -28,7 +30,7 @@ def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
         cfg = compose("radialvicreg", [*tiny_overrides, *overrides])
         config: Any = OmegaConf.to_container(cfg, resolve=True)
         torch.manual_seed(12)
-        state = {**_build(cfg).state_dict(), "classifier.weight": torch.zeros(3, 512)}
+        state = {**build_encoder(run_config(cfg)).state_dict(), "classifier.weight": torch.zeros(3, 512)}
         folder = tmp_path / "run"
         if layout == "pretrain":
             content = {**describe_run(config, "standalone"), "status": "finished", "epochs": 2, "probes": {}}
@@ -80,7 +82,8 @@ def test_figures_are_those_of_the_probe_on_the_features(make_run: Callable) -> N
     folder = make_run()
     file, content = probe_run(folder)
     assert file == folder / "probes" / "linear-encoder.json"
-    found = features.run_features(open_run(folder), "encoder", untrained=False)
+    run = open_run(folder)
+    found = features.run_features(run, open_data(run.config), "encoder", untrained=False)
     assert found.cached
     assert content["test"] == LinearProbe().fit(*found.train).score(*found.val)
     assert (content["train_images"], content["val_images"], content["feature_dim"]) == (24, 12, 512)

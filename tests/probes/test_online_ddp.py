@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from radial_vicreg.checkpoints import open_run
-from radial_vicreg.data.datasets import build_val_loader
+from radial_vicreg.data.build import open_data
+from radial_vicreg.data.loader import build_val_loader
+from radial_vicreg.loaded_run import open_run
 from radial_vicreg.probes.heads import build_head
 
 HIDDEN, CLASSES = 16, 3
@@ -30,7 +31,7 @@ def test_two_processes_report_what_one_computes_from_the_checkpoint(
     run = open_run(folder)
     checkpoint = torch.load(run.checkpoint, weights_only=True)
     (state,) = (value for name, value in checkpoint["callbacks"].items() if "OnlineProbes" in name)
-    loader = build_val_loader(run.cfg)
+    loader = build_val_loader(run.config, open_data(run.config))
     assert loader is not None
     with torch.no_grad():
         pairs = [(run.model(images), labels) for images, labels in loader]

@@ -24,12 +24,11 @@ from typing import Any
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 from finished_runs import assert_same_run, only_run
 
-from radial_vicreg import cli
-from radial_vicreg.train import checkpointing as run_checkpoint
+from radial_vicreg import checkpoints, cli
 from radial_vicreg.train import run as train
 
 CALLS = 14  # moments anywhere, by the count of function calls; the others are in the writing of a checkpoint
-real_fit, real_file, real_link = train.fit, run_checkpoint.atomic_file, run_checkpoint.atomic_link
+real_fit, real_file, real_link = train.fit, checkpoints.atomic_file, checkpoints.atomic_link
 
 
 def die() -> None:
@@ -78,7 +77,7 @@ def die_in_file(nth: int, fraction: float) -> None:
         with real_file(path) as stream:
             yield Stream(stream) if opened == nth else stream
 
-    run_checkpoint.atomic_file = atomic_file
+    checkpoints.atomic_file = atomic_file
 
 
 def die_at_link(before: bool) -> None:
@@ -94,7 +93,7 @@ def die_at_link(before: bool) -> None:
         if linked == 2:
             die()
 
-    run_checkpoint.atomic_link = link
+    checkpoints.atomic_link = link
 
 
 def in_fork(log: Path, work: Callable[[], int]) -> int:

@@ -145,6 +145,6 @@ def test_sigterm_before_the_first_step_is_no_success_either(
 
 
 def main_pretrain() -> Path:
-    location = find_solo_learn(try_import=False).location
+    location = find_solo_learn().location
     assert location is not None
     return location.parent / "main_pretrain.py"

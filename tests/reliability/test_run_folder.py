@@ -14,10 +14,9 @@ from finished_runs import only_run, results_of
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.checkpoints import find_checkpoint
+from radial_vicreg.checkpoints import epoch_checkpoints, find_checkpoint
 from radial_vicreg.compose import compose
 from radial_vicreg.files import write_json
-from radial_vicreg.train.checkpointing import epoch_checkpoints
 from radial_vicreg.train.run_folder import choose_run_folder
 
 

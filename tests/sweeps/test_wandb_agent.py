@@ -118,7 +118,7 @@ def test_the_agent_trains_two_runs_and_goes_on_after_one_that_fails(
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn(try_import=False).location
+    location = find_solo_learn().location
     assert location is not None
     common = on_a_cpu([item for item in tiny_overrides if not item.startswith("runs_dir=")])
     points = [

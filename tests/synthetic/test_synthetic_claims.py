@@ -9,21 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.figure1 import PUBLISHED
 from radial_vicreg.synthetic.metrics import measure
-from radial_vicreg.synthetic.run import RunConfig, RunResult, run
+from radial_vicreg.synthetic.run import RunResult, run
 from radial_vicreg.synthetic.selection import method_of
 from radial_vicreg.synthetic.sweep import PRESETS, run_row, sweep
 
 # lr * steps / N as at the paper's largest rate, with weights at which this rate is stable: these runs converge.
-CONVERGED = RunConfig(distribution="mixture", num_samples=1000, steps=20_000, lr=0.5)
+CONVERGED = SyntheticConfig(distribution="mixture", num_samples=1000, steps=20_000, lr=0.5)
 SEEDS = range(6)
 # The published weights, past stability, on few points: W2 0.31 and off_diagonal_share 0.76, medians over 16 seeds.
-PUBLISHED_SMALL = RunConfig(num_samples=400, steps=20_000, lr=0.05, **PUBLISHED)
+PUBLISHED_SMALL = SyntheticConfig(num_samples=400, steps=20_000, lr=0.05, **PUBLISHED)
 PUBLISHED_SEEDS = range(7)
 
 
-def finished(config: RunConfig) -> RunResult:
+def finished(config: SyntheticConfig) -> RunResult:
     result = run(config, snapshots=1, records=1)
     assert result.diverged_at is None
     return result
@@ -66,7 +67,7 @@ class Medians:
     finished: int
 
 
-def medians(config: RunConfig) -> Medians:
+def medians(config: SyntheticConfig) -> Medians:
     rows = [run_row(replace(config, seed=seed), subsample=400) for seed in PUBLISHED_SEEDS]
     finished = [row for row in rows if row["after"] is not None]
 

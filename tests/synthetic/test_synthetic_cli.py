@@ -9,21 +9,18 @@ import pytest
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.commands.synthetic import Options
 from radial_vicreg.files import write_json
 from radial_vicreg.synthetic import figure1, figure3, sweep
+from radial_vicreg.synthetic.config import Options, SyntheticConfig
 from radial_vicreg.synthetic.distributions import sample
 from radial_vicreg.synthetic.metrics import measure
-from radial_vicreg.synthetic.run import RunConfig
-
-YAML = Path(__file__).parents[2] / "yaml" / "synthetic.yaml"
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Presets of a few tiny runs."""
     grid = sweep.Grid(
-        RunConfig(distribution="mixture", num_samples=60, steps=50, lr=0.02),
+        SyntheticConfig(distribution="mixture", num_samples=60, steps=50, lr=0.02),
         {"alpha": (0.25, 0.99), "beta1": (0.0, 1.0), "beta2": (0.0, 1.0)},
         subsample=30,
     )
@@ -35,8 +32,22 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sweep.PRESETS, "full", sweep.Grid(full.base, {**full.axes, **betas}, full.subsample))
 
 
-def test_yaml_states_the_defaults_of_the_options() -> None:
-    assert OmegaConf.to_container(OmegaConf.load(YAML)) == asdict(Options())
+def test_cfg_prints_every_key_with_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["synthetic", "--cfg", "beta2=0"]) == 0
+    printed = OmegaConf.to_container(OmegaConf.create(capsys.readouterr().out))
+    assert printed == {**asdict(Options()), "beta2": 0}
+
+
+@pytest.mark.parametrize(
+    ("lines", "overrides"), [("num_samples: 60", []), ("defaults: [synthetic, _self_]\nnum_samples: 60", ["alpha=0.5"])]
+)
+def test_a_file_of_ones_own_names_only_what_differs(lines: str, overrides: list[str], tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(f"{lines}\nsteps: 5\nout: {tmp_path / 'out'}\n")
+    where = ["--config-path", str(tmp_path), "--config-name", "mine"]
+    assert cli.main(["synthetic", *where, *overrides]) == 0
+    config = json.loads((tmp_path / "out" / "results.json").read_text())["config"]
+    expected = SyntheticConfig(num_samples=60, steps=5, alpha=0.5 if overrides else 1.0)
+    assert config == asdict(expected)
 
 
 def test_a_run_writes_results_snapshots_and_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +57,7 @@ def test_a_run_writes_results_snapshots_and_a_figure(tmp_path: Path, capsys: pyt
     )
     results = json.loads((out / "results.json").read_text())
     assert results["config"]["distribution"] == "sunshine"
-    assert results["key"] == RunConfig(distribution="sunshine", num_samples=80, steps=60).key
+    assert results["key"] == SyntheticConfig(distribution="sunshine", num_samples=80, steps=60).key
     assert set(results["before"]) == set(results["after"])
     snapshots = np.load(out / "snapshots.npz")
     assert snapshots["points"].shape == (3, 80, 2)
@@ -62,8 +73,8 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("the work has begun")
 
-    for name in ("commands.synthetic.run_synthetic", "commands.synthetic.sweep", "synthetic.figure1.make_figure1"):
-        monkeypatch.setattr(f"radial_vicreg.{name}", work)
+    for name in ("run.run", "sweep.sweep", "figure1.make_figure1"):
+        monkeypatch.setattr(f"radial_vicreg.synthetic.{name}", work)
     out = tmp_path / "out"
     if there == "file":
         out.write_text("mine")
@@ -159,12 +170,12 @@ def test_figure_1_shows_the_seed_of_the_median_and_never_the_best() -> None:
 
 def test_the_full_preset_of_figure_1_is_the_authors_command() -> None:
     runs = figure1.planned_runs(figure1.SIZES["full"])
-    expected = RunConfig(
+    expected = SyntheticConfig(
         distribution="x", num_samples=10_000, steps=200_000, lr=0.5, schedule="linear", warmup_steps=100,
         beta1=100.0, beta2=100.0, lambda2=1.0, lambda3=1.0,
     )  # fmt: skip
     assert runs["radial_vcreg"]["x"][0] == expected
-    assert expected.weights.spacing(10_000) == figure1.SIZES["full"].m
+    assert expected.spacing(10_000) == figure1.SIZES["full"].m
     assert len(runs["radial_vcreg"]["0.5"]) >= 5
 
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radial_vicreg.synthetic import ordering
+from radial_vicreg.synthetic.config import OBJECTIVES, Objective
 from radial_vicreg.synthetic.distributions import sample
 from radial_vicreg.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.synthetic.engine_torch import TorchEngine
-from radial_vicreg.synthetic.objective import OBJECTIVES, Objective, gradient, loss_terms, stack_weights, total_loss
+from radial_vicreg.synthetic.objective import gradient, loss_terms, stack_weights, total_loss
 from radial_vicreg.synthetic.schedule import learning_rates
 
 WEIGHTS = {"lambda2": 3.0, "lambda3": 2.0, "beta1": 0.7, "beta2": 1.3, "gamma": 1.7}
@@ -26,7 +27,7 @@ def autograd_gradient(points: np.ndarray, objective: Objective) -> torch.Tensor:
 
 def analytic_gradient(points: np.ndarray, objective: Objective) -> torch.Tensor:
     z = torch.tensor(points)[None]
-    return gradient(z, objective.kind, stack_weights([objective], z), objective.spacing(len(points)))[0]
+    return gradient(z, objective.objective, stack_weights([objective], z), objective.spacing(len(points)))[0]
 
 
 def first_step(points: np.ndarray, objective: Objective) -> torch.Tensor:

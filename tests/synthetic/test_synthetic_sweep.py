@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from radial_vicreg.locks import LockedError
+from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.figure1 import PUBLISHED
-from radial_vicreg.synthetic.run import RunConfig, note, run, summarise
+from radial_vicreg.synthetic.run import note, run, summarise
 from radial_vicreg.synthetic.selection import best_settings, summary_lines, winners_elsewhere
 from radial_vicreg.synthetic.sweep import PRESETS, Grid, ResultsFile, read_rows, sweep
 
 SMALL = Grid(
-    RunConfig(distribution="mixture", num_samples=60, steps=50),
+    SyntheticConfig(distribution="mixture", num_samples=60, steps=50),
     {"alpha": (0.25, 0.99), "lr": (0.005, 0.02), "beta1": (0.0, 1.0), "beta2": (0.0, 1.0)},
     subsample=40,
 )
@@ -60,7 +61,7 @@ def test_the_quick_preset_keeps_the_settings_that_matter_and_the_step_of_the_pap
     assert all(value in quick.axes[name] for name, value in published.items())
     # Spacings of the entropy go with m / N, its gradient with 1 / m, its curvature with N / m^2, the rest with 1 / N.
     (lr,) = quick.axes["lr"]
-    m = full.weights.spacing(full.num_samples)
+    m = full.spacing(full.num_samples)
     assert quick.base.steps == full.steps
     assert quick.base.m / quick.base.num_samples == m / full.num_samples
     assert lr / quick.base.num_samples == full.lr / full.num_samples
@@ -71,7 +72,7 @@ def test_the_quick_preset_keeps_the_settings_that_matter_and_the_step_of_the_pap
 
 def test_every_run_gets_one_row_with_its_configuration(made: list[dict]) -> None:
     assert [row["key"] for row in made] == [config.key for config in SMALL.runs()]
-    assert all(RunConfig(**row["config"]).key == row["key"] for row in made)
+    assert all(SyntheticConfig(**row["config"]).key == row["key"] for row in made)
 
 
 def test_a_second_sweep_makes_nothing_again(made: list[dict], tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_rows_of_a_former_definition_are_found_under_its_new_name(tmp_path: Path
     former_file.write_text(json.dumps(former) + "\n")
     assert stretched.key != former_key
     (read,) = read_rows(tmp_path)
-    assert RunConfig(**read["config"]) == elongated
+    assert SyntheticConfig(**read["config"]) == elongated
     assert read["key"] == elongated.key
     both = sweep([elongated, stretched], tmp_path, subsample=40, workers=1)
     assert both[0]["seconds"] == row["seconds"]  # found, not made again
@@ -226,12 +227,12 @@ def test_rows_of_a_former_definition_are_found_under_its_new_name(tmp_path: Path
 
 
 def test_keys_of_the_other_distributions_are_those_of_the_first_release() -> None:
-    assert RunConfig().key == "a7983306fd715a31"
-    assert RunConfig(distribution="sunshine").key == "0668f5a882e3dee0"
+    assert SyntheticConfig().key == "a7983306fd715a31"
+    assert SyntheticConfig(distribution="sunshine").key == "0668f5a882e3dee0"
 
 
 def test_a_run_records_its_way_and_summarises_it() -> None:
-    config = RunConfig(num_samples=200, steps=300, lr=0.05)
+    config = SyntheticConfig(num_samples=200, steps=300, lr=0.05)
     seen: list[int] = []
     result = run(config, snapshots=3, records=10, progress=lambda step, terms: seen.append(step))
     assert [step for step, _ in result.snapshots] == [0, 100, 200, 300]
@@ -247,14 +248,14 @@ def test_a_run_records_its_way_and_summarises_it() -> None:
 
 
 def test_a_run_that_hardly_moves_says_so_and_why() -> None:
-    summary = summarise(run(RunConfig(num_samples=100, steps=50, lr=1e-6), records=1), subsample=50)
+    summary = summarise(run(SyntheticConfig(num_samples=100, steps=50, lr=1e-6), records=1), subsample=50)
     assert summary["hardly_moved"]
     assert "Gradients are means over 100 points" in summary["note"]
-    assert "diverged at step 7" in note(RunConfig(), 1.0, 7)
+    assert "diverged at step 7" in note(SyntheticConfig(), 1.0, 7)
 
 
 def test_a_diverged_run_keeps_its_last_finite_snapshot() -> None:
-    result = run(RunConfig(num_samples=50, steps=100, lr=1e4, beta2=0.0), snapshots=10)
+    result = run(SyntheticConfig(num_samples=50, steps=100, lr=1e4, beta2=0.0), snapshots=10)
     assert result.diverged_at is not None
     assert np.isfinite(result.end).all()
     assert summarise(result, subsample=20)["after"] is None
@@ -275,4 +276,4 @@ def test_a_diverged_run_keeps_its_last_finite_snapshot() -> None:
 )
 def test_a_wrong_configuration_is_refused_before_the_run(values: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        RunConfig(**values)
+        SyntheticConfig(**values)

@@ -36,7 +36,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 def script() -> str:
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn(try_import=False).location
+    location = find_solo_learn().location
     assert location is not None
     return str(location.parent / "main_pretrain.py")
 

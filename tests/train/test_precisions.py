@@ -11,17 +11,17 @@ from subprocess import CompletedProcess
 import lightning.pytorch as pl
 import pytest
 import torch
+from configs import SMALL_VIT
 from torch.utils.data import DataLoader, TensorDataset
 
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
 from radial_vicreg.train.module import RadialVICRegModule
-from radial_vicreg.train.run import normalise
+from radial_vicreg.train.run import prepare
 
 PRECISIONS = ["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true", "16-true"]
 SMALLEST = [
-    *("shared/backbone=vit_tiny", "backbone.kwargs.patch_size=16", "+backbone.kwargs.depth=1"),
-    *("+backbone.kwargs.embed_dim=16", "+backbone.kwargs.num_heads=2"),
+    *SMALL_VIT,
     # No Adam: its eps of 1e-8 is 0 in float16.
     *("shared/optimizer=sgd", "optimizer.batch_size=8", "optimizer.lr=1e-3", "optimizer.classifier_lr=1e-3"),
     *("probes.encoder_knn=true", "probes.knn_neighbours=[3]"),
@@ -43,11 +43,12 @@ def labelled(size: int) -> DataLoader:
 def test_every_callback_measures_under_every_precision(
     precision: str, tiny_overrides: list[str], tmp_path: Path
 ) -> None:
-    module = RadialVICRegModule(normalise(compose("radialvicreg", [*tiny_overrides, *SMALLEST])))
+    config = prepare(run_config(compose("radialvicreg", [*tiny_overrides, *SMALLEST])))
+    module = RadialVICRegModule(config, num_classes=3)
     module.results_folder = str(tmp_path / "run")
     # Larger images for validation, as solo-learn has them: the callbacks resize, the transformer takes one size alone.
     module.validation_step = lambda batch, batch_idx: module(batch[0][..., :32, :32]) and None  # type: ignore
-    frozen = FrozenLinearProbe(labelled(32), labelled(32))
+    frozen = FrozenLinearProbe(labelled(32).dataset, labelled(32))
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=1,
@@ -77,7 +78,7 @@ def test_main_pretrain_trains_in_bfloat16_with_every_callback(
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn(try_import=False).location
+    location = find_solo_learn().location
     assert location is not None
     overrides = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "precision="))]
     script = str(location.parent / "main_pretrain.py")

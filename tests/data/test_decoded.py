@@ -13,9 +13,10 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision.transforms import functional as F
 
-from radial_vicreg.data import cache
+from radial_vicreg.data import decoded as decoded_module
 from radial_vicreg.data.decoded import CachedImages, DecodedImages, free_memory
 from radial_vicreg.data.folder import load_image_folder
+from radial_vicreg.errors import UserError
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def same(left: Image.Image, right: Image.Image) -> bool:
 def test_images_of_any_size_come_back_bit_for_bit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, block: int, threads: int
 ) -> None:
-    monkeypatch.setattr(cache, "_BLOCK", block)
+    monkeypatch.setattr(decoded_module, "_BLOCK", block)
     dataset = load_image_folder(folder)
     decoded = decode(dataset, threads=threads)
     assert len(decoded) == 20
@@ -86,7 +87,7 @@ def test_tensor_targets_stay_tensors() -> None:
 def test_pixels_of_one_size_are_handed_over_as_one_tensor(
     make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(cache, "_BLOCK", block)
+    monkeypatch.setattr(decoded_module, "_BLOCK", block)
     dataset = load_image_folder(make_folder(a=4, b=3))
     decoded = decode(dataset, same_size=True)
     pixels = decoded.move_to(torch.device("cpu"))
@@ -98,7 +99,7 @@ def test_pixels_of_one_size_are_handed_over_as_one_tensor(
 def test_images_of_two_sizes_are_refused_where_one_is_needed(make_folder: Callable[..., Path], odd: int) -> None:
     root = make_folder(a=40)
     Image.new("RGB", (8, 9)).save(root / "a" / f"{odd}.png")
-    with pytest.raises(ValueError, match=r"data.format=device needs images of one size.*8x8, 8x9.*data.cache=ram"):
+    with pytest.raises(UserError, match=r"data.format=device needs images of one size.*8x8, 8x9.*data.cache=ram"):
         decode(load_image_folder(root), option="data.format=device", same_size=True)
 
 
@@ -111,8 +112,8 @@ def test_too_little_memory_is_an_error_before_the_images_are_decoded(
     monkeypatch.setattr(
         type(dataset), "__getitem__", lambda self, index: opened.append(index) or (Image.new("RGB", (side, 1000)), 0)
     )
-    monkeypatch.setattr(cache, "free_memory", lambda: 40 * 2**20)
-    with pytest.raises(ValueError, match=rf"data.cache=ram needs {needed} MiB for the pixels, but 40.0 MiB of memory"):
+    monkeypatch.setattr(decoded_module, "free_memory", lambda: 40 * 2**20)
+    with pytest.raises(UserError, match=rf"data.cache=ram needs {needed} MiB for the pixels, but 40.0 MiB of memory"):
         decode(dataset, copies=copies)
     assert len(opened) < 20
 
@@ -122,7 +123,7 @@ def test_free_memory_is_the_control_groups_where_that_is_less(tmp_path: Path, mo
     limit, used = tmp_path / "limit", tmp_path / "used"
     limit.write_text("5000000\n")
     used.write_text("1000000\n")
-    monkeypatch.setattr(cache, "_CGROUPS", ((str(limit), str(used)),))
+    monkeypatch.setattr(decoded_module, "_CGROUPS", ((str(limit), str(used)),))
     assert free_memory() == 4_000_000
     limit.write_text("max\n")
     unlimited = free_memory()

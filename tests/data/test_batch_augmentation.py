@@ -8,42 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from omegaconf import DictConfig, OmegaConf
+from configs import make_config
 from PIL import Image
-from radial_vicreg.data.device import BatchAugmentation, DeviceTrainingSet, DeviceValidationSet, random_boxes
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
 
-from radial_vicreg.data import device
+from radial_vicreg.config import AugmentationConfig
+from radial_vicreg.data import batch_augmentation
 from radial_vicreg.data.augmentation import build_augmentation
-from radial_vicreg.data.decoded import DecodedImages
+from radial_vicreg.data.batch_augmentation import BatchAugmentation, ColorJitter, random_boxes
 
 CPU = torch.device("cpu")
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 SIGMAS = 4.5  # some 60 comparisons a test: by chance one of 2,000 such tests would fail, and the seeds are fixed
 
 
-def augmentation(**changes: Any) -> DictConfig:
+def augmentation(**changes: Any) -> AugmentationConfig:
     """Appendix E's pipeline; keyword arguments are dotted keys, written with `__`."""
-    cfg = OmegaConf.create(
-        {
-            "rrc": {"enabled": True, "crop_min_scale": 0.2, "crop_max_scale": 1.0},
-            "color_jitter": {"prob": 0.8, "brightness": 0.4, "contrast": 0.4, "saturation": 0.2, "hue": 0.1},
-            "grayscale": {"prob": 0.2},
-            "gaussian_blur": {"prob": 0.0},
-            "solarization": {"prob": 0.1},
-            "equalization": {"prob": 0.0},
-            "horizontal_flip": {"prob": 0.5},
-            "crop_size": 32,
-            "num_crops": 2,
-        }
-    )
-    for key, value in changes.items():
-        OmegaConf.update(cfg, key.replace("__", "."), value)
-    return cfg
+    off = {"gaussian_blur__prob": 0.0, "equalization__prob": 0.0, "solarization__prob": 0.1}
+    settings = {f"augmentations__0__{key}": value for key, value in {**off, **changes}.items()}
+    return make_config(**settings).augmentations[0]
 
 
-def only(operation: str, prob: float = 1.0) -> DictConfig:
+def only(operation: str, prob: float = 1.0) -> AugmentationConfig:
     """Nothing but one operation."""
     names = ("color_jitter", "grayscale", "gaussian_blur", "solarization", "equalization", "horizontal_flip")
     return augmentation(rrc__enabled=False, **{f"{name}__prob": prob if name == operation else 0.0 for name in names})
@@ -62,25 +49,10 @@ def batch(image: Image.Image, count: int = 1) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).expand(count, 3, *image.size[::-1])
 
 
-class Pictures(torch.utils.data.Dataset[tuple[Image.Image, int]]):
-    """Image ``i`` is all of level ``10 i`` and has the target ``i``."""
-
-    def __len__(self) -> int:
-        return 12
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return Image.new("RGB", (8, 8), (10 * index,) * 3), index
-
-
-@pytest.fixture
-def decoded() -> DecodedImages:
-    return DecodedImages(Pictures(), threads=1, option="data.format=device", same_size=True)
-
-
 @pytest.fixture
 def all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operations run on all images and take effect on some, as on a GPU."""
-    monkeypatch.setattr(device, "_GATHERING_DEVICES", ())
+    monkeypatch.setattr(batch_augmentation, "_GATHERING_DEVICES", ())
 
 
 # ---- distribution ----
@@ -127,10 +99,10 @@ PIPELINES = {
 
 def compare_with_pillow(pipeline: str, draws: int) -> None:
     size, changes = PIPELINES[pipeline]
-    cfg, image = augmentation(**changes), picture(size)
-    pillow = build_augmentation("custom", cfg)
+    settings, image = augmentation(**changes), picture(size)
+    pillow = build_augmentation("custom", settings)
     expected = statistics(torch.stack([pillow(image) for _ in range(draws)]))
-    augment = BatchAugmentation("custom", cfg)
+    augment = BatchAugmentation("custom", settings)
     found = torch.cat([statistics(augment(batch(image, 100))) for _ in range(draws // 50)])
     assert_same_distribution(found, expected)
 
@@ -164,7 +136,8 @@ def test_ten_thousand_crops_agree_with_pillows_pipeline_in_distribution(pipeline
 )
 def test_the_comparison_of_distributions_notices_another_setting(change: dict[str, float]) -> None:
     image = batch(picture(), 600)
-    draws = [statistics(BatchAugmentation("custom", cfg)(image)) for cfg in (augmentation(), augmentation(**change))]
+    both = (augmentation(), augmentation(**change))
+    draws = [statistics(BatchAugmentation("custom", settings)(image)) for settings in both]
     with pytest.raises(AssertionError, match="standard errors"):
         assert_same_distribution(*draws)
 
@@ -203,7 +176,7 @@ def test_an_operation_meets_its_share_of_the_images(operation: str, prob: float)
 
 
 def test_a_jitter_is_the_same_with_and_without_gathering(request: pytest.FixtureRequest) -> None:
-    jitter = device.ColorJitter(augmentation().color_jitter)
+    jitter = ColorJitter(augmentation().color_jitter)
     images = torch.cat([batch(picture(seed=seed)) for seed in range(20)]).float()
     settings = (torch.rand(20, 3).argsort(dim=1), torch.rand(20, 3), torch.arange(20) % 4, torch.rand(20) - 0.5)
     gathered = jitter.apply(images, *settings)
@@ -223,72 +196,20 @@ def test_every_image_and_every_crop_has_draws_of_its_own() -> None:
 @pytest.mark.parametrize("size", [(32, 32), (48, 40), (20, 30)])
 def test_without_random_operations_the_pipeline_is_pillows(size: tuple[int, int]) -> None:
     image = picture(64).resize(size)
-    cfg = only("nothing")
-    expected = build_augmentation("cifar10", cfg)(image)
-    found = BatchAugmentation("cifar10", cfg)(batch(image))[0]
+    nothing = only("nothing")
+    expected = build_augmentation("cifar10", nothing)(image)
+    found = BatchAugmentation("cifar10", nothing)(batch(image))[0]
     assert found.shape == expected.shape
     level = 1 / 255 / 0.24
     assert float(((found - expected).abs() > 1.01 * level).float().mean()) < 1e-3
 
 
 def test_a_mirrored_solarized_grey_image_is_pillows() -> None:
-    cfg = augmentation(
+    settings = augmentation(
         rrc__enabled=False, color_jitter__prob=0, grayscale__prob=1, solarization__prob=1, horizontal_flip__prob=1
     )
-    expected = build_augmentation("custom", cfg)(picture())
-    assert torch.allclose(BatchAugmentation("custom", cfg)(batch(picture()))[0], expected, atol=1e-6)
-
-
-# ---- batches ----
-
-
-def test_a_batch_holds_the_images_that_were_asked_for(decoded: DecodedImages) -> None:
-    dataset = DeviceTrainingSet(decoded, False, [BatchAugmentation("custom", only("nothing"))], [2])
-    indexes, crops, targets = dataset.collate([3, 11, 0])
-    assert indexes.tolist() == targets.tolist() == [3, 11, 0]
-    assert [crop.shape for crop in crops] == [(3, 3, 32, 32)] * 2
-    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-    for crop in crops:
-        levels = (crop.permute(0, 2, 3, 1) * std + mean) * 255
-        assert torch.allclose(levels, torch.tensor([30.0, 110.0, 0.0]).view(3, 1, 1, 1).expand_as(levels), atol=1e-3)
-
-
-def test_pipelines_give_their_numbers_of_crops_in_order(decoded: DecodedImages) -> None:
-    pipelines = [BatchAugmentation("custom", augmentation(crop_size=size)) for size in (32, 16)]
-    _, crops, _ = DeviceTrainingSet(decoded, False, pipelines, [2, 3]).collate([0, 1])
-    assert [crop.shape[-1] for crop in crops] == [32, 32, 16, 16, 16]
-    assert not torch.equal(crops[0], crops[1])
-
-
-def test_validation_images_are_only_normalised(decoded: DecodedImages) -> None:
-    images, targets = DeviceValidationSet(decoded, False, "cifar10", augmentation()).collate([5])
-    assert targets.tolist() == [5]
-    assert images.shape == (1, 3, 8, 8)
-    assert images[0, 0, 0, 0] == pytest.approx((50 / 255 - 0.4914) / 0.2470, abs=1e-6)
-
-
-def test_the_same_seed_gives_the_same_crops_and_another_seed_others(decoded: DecodedImages) -> None:
-    dataset = DeviceTrainingSet(decoded, False, [BatchAugmentation("custom", augmentation())], [2])
-    draws = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        draws.append(torch.cat(dataset.collate([7, 8, 9, 10])[1]))
-    assert torch.equal(draws[0], draws[1])
-    assert not torch.equal(draws[0], draws[2])
-
-
-@NEEDS_GPU
-def test_a_batch_on_a_gpu_never_waits_for_it(decoded: DecodedImages) -> None:
-    cfg = augmentation(gaussian_blur__prob=0.5, equalization__prob=0.3)
-    dataset = DeviceTrainingSet(decoded, True, [BatchAugmentation("custom", cfg)], [2])
-    dataset.collate([0])  # moves pixels and constants
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        _, crops, targets = dataset.collate([1, 2, 3])
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    assert crops[0].is_cuda
-    assert targets.tolist() == [1, 2, 3]
+    expected = build_augmentation("custom", settings)(picture())
+    assert torch.allclose(BatchAugmentation("custom", settings)(batch(picture()))[0], expected, atol=1e-6)
 
 
 @NEEDS_GPU

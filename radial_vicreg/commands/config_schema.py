@@ -1,0 +1,29 @@
+"""``radial-vicreg config-schema [--markdown]``: every key of a configuration, for editors or for readers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from radial_vicreg.commands.parser import Parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the schema.
+
+    Args:
+        arguments: command line after ``config-schema``.
+
+    Returns:
+        0.
+    """
+    parser = Parser(
+        prog="radial-vicreg config-schema",
+        description="Print the JSON schema of a configuration, for editors that check YAML while it is written.",
+    )
+    parser.add_argument("--markdown", action="store_true", help="print tables of every key instead")
+    parsed = parser.parse_args(list(arguments))
+    from radial_vicreg.config.documents import json_schema, key_tables
+
+    print((key_tables() if parsed.markdown else json.dumps(json_schema(), indent=2)).rstrip())
+    return 0

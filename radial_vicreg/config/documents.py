@@ -1,0 +1,84 @@
+"""The configuration as documents: a JSON schema for editors, and tables for readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from radial_vicreg.config.schema import RunConfig
+from radial_vicreg.config.types import OpenSection
+from radial_vicreg.config.words import expected, inner_model
+
+_INTERPOLATION = {"type": "string", "pattern": r"\$\{"}
+
+
+def json_schema() -> dict[str, Any]:
+    """Describe a configuration file for editors: unknown keys and bad values are marked while somebody writes.
+
+    A file may leave out what its ``defaults`` bring, and give ``${...}`` for any value.
+
+    Returns:
+        A JSON schema, draft 2020-12.
+    """
+    schema = RunConfig.model_json_schema()
+    for part in (schema, *schema.get("$defs", {}).values()):
+        part.pop("required", None)
+        part["properties"] = {key: _or_interpolation(value) for key, value in part.get("properties", {}).items()}
+    schema["properties"]["defaults"] = {"description": "Hydra's list of groups", "type": "array"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A run of radial-vicreg",
+        **{key: value for key, value in schema.items() if key != "title"},
+    }
+
+
+def key_tables() -> str:
+    """Write every key with its range, default and meaning, a table for each section, as Markdown."""
+    lines: list[str] = []
+    for prefix, model in _sections("", RunConfig):
+        fields = {name: field for name, field in model.model_fields.items() if inner_model(field.annotation) is None}
+        if not fields and not issubclass(model, OpenSection):
+            continue
+        about = (model.__doc__ or "").strip().splitlines()[0]
+        title = f"`{prefix[:-1]}`" if prefix else "Top level"
+        lines += [f"## {title}", "", about, ""]
+        if fields:
+            lines += ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
+            lines += [_row(f"{prefix}{name}", field) for name, field in fields.items()] + [""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(key: str, field: FieldInfo) -> str:
+    cells = (f"`{key}`", expected(field), _default(field), field.description or "")
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
+
+
+def _sections(prefix: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    yield prefix, model
+    for name, field in model.model_fields.items():
+        inner = inner_model(field.annotation)
+        if inner is not None:
+            yield from _sections(f"{prefix}{name}{'.0' if name == 'augmentations' else ''}.", inner)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined:
+        return "needed"
+    value = field.default
+    text = str(value).lower() if isinstance(value, bool) else "null" if value is None else f"{value}"
+    if isinstance(value, float):
+        text = f"{value:g}"
+    elif isinstance(value, tuple):
+        text = f"[{', '.join(map(str, value))}]"
+    return f"`{text}`"
+
+
+def _or_interpolation(value: dict[str, Any]) -> dict[str, Any]:
+    about = {key: item for key, item in value.items() if key in ("description", "default")}
+    kind = {key: item for key, item in value.items() if key not in (*about, "title")}
+    return {**about, "anyOf": [kind, _INTERPOLATION]}

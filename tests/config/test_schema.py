@@ -1,0 +1,68 @@
+"""What is worked out from a configuration: processes, rates, and its plain form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from configs import make_config
+
+from radial_vicreg.config import read_config
+
+
+@pytest.mark.parametrize(
+    ("devices", "nodes", "expected"),
+    [
+        ([0], 1, 1),
+        ([0, 1], 1, 2),
+        ([0, 3], 2, 4),
+        (2, 1, 2),
+        ("1", 1, 1),
+        ("4", 2, 8),
+        ("0,1,2", 1, 3),
+        ("0,", 1, 1),
+        ("auto", 1, 1),
+        (-1, 1, 1),
+        (3, None, 3),
+    ],
+)
+def test_devices_are_counted_in_every_spelling(devices: Any, nodes: Any, expected: int) -> None:
+    config = make_config(devices=devices, num_nodes=nodes)
+    assert config.processes == expected
+    assert config.local_processes == expected // (nodes or 1)
+    assert config.global_batch == 4 * expected
+
+
+@pytest.mark.parametrize(("accelerator", "expected"), [("auto", 3), ("gpu", 3), ("cpu", 1)])
+@pytest.mark.parametrize("devices", ["auto", -1])
+def test_all_devices_are_the_gpus_unless_the_cpu_trains(
+    monkeypatch: pytest.MonkeyPatch, devices: Any, accelerator: str, expected: int
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    assert make_config(devices=devices, accelerator=accelerator).processes == expected
+
+
+@pytest.mark.parametrize(
+    ("val_path", "accumulate", "lr", "classifier_lr"),
+    [("val", None, 0.6, 0.2), (None, None, 0.6, 0.1), ("val", 4, 2.4, 0.8), (None, 4, 2.4, 0.4)],
+)
+def test_rates_scale_with_batch_devices_and_accumulation(
+    val_path: str | None, accumulate: int | None, lr: float, classifier_lr: float
+) -> None:
+    config = make_config(
+        optimizer__batch_size=256, devices=[0, 1], data__val_path=val_path, accumulate_grad_batches=accumulate
+    )
+    assert config.rates == pytest.approx((lr, classifier_lr))
+    assert config.optimizer.lr == 0.3, "the configuration must stay as written"
+
+
+def test_the_plain_form_is_read_to_the_same_configuration() -> None:
+    config = make_config(my_value=3, precision=32, probes__knn_neighbours=[5])
+    plain = config.plain()
+    assert plain["probes"] == {"knn_neighbours": [5]}
+    assert plain["devices"] == [0]
+    assert plain["my_value"] == 3
+    assert plain["method_kwargs"]["radial_ce_loss_weight"] == 100.0, "the objective's defaults are written out"
+    assert read_config(plain).plain() == plain

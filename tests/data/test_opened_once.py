@@ -1,0 +1,55 @@
+"""Folders of a run are listed and looked through once, and what is left out of them is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from configs import SMALL_VIT, make_config
+
+from radial_vicreg import cli
+from radial_vicreg.data import folder as folder_module
+from radial_vicreg.data.build import open_data
+from radial_vicreg.data.folder import LabelledFolder
+
+
+def broken(folder: Path) -> Path:
+    """The folder with one more file in its first class, which is no image."""
+    file = folder / "class_0" / "broken.png"
+    file.write_bytes(b"no image")
+    return file
+
+
+@pytest.mark.parametrize("fraction", [-1, 0.5])
+def test_what_is_left_out_is_told_for_both_sets(image_folder: Callable[..., Path], fraction: float) -> None:
+    train, val = image_folder("train", per_class=4), image_folder("val", per_class=2)
+    bad = broken(train)
+    paths = {"data__train_path": str(train), "data__val_path": str(val), "data__fraction": fraction}
+    skipping = make_config(**paths, data__on_bad_image="skip")
+    assert open_data(skipping).skipped == {"train": (str(bad),), "val": ()}
+    assert open_data(make_config(**paths)).skipped == {}
+
+
+def test_a_run_lists_and_opens_each_folder_once(tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training set, frozen probe, validation and the note on what is left out share their images."""
+    listed: list[Path] = []
+    opened: list[str] = []
+    make_dataset, look_through = LabelledFolder.make_dataset, folder_module.unreadable_images
+
+    def counted(self: LabelledFolder, directory: str | Path, *arguments: Any, **keywords: Any) -> Any:
+        listed.append(Path(directory))
+        return make_dataset(self, directory, *arguments, **keywords)
+
+    def counted_opening(paths: Iterable[Any], *arguments: Any) -> Any:
+        found = list(paths)
+        opened.extend(map(str, found))
+        return look_through(found, *arguments)
+
+    monkeypatch.setattr(LabelledFolder, "make_dataset", counted)
+    monkeypatch.setattr(folder_module, "unreadable_images", counted_opening)
+    settings = ["host=standalone", "max_epochs=1", "probes.frozen_linear=true", "data.on_bad_image=skip"]
+    assert cli.main(["pretrain", *tiny_overrides, *SMALL_VIT, *settings]) == 0
+    assert sorted(folder.name for folder in listed) == ["train", "val"]
+    assert len(opened) == len(set(opened)) == 24 + 12

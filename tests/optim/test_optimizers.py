@@ -1,0 +1,178 @@
+"""Optimizers take solo-learn's steps, parameter by parameter."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from configs import make_config, solo_form
+from torch import nn
+
+from radial_vicreg.errors import UserError
+from radial_vicreg.optim import build_optimizer, build_scheduler, check_optimizer
+
+STEPS = 30
+
+
+class Model(nn.Module):
+    """One layer of each kind that the rules tell apart, a parameter without dimensions included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 5))
+        self.backbone.register_parameter("scale", nn.Parameter(torch.tensor(0.7)))
+        self.classifier = nn.Linear(5, 3)
+        self.projector = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Linear(6, 4))
+
+    def groups(self, classifier_lr: float) -> list[dict[str, Any]]:
+        return [
+            {"name": "backbone", "params": list(self.backbone.parameters())},
+            {
+                "name": "classifier",
+                "params": list(self.classifier.parameters()),
+                "lr": classifier_lr,
+                "weight_decay": 0,
+            },
+            {"name": "projector", "params": list(self.projector.parameters())},
+        ]
+
+
+def set_gradients(model: Model, step: int) -> None:
+    generator = torch.Generator().manual_seed(step)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+
+
+def twins() -> tuple[Model, Model]:
+    torch.manual_seed(0)
+    ours, theirs = Model().double(), Model().double()
+    theirs.load_state_dict(ours.state_dict())
+    return ours, theirs
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "lars"])
+def test_optimizers_keep_the_classifiers_own_rate_and_decay(name: str) -> None:
+    config = make_config(optimizer__name=name, optimizer__kwargs={})
+    optimizer = build_optimizer(config, Model().groups(classifier_lr=0.05))
+    by_name = {group["name"]: group for group in optimizer.param_groups}
+    assert by_name["classifier"]["lr"] == 0.05
+    assert by_name["classifier"]["weight_decay"] == 0
+    assert by_name["projector"]["lr"] == pytest.approx(0.3 * 4 / 256)
+    assert by_name["projector"]["weight_decay"] == 1e-4
+
+
+def test_sgd_has_solo_learns_momentum_by_default() -> None:
+    optimizer = build_optimizer(make_config(optimizer__name="sgd", optimizer__kwargs={}), Model().groups(0.1))
+    assert optimizer.param_groups[0]["momentum"] == 0.9
+
+
+def test_named_parameters_are_accepted() -> None:
+    model = Model()
+    named = [{"name": "backbone", "params": list(model.backbone.named_parameters())}]
+    optimizer = build_optimizer(make_config(), named)
+    count = sum(len(group["params"]) for group in optimizer.param_groups)
+    assert count == len(list(model.backbone.parameters()))
+
+
+@pytest.mark.parametrize("excluded_wd", [False, True])
+@pytest.mark.parametrize("excluded", [False, True])
+def test_every_parameter_is_optimized_once(excluded: bool, excluded_wd: bool) -> None:
+    model = Model()
+    config = make_config(optimizer__exclude_bias_n_norm_wd=excluded_wd, optimizer__kwargs__exclude_bias_n_norm=excluded)
+    optimizer = build_optimizer(config, model.groups(0.1))
+    seen = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(seen) == sorted(id(p) for p in model.parameters())
+    names = [group["name"] for group in optimizer.param_groups]
+    assert len(set(names)) == len(names), "Lightning's rate monitor needs unique names"
+
+
+def test_unknown_optimizer_lists_the_known() -> None:
+    with pytest.raises(UserError, match=r"'lamb'.*sgd, lars, adam, adamw"):
+        build_optimizer(make_config(optimizer__name="lamb"), Model().groups(0.1))
+
+
+def test_arguments_of_another_optimizer_are_named() -> None:
+    config = make_config(optimizer__name="adamw")
+    for build in (check_optimizer, lambda config: build_optimizer(config, Model().groups(0.1))):
+        with pytest.raises(UserError, match=r"clip_lr.*do not fit optimizer.name=adamw"):
+            build(config)
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("excluded_wd", [False, True])
+@pytest.mark.parametrize("excluded", [False, True])
+@pytest.mark.parametrize("clipped", [False, True])
+@pytest.mark.parametrize("extra", [{}, {"momentum": 0.0}, {"nesterov": True, "eps": 1e-6}], ids=str)
+def test_lars_takes_solo_learns_steps(clipped: bool, excluded: bool, excluded_wd: bool, extra: dict[str, Any]) -> None:
+    lars = pytest.importorskip("solo.utils.lars")
+    misc = pytest.importorskip("solo.utils.misc")
+    kwargs = {"momentum": 0.9, "eta": 0.02, "clip_lr": clipped, "exclude_bias_n_norm": excluded, **extra}
+    config = make_config(
+        optimizer__batch_size=256, optimizer__kwargs=kwargs, optimizer__exclude_bias_n_norm_wd=excluded_wd
+    )
+    ours, theirs = twins()
+    optimizer = build_optimizer(config, ours.groups(0.1))
+    groups = theirs.groups(0.1)
+    if excluded_wd:
+        groups = misc.remove_bias_and_norm_from_weight_decay(groups)
+    reference = lars.LARS(groups, lr=0.3, weight_decay=1e-4, **kwargs)
+    for step in range(STEPS):
+        for model, stepper in ((ours, optimizer), (theirs, reference)):
+            set_gradients(model, step)
+            stepper.step()
+    for (name, value), expected in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(value, expected, rtol=1e-10, atol=1e-12, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("name", ["lars", "sgd", "adam", "adamw"])
+@pytest.mark.parametrize("warmup_epochs", [0, 2, 1.25])
+@pytest.mark.parametrize("interval", ["step", "epoch"])
+def test_training_follows_solo_learns_configure_optimizers(name: str, warmup_epochs: float, interval: str) -> None:
+    """Groups, rates, optimizer and schedule together, through solo-learn's own method class."""
+    methods = pytest.importorskip("solo.methods")
+    args = pytest.importorskip("solo.args.pretrain")
+    overrides = {} if name == "lars" else {"optimizer__kwargs": {}}
+    config = make_config(
+        optimizer__name=name,
+        optimizer__batch_size=64,
+        data__dataset="cifar10",
+        data__train_path="unused",
+        data__val_path="unused",
+        max_epochs=10,
+        accumulate_grad_batches=2,
+        scheduler__warmup_epochs=warmup_epochs,
+        scheduler__interval=interval,
+        **overrides,
+    )
+    solo = methods.VICReg(args.parse_cfg(solo_form(config)))
+    trainer = SimpleNamespace(estimated_stepping_batches=STEPS)
+    solo.trainer = trainer
+    [reference], [reference_schedule] = solo.configure_optimizers()
+    rate_of = {id(p): group for group in reference.param_groups for p in group["params"]}
+
+    groups = [{"name": "backbone", "params": list(solo.backbone.parameters())}]
+    groups.append(
+        {
+            "name": "classifier",
+            "params": list(solo.classifier.parameters()),
+            "lr": config.rates.classifier_lr,
+            "weight_decay": 0,
+        }
+    )
+    groups.append({"name": "projector", "params": list(solo.projector.parameters())})
+    configured = build_scheduler(config, build_optimizer(config, groups), STEPS)
+    optimizer, schedule = configured["optimizer"], configured["lr_scheduler"]
+
+    assert (schedule["interval"], schedule["frequency"]) == (interval, 1)
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(rate_of)
+    for _ in range(STEPS if interval == "step" else config.max_epochs):
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                assert group["lr"] == pytest.approx(rate_of[id(parameter)]["lr"], rel=1e-9, abs=1e-12)
+        optimizer.step()
+        reference.step()
+        schedule["scheduler"].step()
+        reference_schedule["scheduler"].step()
