@@ -25,6 +25,7 @@ from helpers import (
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
+from radial_vicreg.compose import run_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.train.run import pretrain
 
@@ -157,7 +158,7 @@ def test_a_diverging_run_stops_with_exit_status_1_and_one_line(
     ("overrides", "message"),
     [
         (["method_kwargs.radial_ce_los_weight=1"], "did you mean method_kwargs.radial_ce_loss_weight"),
-        (["+method_kwargs.radial_ce_los_weight=1"], "did you mean 'radial_ce_loss_weight'"),
+        (["+method_kwargs.radial_ce_los_weight=1"], "did you mean method_kwargs.radial_ce_loss_weight"),
         (["optimzer.lr=1"], "did you mean optimizer"),
         (["optimizer.batch_size=100"], "24 images, too few for a batch of 100"),
         (["ckpt=last"], "no checkpoint of this configuration"),
@@ -202,7 +203,7 @@ def test_a_wrong_value_is_refused_by_name_before_there_is_a_folder(
 ) -> None:
     OmegaConf.update(tiny_cfg, key, value, merge=False)
     with pytest.raises(UserError, match=re.escape(message)):
-        pretrain(tiny_cfg)
+        pretrain(run_config(tiny_cfg))
     assert not list(tmp_path.glob("runs/*/*"))
 
 

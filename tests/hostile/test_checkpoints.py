@@ -126,19 +126,27 @@ def set_config(folder: Path, key: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("backbone", 5, "has no backbone.name: not a run of"),
-        ("backbone.name", ["resnet18"], "has backbone.name=['resnet18']: not a run of"),
+        ("backbone", 5, "in its configuration, backbone must be a section with keys of its own, got 5"),
+        ("backbone.name", ["resnet18"], "in its configuration, backbone.name must be a text, got ['resnet18']"),
         ("backbone.name", "../../resnet18", "unknown backbone.name '../../resnet18'"),
         ("backbone.kwargs", {"checkpoint_path": "evil.pth"}, "backbone.kwargs.checkpoint_path would load weights"),
         ("backbone.kwargs", {"weights": "DEFAULT"}, "backbone.kwargs.weights would load weights from elsewhere"),
         ("backbone.kwargs", {"x=1); import os": 1}, "backbone.kwargs={'x=1); import os': 1} do not fit vit_tiny"),
-        ("method_kwargs.proj_output_dim", "512", "has method_kwargs.proj_output_dim='512': not a run of"),
-        ("method_kwargs.proj_hidden_dim", 10**12, "has method_kwargs.proj_hidden_dim=1000000000000: not a run of"),
-        ("augmentations", [], "has no augmentations.0.crop_size: not a run of"),
-        ("augmentations.0.crop_size", -1, "has augmentations.0.crop_size=-1: not a run of"),
-        ("data.dataset", {"a": 1}, "has data.dataset={'a': 1}: not a run of"),
-        ("data.num_workers", 10**6, "has data.num_workers=1000000: not a run of"),
-        ("seed", "five", "has seed='five': not a run of"),
+        (
+            "method_kwargs.proj_output_dim",
+            "512",
+            "proj_output_dim must be a whole number, 1 to 1,048,576, got '512'",
+        ),
+        (
+            "method_kwargs.proj_hidden_dim",
+            10**12,
+            "proj_hidden_dim must be a whole number, 1 to 1,048,576",
+        ),
+        ("augmentations", [], "augmentations must be a non-empty list of sections, got []"),
+        ("augmentations.0.crop_size", -1, "augmentations.0.crop_size must be a whole number, 1 to 4,096, got -1"),
+        ("data.dataset", {"a": 1}, "data.dataset must be a text, got {'a': 1}"),
+        ("data.num_workers", 10**6, "data.num_workers must be a whole number, 0 to 1,024, got 1000000"),
+        ("seed", "five", "seed must be a whole number, 0 to 4,294,967,295, got 'five'"),
     ],
 )
 def test_a_configuration_with_wrong_types_is_one_line_that_names_the_key(
@@ -152,13 +160,13 @@ def test_a_configuration_with_wrong_types_is_one_line_that_names_the_key(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[]", " has neither results.json nor args.json"),
-        ("5", " has neither results.json nor args.json"),
-        ('{"config": 5}', " has neither results.json nor args.json"),
-        ('{"config": {"backbone": []}}', "the configuration in "),
-        ("[" * 100_000, "results.json is not JSON"),
-        ("\ufeff{}", "results.json is not JSON"),
-        ("", "results.json is not JSON"),
+        ("[]", "results.json: not a dictionary"),
+        ("5", "results.json: not a dictionary"),
+        ('{"config": 5}', "results.json: no schema_version: not written by radial-vicreg"),
+        ('{"config": {"backbone": []}}', "results.json: no schema_version: not written by radial-vicreg"),
+        ("[" * 100_000, "results.json: cut short or not JSON"),
+        ("\ufeff{}", "results.json: cut short or not JSON"),
+        ("", "results.json: cut short or not JSON"),
     ],
     ids=["list", "number", "no configuration", "half a configuration", "deep", "byte order mark", "empty"],
 )
