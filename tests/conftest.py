@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import subprocess
@@ -12,13 +13,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers import make_solo_vit_small, only_run, tiny_settings
+from hypothesis import settings
 from PIL import Image
 
 REPOSITORY = Path(__file__).parents[1]
 
+settings.register_profile("fast", max_examples=15, deadline=None)
+settings.register_profile("slow", max_examples=100, deadline=None)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests that take more than a few seconds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("slow" if config.getoption("--slow") else "fast")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -54,21 +64,25 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
+def write_images(root: Path, classes: int = 3, per_class: int = 8, size: int = 32) -> Path:
+    """Write ``root/CLASS/N.png``: noise whose colour is the class, so that a network can learn it."""
+    rng = np.random.default_rng(0)
+    for label in range(classes):
+        folder = root / f"class_{label}"
+        folder.mkdir(parents=True)
+        for index in range(per_class):
+            pixels = rng.integers(0, 128, (size, size, 3), dtype=np.uint8)
+            pixels[..., label % 3] += 100
+            Image.fromarray(pixels).save(folder / f"{index}.png")
+    return root
+
+
 @pytest.fixture
 def image_folder(tmp_path: Path) -> Callable[..., Path]:
-    """Makes ``root/CLASS/N.png``: noise whose colour is the class, so that a network can learn it."""
+    """Makes a folder of :func:`write_images` by name."""
 
-    def make(name: str = "train", classes: int = 3, per_class: int = 8, size: int = 32) -> Path:
-        rng = np.random.default_rng(0)
-        root = tmp_path / name
-        for label in range(classes):
-            folder = root / f"class_{label}"
-            folder.mkdir(parents=True)
-            for index in range(per_class):
-                pixels = rng.integers(0, 128, (size, size, 3), dtype=np.uint8)
-                pixels[..., label % 3] += 100
-                Image.fromarray(pixels).save(folder / f"{index}.png")
-        return root
+    def make(name: str = "train", **counts: int) -> Path:
+        return write_images(tmp_path / name, **counts)
 
     return make
 
@@ -92,24 +106,33 @@ def make_folder(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def tiny_overrides(image_folder: Callable[..., Path], tmp_path: Path) -> list[str]:
-    """Overrides that cut a configuration down to three steps an epoch on 24 small images."""
-    return [
-        "shared/dataset=folder",
-        f"data.train_path={image_folder('train')}",
-        f"data.val_path={image_folder('val', per_class=4)}",
-        "data.num_workers=0",
-        "method_kwargs.proj_hidden_dim=16",
-        "method_kwargs.proj_output_dim=16",
-        "optimizer.batch_size=8",
-        "max_epochs=2",
-        "scheduler.warmup_epochs=1",
-        "accelerator=cpu",
-        "strategy=auto",
-        "precision=32",
-        f"runs_dir={tmp_path / 'runs'}",
-        f"checkpoint.dir={tmp_path / 'trained_models'}",
-    ]
+def tiny_overrides(
+    image_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> list[str]:
+    """Overrides of a run of a second: :func:`helpers.tiny_settings`; its figure of the radii is not drawn."""
+    monkeypatch.setattr("radial_vicreg.figures.save_figure", lambda figure, path: [])  # half of the second
+    if request.node.get_closest_marker("solo") is not None:
+        make_solo_vit_small(monkeypatch)
+    return tiny_settings(image_folder("train"), image_folder("val", per_class=4), tmp_path)
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A run of a host that was trained to its end, once for all tests: to be read, or copied and then changed."""
+    from radial_vicreg import cli
+
+    @functools.cache
+    def train(host: str) -> Path:
+        root = tmp_path_factory.mktemp(host)
+        train, val = write_images(root / "train"), write_images(root / "val", per_class=4)
+        more = [f"host={host}", "probes.frozen_linear=true", "log_every_n_steps=1"]
+        with pytest.MonkeyPatch.context() as patch:
+            if host == "solo":
+                make_solo_vit_small(patch)
+            assert cli.main(["pretrain", *tiny_settings(train, val, root), *more]) == 0
+        return only_run(root / "runs")
+
+    return train
 
 
 @pytest.fixture

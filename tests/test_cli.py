@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import one_line
 
 from radial_vicreg import __version__, cli
-from radial_vicreg.data import check_image_folder
+from radial_vicreg.data.folder import LabelledFolder
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,11 +63,12 @@ def test_every_command_explains_itself_without_pytorch(line: str, helps: dict[st
     assert heavy == []
 
 
+@pytest.mark.slow
 def test_data_digits_prepares_an_image_folder(tmp_path: Path) -> None:
     assert cli.main(["data", "digits", "--out", str(tmp_path / "digits")]) == 0
-    train, val = (check_image_folder(tmp_path / "digits" / split) for split in ("train", "val"))
-    assert (train.num_images, val.num_images) == (1437, 360)
-    assert train.class_names == val.class_names == tuple("0123456789")
+    train, val = (LabelledFolder(tmp_path / "digits" / split) for split in ("train", "val"))
+    assert (len(train), len(val)) == (1437, 360)
+    assert train.classes == val.classes == list("0123456789")
 
 
 def test_doctor_reports_versions_plugin_and_host_without_loading_them() -> None:
@@ -97,84 +99,84 @@ def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.solo
-def test_solo_names_a_script_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["solo", "no_such.py"]) == 2
-    assert "no script no_such.py" in capsys.readouterr().err
+@pytest.mark.parametrize("script", ["no_such.py", "."])
+def test_solo_names_a_script_that_is_not_there(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["solo", script]) == 2
+    one_line(capsys.readouterr().err, f"no script {script} here or in ")
 
 
-WRONG = [
-    "probe",
-    "probe GONE",
-    "probe FOLDER",
-    "probe FILE",
-    "probe FOLDER --probe forest",
-    "probe FOLDER --seed one",
-    "probe FOLDER --on-bad-image ignore",
-    "export",
-    "export GONE",
-    "export FOLDER",
-    "export FILE",
-    "export FOLDER --format onnx",
-    "report",
-    "report GONE",
-    "report FILE",
-    "report FOLDER --out FILE",
-    "report FOLDER --out FILE/inside",
-    "report FOLDER --source both",
-    "sweep",
-    "sweep GONE",
-    "sweep FOLDER",
-    "sweep FILE",
-    "sweep cifar100_resnet18_d51",
-    "sweep cifar100_resnet18_d512 --index one",
-    "sweep cifar100_resnet18_d512 --index 999",
-    "sweep cifar100_resnet18_d512 --index -1",
-    "sweep cifar100_resnet18_d512 --list --run",
-    "sweep cifar100_resnet18_d512 --status nonsense=1",
-    "data",
-    "data mnist",
-    "data digits --size 3",
-    "data digits --size large",
-    "data digits --out FILE",
-    "data digits --out FILE/inside",
-    "data digits --out FULL",
-    "data imagenet10",
-    "data imagenet10 --imagenet GONE",
-    "data imagenet10 --imagenet FILE",
-    "data imagenet10 --imagenet FOLDER",
-    "data imagenet10 --imagenet FOLDER --split both",
-    "data imagenet10 --imagenet FOLDER --classes cats",
-    "data imagenet10 --imagenet FOLDER --split imagenette --classes clustering",
-    "data celeba --source GONE",
-    "data celeba --source FILE",
-    "data celeba --source FOLDER",
-    "synthetic nonsense=1",
-    "synthetic steps=-1",
-    "synthetic steps=many",
-    "synthetic steps=2 points=50 out=FILE",
-    "synthetic figure",
-    "synthetic figure 2",
-    "synthetic sweep --shard 3",
-    "synthetic sweep --preset huge",
-    "solo GONE",
-    "solo FOLDER",
-    "doctor now",
-    "pretrain --nonsense",
-    "pretrain --config-path FILE",
-    "pretrain --config-name GONE",
-    "pretrain shared/dataset=folder",
-    "pretrain shared/dataset=folder data.train_path=GONE",
-    "pretrain shared/dataset=folder data.train_path=FILE",
-    "pretrain shared/dataset=folder data.train_path=FOLDER",
-    "pretrain IMAGES runs_dir=FILE",
-    "pretrain IMAGES ckpt=GONE",
-    "pretrain IMAGES ckpt=FILE",
-    "pretrain IMAGES ckpt=FOLDER",
-]
+WRONG = {
+    "probe": "the following arguments are required: RUN_OR_CKPT; see radial-vicreg probe --help",
+    "probe GONE": "gone does not exist; give a run's folder or a checkpoint",
+    "probe FOLDER": "folder holds no checkpoint: expected checkpoints/last.ckpt, or *.ckpt beside args.json",
+    "probe FILE": "has neither results.json nor args.json",
+    "probe FOLDER --probe forest": "--probe: invalid choice: 'forest'",
+    "probe FOLDER --seed one": "--seed: invalid int value: 'one'",
+    "probe FOLDER --on-bad-image ignore": "--on-bad-image: invalid choice: 'ignore'",
+    "export": "the following arguments are required: RUN_OR_CKPT; see radial-vicreg export --help",
+    "export GONE": "gone does not exist; give a run's folder or a checkpoint",
+    "export FOLDER": "folder holds no checkpoint",
+    "export FILE": "has neither results.json nor args.json",
+    "export FOLDER --format onnx": "--format: invalid choice: 'onnx'",
+    "report": "the following arguments are required: RUNS_DIR",
+    "report GONE": "gone is not a folder; give the one that holds your runs",
+    "report FILE": "file is not a folder; give the one that holds your runs",
+    "report FOLDER --out FILE": "file is to be a folder, but there is a file: move it away",
+    "report FOLDER --out FILE/inside": "file/inside cannot be written: file is no folder",
+    "report FOLDER --source both": "--source: invalid choice: 'both'",
+    "sweep": "the following arguments are required: FILE",
+    "sweep GONE": "no sweep file gone, and no sweep of that name; own ones: celeba_resnet18, ",
+    "sweep FOLDER": "no sweep file folder, and no sweep of that name",
+    "sweep FILE": "file has no `parameters`: a sweep file of W&B is needed, see yaml/sweeps",
+    "sweep cifar100_resnet18_d51": "did you mean cifar100_resnet18_d512?",
+    "sweep cifar100_resnet18_d512 --index one": "--index: invalid int value: 'one'",
+    "sweep cifar100_resnet18_d512 --index 999": "--index 999: cifar100_resnet18_d512 has the runs 0 to 143",
+    "sweep cifar100_resnet18_d512 --index -1": "--index -1: cifar100_resnet18_d512 has the runs 0 to 143",
+    "sweep cifar100_resnet18_d512 --list --run": "--run: not allowed with argument --list",
+    "sweep cifar100_resnet18_d512 --status nonsense=1": "unknown key 'nonsense'",
+    "data": "the following arguments are required: name",
+    "data mnist": "invalid choice: 'mnist' (choose from 'digits', ",
+    "data digits --size 3": "size=3: the digits have 8 x 8 pixels, give 8 or more",
+    "data digits --size large": "--size: invalid int value: 'large'",
+    "data digits --out FILE": "file is to be a folder, but there is a file: move it away",
+    "data digits --out FILE/inside": "file/inside cannot be written: file is no folder",
+    "data digits --out FULL": "full exists and was not prepared by this command",
+    "data imagenet10": "the following arguments are required: --imagenet",
+    "data imagenet10 --imagenet GONE": "--imagenet=gone does not exist (looked for ",
+    "data imagenet10 --imagenet FILE": "--imagenet=file is not a folder (looked for ",
+    "data imagenet10 --imagenet FOLDER": "--imagenet=folder has no train/ and val/ with a folder for each class",
+    "data imagenet10 --imagenet FOLDER --split both": "--split: invalid choice: 'both'",
+    "data imagenet10 --imagenet FOLDER --classes cats": "--classes: invalid choice: 'cats'",
+    "data imagenet10 --imagenet FOLDER --split imagenette --classes clustering": "Imagenette does not hold --classes",
+    "data celeba --source GONE": "--source=gone does not exist (looked for ",
+    "data celeba --source FILE": "--source=file is not a folder (looked for ",
+    "data celeba --source FOLDER": "--source folder has no img_align_celeba/: unpack the aligned images there",
+    "synthetic nonsense=1": "unknown key 'nonsense'",
+    "synthetic steps=-1": "steps at least 1, got 0, 10000 and -1",
+    "synthetic steps=many": "steps: Value 'many'",
+    "synthetic steps=2 num_samples=50 out=FILE": "file is to be a folder, but there is a file: move it away",
+    "synthetic figure": "the following arguments are required: number",
+    "synthetic figure 2": "invalid choice: '2' (choose from '1', '3')",
+    "synthetic sweep --shard 3": "a shard is i/n with 0 <= i < n, got '3'",
+    "synthetic sweep --preset huge": "--preset: invalid choice: 'huge'",
+    "doctor now": "unrecognized arguments: now; see radial-vicreg doctor --help",
+    "pretrain --nonsense": "unrecognized arguments: --nonsense",
+    "pretrain --config-path FILE": "--config-path file is not a folder",
+    "pretrain --config-name GONE": "Cannot find primary config 'gone'",
+    "pretrain shared/dataset=folder": "data.train_path must be given, for example data.train_path=VALUE",
+    "pretrain shared/dataset=folder data.train_path=GONE": "data.train_path=gone does not exist (looked for ",
+    "pretrain shared/dataset=folder data.train_path=FILE": "data.train_path=file is not a folder (looked for ",
+    "pretrain shared/dataset=folder data.train_path=FOLDER": "folder has no class sub-folders",
+    "pretrain IMAGES runs_dir=FILE": "file is to be a folder, but there is a file: move it away",
+    "pretrain IMAGES ckpt=GONE": "ckpt=gone is not a file; give a checkpoint's path, ckpt=last or ckpt=auto",
+    "pretrain IMAGES ckpt=FILE": "/file cannot be read as a checkpoint: it is not a file of torch.save",
+    "pretrain IMAGES ckpt=FOLDER": "ckpt=folder is not a file",
+}
+"""A command line, and what its one line must say."""
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_wrong_command_line_is_one_line_and_exit_status_2(
+def test_a_wrong_command_line_is_one_line_with_its_reason_and_exit_status_2(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], request: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -188,12 +190,11 @@ def test_a_wrong_command_line_is_one_line_and_exit_status_2(
             word = word.replace(name, name.lower())
         images = [*request.getfixturevalue("tiny_overrides"), "host=standalone"] if word == "IMAGES" else [word]
         words += images
-    before = (tmp_path / "file").read_text()
     assert cli.main(words) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"radial-vicreg {words[0]}")
-    assert error.count("\n") == 1
-    assert (tmp_path / "file").read_text() == before
+    assert error.startswith(f"radial-vicreg {words[0]}: error: ")
+    one_line(error, WRONG[line])
+    assert (tmp_path / "file").read_text() == "text"
     assert not list(tmp_path.glob("runs/**/results.json"))
 
 
@@ -207,6 +208,4 @@ def test_a_download_that_is_out_of_reach_is_one_line(
         monkeypatch.setattr(f"torchvision.datasets.{name}.download", refuse)
     for name in ("cifar10", "celeba"):
         assert cli.main(["data", name, "--out", str(tmp_path / name)]) == 2
-        error = capsys.readouterr().err
-        assert "could not be downloaded (no network)" in error
-        assert error.count("\n") == 1
+        one_line(capsys.readouterr().err, "could not be downloaded (no network)")

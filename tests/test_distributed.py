@@ -7,6 +7,7 @@ read it.
 from __future__ import annotations
 
 import datetime
+import multiprocessing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -142,7 +143,9 @@ def _worker(rank: int, world: int, folder: str) -> None:
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What every rank saw."""
     world, folder = request.param, tmp_path_factory.mktemp("ranks")
-    mp.spawn(_worker, args=(world, str(folder)), nprocs=world)
+    # A server that has imported PyTorch forks the workers: each would take seconds for it otherwise.
+    multiprocessing.set_forkserver_preload(["radial_vicreg.losses"])
+    mp.start_processes(_worker, args=(world, str(folder)), nprocs=world, start_method="forkserver")
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(world)]
 
 

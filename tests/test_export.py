@@ -9,38 +9,21 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
+from helpers import RESNET, write_finished_run
 
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import compose
 from radial_vicreg.export import export_run, load_exported
-from radial_vicreg.files import write_json
 from radial_vicreg.loaded_run import open_run
-from radial_vicreg.models import build_encoder
-from radial_vicreg.provenance import describe_run
 
-VIT = ["backbone.name=vit_tiny", "+backbone.kwargs={patch_size:4,img_size:32}"]
+SMALL_STEM = [*RESNET, "method_kwargs.small_image_stem=true"]
 
 
 @pytest.fixture
 def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
     def make(*overrides: str) -> Path:
         cfg = compose("radialvicreg", [*tiny_overrides, *overrides])
-        config: Any = OmegaConf.to_container(cfg, resolve=True)
-        folder = tmp_path / "run"
-        results = {
-            **describe_run(config, "standalone"),
-            "status": "finished",
-            "epochs": 1,
-            "probes": {"p": {"top1": 9.0}},
-        }
-        write_json(folder / "results.json", results)
-        (folder / "checkpoints").mkdir()
-        torch.save(
-            {"state_dict": build_encoder(run_config(cfg)).state_dict(), "epoch": 0},
-            folder / "checkpoints" / "last.ckpt",
-        )
-        return folder
+        return write_finished_run(tmp_path / "run", cfg, probes={"p": {"top1": 9.0}})
 
     return make
 
@@ -48,11 +31,11 @@ def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize(
     ("overrides", "fmt"),
     [
-        ([], "torchvision"),
+        pytest.param(RESNET, "torchvision", marks=pytest.mark.slow),
+        pytest.param(RESNET, "timm", marks=pytest.mark.slow),
+        (SMALL_STEM, "torchvision"),
         ([], "timm"),
         ([], "safetensors"),
-        (["method_kwargs.small_image_stem=true"], "torchvision"),
-        (VIT, "timm"),
     ],
 )
 def test_features_after_loading_back_are_the_checkpoint_s(make_run: Callable, overrides: list[str], fmt: str) -> None:
@@ -66,7 +49,7 @@ def test_features_after_loading_back_are_the_checkpoint_s(make_run: Callable, ov
     assert card["largest_difference"] <= 1e-6
 
 
-@pytest.mark.parametrize("overrides", [["method_kwargs.small_image_stem=true"], VIT], ids=["small stem", "ViT"])
+@pytest.mark.parametrize("overrides", [SMALL_STEM, []], ids=["small stem", "ViT"])
 def test_the_card_s_recipe_needs_nothing_of_this_package(
     make_run: Callable, overrides: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +66,7 @@ def test_the_card_s_recipe_needs_nothing_of_this_package(
 
 def test_the_card_says_what_the_network_is(make_run: Callable) -> None:
     folder = make_run()
-    _, card = export_run(folder, "torchvision")
+    _, card = export_run(folder, "timm")
     assert card["metrics"]["probes"] == {"p": {"top1": 9.0}}
     assert card["normalisation"]["mean"] == pytest.approx([0.485, 0.456, 0.406])
     assert card["config"]["method"] == "radialvicreg"
@@ -92,14 +75,14 @@ def test_the_card_says_what_the_network_is(make_run: Callable) -> None:
 
 
 def test_other_weights_beside_a_card_are_refused(make_run: Callable) -> None:
-    card_file, card = export_run(make_run(), "torchvision")
+    card_file, card = export_run(make_run(), "timm")
     torch.save({}, card_file.parent / card["weights"])
     with pytest.raises(ValueError, match="another SHA-256"):
         load_exported(card_file)
 
 
 def test_a_vit_has_no_torchvision_form(make_run: Callable, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", str(make_run(*VIT)), "--format", "torchvision"]) == 2
+    assert main(["export", str(make_run()), "--format", "torchvision"]) == 2
     assert "torchvision has no vit_tiny; use --format timm or safetensors" in capsys.readouterr().err
 
 

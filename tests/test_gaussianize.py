@@ -65,7 +65,7 @@ def test_radial_map_preserves_the_directions_of_the_whitened_points() -> None:
     np.testing.assert_allclose(*directions, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=25, derandomize=True)
+@settings(derandomize=True)
 @given(
     seed=st.integers(0, 1000),
     dim=st.integers(1, 6),

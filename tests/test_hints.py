@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers import composed
 from omegaconf import OmegaConf
 
 from radial_vicreg.compose import compose, run_config
@@ -62,7 +63,7 @@ def test_every_key_that_a_text_names_can_be_given_without_a_plus() -> None:
         "log_every_n_steps",
         "resume_from_checkpoint",
     } <= found.keys()
-    known = OmegaConf.to_container(compose("radialvicreg", []), resolve=False)
+    known = OmegaConf.to_container(composed("radialvicreg"), resolve=False)
     refused = {}
     for key, place in found.items():
         node = known
@@ -73,23 +74,20 @@ def test_every_key_that_a_text_names_can_be_given_without_a_plus() -> None:
     assert not refused
 
 
-@pytest.mark.parametrize(
-    "hint",
-    [
+@pytest.mark.parametrize("name", ["radialvicreg", "quickstart", "imagenet10/resnet18/vicreg_d512"])
+def test_the_hints_compose_for_every_configuration_that_trains(name: str) -> None:
+    given = [
         *("data.no_labels=true", "data.fraction=0.5", "log_every_n_steps=1", "resume_from_checkpoint=a.ckpt"),
         *("num_nodes=2", "accumulate_grad_batches=2", "checkpoint.keep_prev=true", "limit_val_batches=0"),
         *("dali.encode_indexes_into_labels=true", "performance.disable_channel_last=true", "auto_resume.max_hours=1"),
         *("scheduler.interval=epoch", "scheduler.lr_decay_steps=[1,2]"),  # named by errors that fill the key in
-    ],
-)
-def test_the_hints_compose_for_every_configuration_that_trains(hint: str) -> None:
-    key = hint.partition("=")[0]
-    for name in ("radialvicreg", "quickstart", "imagenet10/resnet18/vicreg_d512"):
-        assert OmegaConf.select(compose(name, [hint]), key) is not None
+    ]
+    cfg = compose(name, given)
+    assert [hint for hint in given if OmegaConf.select(cfg, hint.partition("=")[0]) is None] == []
 
 
 def test_defaults_that_are_written_out_change_no_identity() -> None:
-    whole = OmegaConf.to_container(compose("radialvicreg", []), resolve=True)
+    whole = OmegaConf.to_container(composed("radialvicreg"), resolve=True)
     bare = {key: value for key, value in whole.items() if key not in ("num_nodes", "accumulate_grad_batches", "dali")}  # type: ignore[union-attr]
     bare["data"] = {key: value for key, value in whole["data"].items() if key not in ("no_labels", "fraction")}  # type: ignore
     assert config_hash(bare) == config_hash(whole)  # type: ignore[arg-type]

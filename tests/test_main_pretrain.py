@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from helpers import read_results, with_resnet, without
 
 from radial_vicreg.solo.limits import knn_fails
 
@@ -20,8 +20,8 @@ ON_A_CPU = ["accelerator=cpu", "strategy=auto", "precision=32"]
 
 @pytest.fixture
 def tiny_overrides(tiny_overrides: list[str]) -> list[str]:
-    """Without what only ``radial-vicreg pretrain`` reads."""
-    return [item for item in tiny_overrides if not item.startswith("runs_dir=")]
+    """Without what only ``radial-vicreg pretrain`` reads, and with a network of solo-learn's own."""
+    return without(with_resnet(tiny_overrides), "runs_dir")
 
 
 @pytest.fixture
@@ -49,13 +49,12 @@ def test_config_name_alone_trains_the_method(
     checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
 ) -> None:
     before = untouched(checkout)
-    overrides = [item for item in tiny_overrides if not item.startswith("data.val_path")]
     done = run_python(
-        str(checkout / "main_pretrain.py"), "--config-name", "radialvicreg", *overrides, "data.val_path=null"
+        str(checkout / "main_pretrain.py"), "--config-name", "radialvicreg", *tiny_overrides, "data.val_path=null"
     )
     assert done.returncode == 0, done.stderr[-2000:]
     folder = run_folder(tmp_path)
-    results = json.loads((folder / "results.json").read_text())
+    results = read_results(folder)
     assert (results["status"], results["host"], results["epochs"], results["steps"]) == ("finished", "solo", 2, 6)
     assert results["radii"]["images"] == "training, augmented"
     assert results["radii"]["final"]["eval"]["w1_chi"] > 0
@@ -83,7 +82,7 @@ def test_a_configuration_folder_of_ones_own_works_as_well(
     assert done.returncode == 0, done.stderr[-2000:]
     # 32-pixel network, 224-pixel validation images: said once, and the monitor resizes
     assert "validation images have 224 pixels but the network trains on 32" in done.stderr
-    results = json.loads((run_folder(tmp_path) / "results.json").read_text())
+    results = read_results(run_folder(tmp_path))
     assert results["seed"] == 42
     assert results["radii"]["images"] == "validation"
     assert results["probes"]["online_linear"]["top1"] is not None

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from omegaconf import OmegaConf
+from helpers import one_line, read_results, write_finished_run
 
 from radial_vicreg import export
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import compose
 from radial_vicreg.data import celeba, cifar, imagenet10
 from radial_vicreg.files import write_json
-from radial_vicreg.models import build_encoder
 from radial_vicreg.probes import offline
-from radial_vicreg.provenance import describe_run
 from radial_vicreg.report import build
 from radial_vicreg.train import run as train
 
@@ -27,18 +23,7 @@ from radial_vicreg.train import run as train
 @pytest.fixture
 def run_folder(tiny_overrides: list[str], tmp_path: Path) -> Path:
     """A finished run of two epochs, without the training."""
-    cfg = compose("radialvicreg", tiny_overrides)
-    config: Any = OmegaConf.to_container(cfg, resolve=True)
-    folder = tmp_path / "run"
-    write_json(
-        folder / "results.json",
-        {**describe_run(config, "standalone"), "status": "finished", "epochs": 2, "probes": {}},
-    )
-    (folder / "checkpoints").mkdir()
-    torch.save(
-        {"state_dict": build_encoder(run_config(cfg)).state_dict(), "epoch": 1}, folder / "checkpoints" / "last.ckpt"
-    )
-    return folder
+    return write_finished_run(tmp_path / "run", compose("radialvicreg", tiny_overrides), epochs=2)
 
 
 @pytest.fixture
@@ -65,10 +50,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
 def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: str) -> None:
     capsys.readouterr()
     assert main(arguments) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1, error
-    for word in words:
-        assert word in error
+    one_line(capsys.readouterr().err, *words)
 
 
 IN_THE_WAY = "is to be a folder, but there is a file: move it away"
@@ -115,15 +97,11 @@ def test_a_probe_knows_before_it_begins_whether_it_can_be_added(
 ) -> None:
     forbid(offline, "run_features")
     arguments = ["probe", str(run_folder), "--probe", "knn", "--add-to-results"]
-    write_json(run_folder / "results.json", {**json.loads((run_folder / "results.json").read_text()), "epochs": 3})
+    write_json(run_folder / "results.json", {**read_results(run_folder), "epochs": 3})
     _refused(arguments, capsys, "the checkpoint is of epoch 2, results.json of epoch 3: not added")
-    write_json(run_folder / "args.json", OmegaConf.to_container(OmegaConf.create(_config(run_folder))))
+    write_json(run_folder / "args.json", read_results(run_folder)["config"])
     (run_folder / "results.json").unlink()
     _refused(arguments, capsys, "has no results.json to add to")
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "results.json").read_text())["config"]
 
 
 def test_training_claims_its_runs_before_images_are_read(
@@ -134,9 +112,14 @@ def test_training_claims_its_runs_before_images_are_read(
 
 
 def test_a_sweep_claims_its_logs_before_the_first_run(
-    tiny_overrides: list[str], taken: Path, capsys: pytest.CaptureFixture[str]
+    tiny_overrides: list[str], taken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["sweep", "tables/table1", "--run", *tiny_overrides, f"runs_dir={taken}"]
+    sweep = tmp_path / "one.yaml"
+    sweep.write_text(
+        "{method: grid, parameters: {seed: {values: [5]}}, "
+        "command: [x, --config-name, radialvicreg, '${args_no_hyphens}']}"
+    )
+    arguments = ["sweep", str(sweep), "--run", *tiny_overrides, f"runs_dir={taken}"]
     _refused(arguments, capsys, "cannot be written", f"{taken} is no folder")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -57,7 +57,6 @@ def test_the_quoted_form_is_what_a_shell_and_hydra_take(capsys: pytest.CaptureFi
     assert "train_path: /data/a (b)\n" in capsys.readouterr().out
 
 
-@settings(deadline=None, max_examples=200)
 @given(value=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
 def test_what_is_suggested_always_parses_to_what_was_given(value: str) -> None:
     form = quoted(f"runs_dir={value}")
@@ -67,7 +66,7 @@ def test_what_is_suggested_always_parses_to_what_was_given(value: str) -> None:
 
 @pytest.mark.parametrize("override", ["wandb.key=(secret", "password=a,b"])
 def test_a_secret_is_not_quoted_back(override: str) -> None:
-    with pytest.raises(ValueError, match=r".") as caught:
+    with pytest.raises(ValueError, match=r"does not parse|one value a key") as caught:
         compose("radialvicreg", [*GIVEN, override])
     assert override.partition("=")[2] not in str(caught.value)
 

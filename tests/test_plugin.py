@@ -6,13 +6,13 @@ import configparser
 import importlib
 import inspect
 import json
-import os
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from helpers import first_on_path
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from radial_vicreg.commands import doctor
@@ -48,11 +48,6 @@ def _plain_application(folder: Path) -> tuple[str, ...]:
         "def main(cfg):\n    print(json.dumps(OmegaConf.to_container(cfg)))\nmain()\n"
     )
     return str(folder / "app.py"), "hydra.run.dir=.", "hydra.output_subdir=null"
-
-
-def _first(folder: Path) -> str:
-    """A PYTHONPATH with that folder before whatever leads to the package under test."""
-    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
 
 
 def test_other_hydra_applications_get_a_search_path_and_nothing_else(run_python: Run, other_application: Path) -> None:
@@ -103,7 +98,7 @@ def test_the_configurations_are_found_in_a_folder_of_any_name_without_importing_
     (package / "__init__.py").write_text("raise SystemExit('imported')\n")
     (package / "yaml" / "mine.yaml").write_text("defaults: [group: one]\nfound: true\n")
     (package / "yaml" / "group" / "one.yaml").write_text("b: 2\n")
-    done = run_python(*_plain_application(tmp_path), "--config-name", "mine", PYTHONPATH=_first(folder))
+    done = run_python(*_plain_application(tmp_path), "--config-name", "mine", PYTHONPATH=first_on_path(folder))
     assert json.loads(done.stdout) == {"group": {"b": 2}, "found": True}, done.stderr
 
 
@@ -113,7 +108,7 @@ def test_a_missing_configuration_folder_stops_no_application_and_is_named_where_
     package = tmp_path / "broken" / "radial_vicreg"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    application, path = _plain_application(tmp_path), _first(tmp_path / "broken")
+    application, path = _plain_application(tmp_path), first_on_path(tmp_path / "broken")
     done = run_python(*application, "+a=1", PYTHONPATH=path)
     assert json.loads(done.stdout) == {"a": 1}, done.stderr
     assert run_python(*application, "--help", PYTHONPATH=path).returncode == 0

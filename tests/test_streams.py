@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import only_run, read_results
 
 from radial_vicreg import cli
 from radial_vicreg.streams import LastingStream, lasting_streams
@@ -46,15 +46,24 @@ def test_streams_that_are_closed_from_the_start_lead_nowhere(monkeypatch: pytest
     assert sys.stdout is None
 
 
-def test_a_command_whose_reader_has_left_ends_with_its_own_status() -> None:
+@pytest.mark.parametrize(
+    ("done", "refused"),
+    [
+        (["--help"], ["pretran"]),  # without PyTorch, which takes seconds
+        pytest.param(["sweep", "tables/figure4", "--list"], ["sweep", "no such sweep"], marks=pytest.mark.slow),
+    ],
+    ids=["light", "heavy"],
+)
+def test_a_command_whose_reader_has_left_ends_with_its_own_status(done: list[str], refused: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "radial_vicreg.cli"]
-    assert subprocess.run([*command, "sweep", "cifar100_resnet18_d512", "--list"], stdout=writing).returncode == 0
-    assert subprocess.run([*command, "sweep", "no such sweep"], stderr=writing).returncode == 2
+    assert subprocess.run([*command, *done], stdout=writing).returncode == 0
+    assert subprocess.run([*command, *refused], stderr=writing).returncode == 2
     os.close(writing)
 
 
+@pytest.mark.slow
 def test_a_training_whose_reader_has_left_goes_on_to_its_end(tiny_overrides: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "radial_vicreg.cli", "pretrain", *tiny_overrides, "host=standalone"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
@@ -63,8 +72,7 @@ def test_a_training_whose_reader_has_left_goes_on_to_its_end(tiny_overrides: lis
         process.stdout.close()
         status = process.wait()
     assert status == 0
-    (results,) = (tmp_path / "runs").glob("*/*/results.json")
-    assert json.loads(results.read_text())["status"] == "finished"
+    assert read_results(only_run(tmp_path / "runs"))["status"] == "finished"
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_end_the_run(
@@ -78,5 +86,4 @@ def test_a_figure_that_cannot_be_drawn_does_not_end_the_run(
     monkeypatch.setattr(RadiusMonitor, "draw", broken)
     with pytest.warns(UserWarning, match="was not drawn.*no fonts"):
         assert cli.main(["pretrain", *tiny_overrides, "host=standalone"]) == 0
-    (results,) = (tmp_path / "runs").glob("*/*/results.json")
-    assert json.loads(results.read_text())["status"] == "finished"
+    assert read_results(only_run(tmp_path / "runs"))["status"] == "finished"

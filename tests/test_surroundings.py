@@ -38,6 +38,7 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     return subprocess.run([sys.executable, *arguments], env=settings, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_notebook_s_backend_stops_no_command_and_no_figure(tmp_path: Path) -> None:
     backend = "module://matplotlib_inline.backend_inline"
     if importlib.util.find_spec("matplotlib_inline") is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from PIL import Image
 from torch.utils.data import Dataset
@@ -18,20 +18,6 @@ from radial_vicreg.errors import UserError
 
 UNLABELLED = -1
 """Target of an image without a label: cross-entropy ignores it."""
-
-
-class FolderSummary(NamedTuple):
-    """What an image folder holds.
-
-    Attributes:
-        num_images: number of image files over all classes.
-        num_classes: number of class sub-folders.
-        class_names: their names, in the order of the targets (sorted).
-    """
-
-    num_images: int
-    num_classes: int
-    class_names: tuple[str, ...]
 
 
 class LabelledFolder(ImageFolder):
@@ -105,53 +91,6 @@ class LabelledFolder(ImageFolder):
                 f"{self.key}={self.root} has class sub-folders without {what}: {_shorten(empty)} (image files end in"
                 f" {', '.join(IMG_EXTENSIONS)}); fill or remove them"
             )
-
-
-def load_image_folder(
-    path: str | Path,
-    transform: Callable[[Image.Image], Any] | None = None,
-    key: str = "path",
-    on_bad_image: str = "error",
-) -> LabelledFolder:
-    """Open an image folder ``path/CLASS/*.jpg`` with the checks that torchvision leaves to the reader.
-
-    Args:
-        path: folder with one sub-folder per class.
-        transform: applied to each RGB image.
-        key: name of the setting that gave ``path``, for error messages.
-        on_bad_image: see :class:`LabelledFolder`.
-
-    Returns:
-        The data set, whose targets follow the sorted class names.
-
-    Raises:
-        UserError: the path is missing, has no class sub-folder, or a class has no image.
-    """
-    return LabelledFolder(path, transform, key, on_bad_image)
-
-
-def check_image_folder(path: str | Path, batch_size: int | None = None) -> FolderSummary:
-    """Check an image folder and count what it holds, without opening an image.
-
-    Args:
-        path: folder with one sub-folder per class.
-        batch_size: when given, the folder must hold at least one batch.
-
-    Returns:
-        The counts and class names.
-
-    Raises:
-        UserError: as :func:`load_image_folder`, or fewer images than ``batch_size``.
-    """
-    summary = summarize(load_image_folder(path))
-    if batch_size is not None:
-        check_batch_fits(summary.num_images, batch_size, where=str(path))
-    return summary
-
-
-def summarize(dataset: ImageFolder) -> FolderSummary:
-    """Count the images and classes of an opened image folder."""
-    return FolderSummary(len(dataset.samples), len(dataset.classes), tuple(dataset.classes))
 
 
 def check_batch_fits(num_images: int, batch_size: int, num_processes: int = 1, where: str = "") -> None:

@@ -23,10 +23,10 @@ def full_precision(z: Tensor) -> torch.autocast:
     return torch.autocast(device_type=z.device.type, enabled=False)
 
 
-def checked_view(z: Tensor, name: str = "z") -> Tensor:
+def checked_view(z: Tensor) -> Tensor:
     """``z`` in at least float32, known to be a finite float batch of shape ``(N >= 2, d >= 1)``."""
-    z = _checked_layout(z, name)
-    require_finite(z, name)
+    z = _checked_layout(z, "z")
+    require_finite(z, "z")
     return z
 
 

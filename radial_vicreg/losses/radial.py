@@ -128,7 +128,8 @@ def radial_kl(z: Tensor, m: int | None = None) -> Tensor:
     m = checked_spacing(m, len(z))
     with full_precision(z):
         squared = squared_norms(z)
-        return radial_kl_of(squared, squared.sqrt().sort().values, z.shape[1], m)
+        cross_entropy = chi_cross_entropy_of(squared, z.shape[1], normalize=False) + chi_log_normalizer(z.shape[1])
+        return cross_entropy - spacing_entropy_of(squared.sqrt().sort().values, m)
 
 
 def radial_wasserstein_loss(
@@ -225,12 +226,6 @@ def spacing_entropy_of(ordered: Tensor, m: int) -> Tensor:
     count = ordered.shape[0]
     spacings = (ordered[m:] - ordered[:-m]).clamp(min=MIN_SPACING)
     return spacings.log().mean() + math.log((count + 1) / m)
-
-
-def radial_kl_of(squared: Tensor, ordered: Tensor, dim: int, m: int) -> Tensor:
-    """:func:`radial_kl` from squared norms (any order) and sorted norms."""
-    cross_entropy = chi_cross_entropy_of(squared, dim, normalize=False) + chi_log_normalizer(dim)
-    return cross_entropy - spacing_entropy_of(ordered, m)
 
 
 def wasserstein_of(ordered: Tensor, target: Tensor) -> Tensor:

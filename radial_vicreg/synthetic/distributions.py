@@ -1,7 +1,7 @@
 """Where the points start: the X, the sunshine, their mixtures and a few reference distributions.
 
-Every sampler is a function of a seeded generator, ``(num_samples, dim)`` in float64. All have mean zero and, unless
-their summary says otherwise, identity covariance: whitening alone has nothing to do on them.
+Every sampler is a function of a seeded generator, ``(num_samples, dim)`` in float64. All have mean zero and, but for
+the two scaled sunshines, identity covariance: whitening alone has nothing to do on them.
 """
 
 from __future__ import annotations
@@ -74,12 +74,14 @@ def _gaussian(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
 
 
 def _mixture(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    """Alpha X + (1 - alpha) N(0, I)."""
     # All three draws are made whatever alpha is: runs that differ in alpha alone share them.
     from_x = rng.random((n, 1)) < alpha
     return np.where(from_x, _x(rng, n, d, alpha), _gaussian(rng, n, d, alpha))
 
 
 def _sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    """A Gaussian whose even pie slices are turned onto the odd ones."""
     points = _gaussian(rng, n, d, alpha)
     radius = np.linalg.norm(points, axis=1)
     angle = np.arctan2(points[:, 1], points[:, 0]) % (2 * np.pi)
@@ -103,21 +105,25 @@ def _directions(rng: np.random.Generator, n: int, d: int) -> Array:
 
 
 def _sphere(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    """The sphere of radius sqrt d exactly: one atom in the radius."""
     return np.sqrt(d) * _directions(rng, n, d)
 
 
 def _ring(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    """A thin shell of radius sqrt d, the radius uniform within 10 %."""
     radius = rng.uniform(1 - RING_WIDTH, 1 + RING_WIDTH, size=(n, 1))
     second_moment = 1 + RING_WIDTH**2 / 3
     return radius * np.sqrt(d / second_moment) * _directions(rng, n, d)
 
 
 def _ball(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    """Uniform in the ball of radius sqrt(d + 2)."""
     radius = rng.random((n, 1)) ** (1 / d)
     return np.sqrt(d + 2) * radius * _directions(rng, n, d)
 
 
 def _student_t(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
+    """Student-t with 5 degrees of freedom, scaled to identity covariance."""
     scale = np.sqrt(rng.chisquare(STUDENT_DEGREES, size=(n, 1)) / (STUDENT_DEGREES - 2))
     return rng.standard_normal((n, d)) / scale
 
@@ -133,7 +139,6 @@ class Distribution:
 
     Attributes:
         draw: ``(generator, num_samples, dim, alpha) -> (num_samples, dim)``.
-        summary: one line for the command's help.
         plane_only: exists for dim = 2 alone.
         definition: raised when the name gets another meaning. Part of a run's key and of its results, so that
             results under the former meaning are never taken for results under this one.
@@ -141,26 +146,25 @@ class Distribution:
     """
 
     draw: Callable[[np.random.Generator, int, int, float], Array]
-    summary: str
     plane_only: bool = False
     definition: int = 1
     formerly: str | None = None
 
 
 DISTRIBUTIONS: dict[str, Distribution] = {
-    "x": Distribution(_x, "points on the diagonals, t uniform on [-sqrt 3, sqrt 3]; identity covariance"),
-    "mixture": Distribution(_mixture, "alpha X + (1 - alpha) N(0, I)"),
-    "sunshine": Distribution(_sunshine, "Gaussian whose even pie slices are turned onto the odd ones", True),
+    "x": Distribution(_x),
+    "mixture": Distribution(_mixture),
+    "sunshine": Distribution(_sunshine, plane_only=True),
     # Its first definition had the scales (2, 1/2).
     "stretched_sunshine": Distribution(
-        _stretched_sunshine, "sunshine times 1.6; covariance 2.56 I", True, 2, "elongated_sunshine"
+        _stretched_sunshine, plane_only=True, definition=2, formerly="elongated_sunshine"
     ),
-    "elongated_sunshine": Distribution(_elongated_sunshine, "sunshine times (2, 1/2); covariance diag(4, 1/4)", True),
-    "gaussian": Distribution(_gaussian, "N(0, I)"),
-    "ring": Distribution(_ring, "thin shell of radius sqrt d, radius uniform within 10 %"),
-    "sphere": Distribution(_sphere, "the sphere of radius sqrt d exactly: one atom in the radius"),
-    "ball": Distribution(_ball, "uniform in the ball of radius sqrt(d + 2)"),
-    "student_t": Distribution(_student_t, "Student-t with 5 degrees of freedom, scaled to identity covariance"),
-    "laplace": Distribution(_laplace, "elliptical Laplace"),
+    "elongated_sunshine": Distribution(_elongated_sunshine, plane_only=True),
+    "gaussian": Distribution(_gaussian),
+    "ring": Distribution(_ring),
+    "sphere": Distribution(_sphere),
+    "ball": Distribution(_ball),
+    "student_t": Distribution(_student_t),
+    "laplace": Distribution(_laplace),
 }
-"""Starting distributions by name."""
+"""Starting distributions by name; docs/synthetic.md describes them."""

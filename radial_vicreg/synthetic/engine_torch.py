@@ -32,7 +32,6 @@ class TorchEngine:
         points: starts, shape ``(B, N, d)``; copied.
         objectives: one a run.
         device: torch device.
-        dtype: float32 or float64.
 
     Raises:
         UserError: a batch that does not fit together, points that are not finite, or a device that is not there.
@@ -43,7 +42,6 @@ class TorchEngine:
         points: Array,
         objectives: Sequence[Objective],
         device: str | torch.device = "cpu",
-        dtype: torch.dtype = torch.float64,
     ) -> None:
         if points.ndim != 3 or len(points) != len(objectives) or points.shape[1] < 2:
             raise UserError(
@@ -56,7 +54,7 @@ class TorchEngine:
         if len(shared) != 1:
             raise UserError(f"runs of a batch must share kind and m, got {sorted(shared)}")
         self._kind, self._spacing = shared.pop()
-        self._z = torch.tensor(points, dtype=dtype, device=available_device(device))
+        self._z = torch.tensor(points, dtype=torch.float64, device=available_device(device))
         self._weights = stack_weights(objectives, self._z)
         self._rates = self._z.new_zeros(CHUNK, len(points))
         self._row = torch.zeros(1, dtype=torch.long, device=device)
@@ -79,7 +77,7 @@ class TorchEngine:
     @property
     def points(self) -> Array:
         """Current points, shape ``(B, N, d)``, float64."""
-        return self._z.double().cpu().numpy()
+        return self._z.cpu().numpy()
 
     @property
     def diverged_at(self) -> list[int | None]:

@@ -94,12 +94,12 @@ def normal_floor(size: int, dim: int, seed: int = 0) -> float:
     return exact_wasserstein2(first, second)
 
 
-def sliced_wasserstein2(points: Array, num_projections: int = NUM_PROJECTIONS) -> float:
+def sliced_wasserstein2(points: Array) -> float:
     """Root mean square over directions of the 1-D Wasserstein-2 distances to exact normal quantiles, all points."""
     quantiles = scipy.stats.norm.ppf((np.arange(len(points)) + 0.5) / len(points))
     squares = [
         np.square(np.sort(points @ direction) - quantiles).mean()
-        for direction in _directions(num_projections, points.shape[1])
+        for direction in _directions(NUM_PROJECTIONS, points.shape[1])
     ]
     return math.sqrt(float(np.mean(squares)))
 

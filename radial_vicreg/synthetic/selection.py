@@ -12,6 +12,8 @@ from radial_vicreg.synthetic.config import SyntheticConfig
 
 Row = dict[str, Any]
 
+METRIC = "w2_exact"
+"""What a best setting has least of."""
 METHODS = ("radial_vcreg", "vcreg")
 PUBLISHED_WEIGHTS: dict[str, float] = {"beta1": 100.0, "beta2": 100.0, "lambda2": 1.0, "lambda3": 1.0}
 """Weights of the authors' command for figure 1b."""
@@ -22,21 +24,20 @@ def method_of(config: dict[str, Any]) -> str:
     return "vcreg" if config["beta1"] == config["beta2"] == 0 else "radial_vcreg"
 
 
-def best_settings(rows: Iterable[Row], metric: str = "w2_exact") -> dict[tuple[float, str], SyntheticConfig]:
-    """The setting of lowest mean ``metric`` over its seeds, by alpha and method.
+def best_settings(rows: Iterable[Row]) -> dict[tuple[float, str], SyntheticConfig]:
+    """The setting of lowest mean :data:`METRIC` over its seeds, by alpha and method.
 
     Settings of which a seed diverged are out.
 
     Args:
         rows: rows of a sweep over one distribution.
-        metric: key of the metrics.
 
     Returns:
         Configuration (of one of its seeds) by ``(alpha, method)``.
     """
     groups: dict[SyntheticConfig, list[float]] = defaultdict(list)
     for row in rows:
-        value = np.inf if row["after"] is None else row["after"][metric]
+        value = np.inf if row["after"] is None else row["after"][METRIC]
         groups[SyntheticConfig(**{**row["config"], "seed": 0})].append(value)
     best: dict[tuple[float, str], tuple[float, SyntheticConfig]] = {}
     for config, values in groups.items():
@@ -47,12 +48,11 @@ def best_settings(rows: Iterable[Row], metric: str = "w2_exact") -> dict[tuple[f
     return {place: config for place, (_, config) in sorted(best.items(), key=lambda item: item[0])}
 
 
-def winners_elsewhere(rows: Iterable[Row], metric: str = "w2_exact") -> dict[float, tuple[float, float | None, float]]:
+def winners_elsewhere(rows: Iterable[Row]) -> dict[float, tuple[float, float | None, float]]:
     """How far a minimum over settings is biased: the best Radial-VCReg setting on one seed, then on the other seeds.
 
     Args:
         rows: rows of a sweep over one distribution with several seeds.
-        metric: key of the metrics.
 
     Returns:
         By alpha, means over the seed that chooses: the least value on that seed; the value of the same setting on the
@@ -63,7 +63,7 @@ def winners_elsewhere(rows: Iterable[Row], metric: str = "w2_exact") -> dict[flo
     for row in rows:
         config = row["config"]
         if method_of(config) == "radial_vcreg":
-            value = np.inf if row["after"] is None else row["after"][metric]
+            value = np.inf if row["after"] is None else row["after"][METRIC]
             values[config["alpha"]][SyntheticConfig(**{**config, "seed": 0})][config["seed"]] = value
     result = {}
     for alpha, by_setting in sorted(values.items()):

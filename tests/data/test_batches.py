@@ -15,7 +15,6 @@ import torch
 from configs import make_config
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from radial_vicreg.data import UnreadableImageError, open_image, unreadable_images
 from radial_vicreg.data import batches as batches_module
 from radial_vicreg.data.batches import collate
 from radial_vicreg.data.build import open_data
@@ -25,6 +24,7 @@ from radial_vicreg.data.errors import (
     resource_problem,
     resources_named,
 )
+from radial_vicreg.data.image import UnreadableImageError, open_image, unreadable_images
 from radial_vicreg.data.loader import build_train_loader, build_val_loader
 
 
@@ -107,8 +107,9 @@ def test_too_many_open_files_are_told_by_their_number_also_as_a_cause(error: Exc
 
 def test_workers_that_run_out_of_files_are_named() -> None:
     loader = DataLoader(Crops(*[5] * 400), batch_size=2, num_workers=2, collate_fn=collate)
+    batches = iter(loader)  # the workers are there before the limit, which they would inherit, and wait for ever
     with few_files(24), pytest.raises(LoaderResourceError, match=r"too many open files \(.*ulimit"), resources_named():
-        list(loader)  # every tensor of a worker is a file in this process
+        list(batches)  # every tensor of a worker is a file in this process
 
 
 def test_a_good_image_is_not_left_out_for_want_of_files(make_folder: Callable[..., Path]) -> None:

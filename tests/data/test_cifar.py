@@ -9,7 +9,8 @@ import pytest
 import torchvision
 from PIL import Image
 
-from radial_vicreg.data import check_image_folder, open_cifar, prepare_cifar
+from radial_vicreg.data.cifar import open_cifar, prepare_cifar
+from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.errors import UserError
 
 
@@ -54,8 +55,8 @@ def test_other_datasets_are_refused(tmp_path: Path) -> None:
 def test_export_holds_the_same_pixels_and_classes(cifar100_root: Path) -> None:
     assert prepare_cifar("cifar100", cifar100_root, as_folder=True) == cifar100_root
     for split, count in (("train", 6), ("val", 3)):
-        summary = check_image_folder(cifar100_root / split)
-        assert summary == (count, 3, ("apple", "bear", "crab"))
+        folder = LabelledFolder(cifar100_root / split)
+        assert (len(folder), folder.classes) == (count, ["apple", "bear", "crab"])
         dataset = open_cifar("cifar100", cifar100_root, train=split == "train")
         for index, (image, target) in enumerate(dataset):
             path = cifar100_root / split / dataset.classes[target] / f"{index:05d}.png"

@@ -15,7 +15,7 @@ from torchvision.transforms import functional as F
 
 from radial_vicreg.data import decoded as decoded_module
 from radial_vicreg.data.decoded import CachedImages, DecodedImages, free_memory
-from radial_vicreg.data.folder import load_image_folder
+from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.errors import UserError
 
 
@@ -45,7 +45,7 @@ def test_images_of_any_size_come_back_bit_for_bit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, block: int, threads: int
 ) -> None:
     monkeypatch.setattr(decoded_module, "_BLOCK", block)
-    dataset = load_image_folder(folder)
+    dataset = LabelledFolder(folder)
     decoded = decode(dataset, threads=threads)
     assert len(decoded) == 20
     assert decoded.targets.tolist() == dataset.targets
@@ -53,7 +53,7 @@ def test_images_of_any_size_come_back_bit_for_bit(
 
 
 def test_files_are_not_opened_again(folder: Path) -> None:
-    dataset = load_image_folder(folder)
+    dataset = LabelledFolder(folder)
     cached = CachedImages(decode(dataset), F.to_tensor)
     for path, _ in dataset.samples:
         Path(path).unlink()
@@ -63,7 +63,7 @@ def test_files_are_not_opened_again(folder: Path) -> None:
 
 @pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_see_the_same_images_however_they_are_started(folder: Path, start: str) -> None:
-    dataset = load_image_folder(folder)
+    dataset = LabelledFolder(folder)
     cached = CachedImages(decode(dataset), F.pil_to_tensor)
     loader = DataLoader(cached, batch_size=None, num_workers=2, multiprocessing_context=start)
     for index, (pixels, target) in enumerate(loader):
@@ -88,7 +88,7 @@ def test_pixels_of_one_size_are_handed_over_as_one_tensor(
     make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     monkeypatch.setattr(decoded_module, "_BLOCK", block)
-    dataset = load_image_folder(make_folder(a=4, b=3))
+    dataset = LabelledFolder(make_folder(a=4, b=3))
     decoded = decode(dataset, same_size=True)
     pixels = decoded.move_to(torch.device("cpu"))
     assert torch.equal(pixels, torch.stack([F.pil_to_tensor(dataset[index][0]) for index in range(7)]))
@@ -100,14 +100,14 @@ def test_images_of_two_sizes_are_refused_where_one_is_needed(make_folder: Callab
     root = make_folder(a=40)
     Image.new("RGB", (8, 9)).save(root / "a" / f"{odd}.png")
     with pytest.raises(UserError, match=r"data.format=device needs images of one size.*8x8, 8x9.*data.cache=ram"):
-        decode(load_image_folder(root), option="data.format=device", same_size=True)
+        decode(LabelledFolder(root), option="data.format=device", same_size=True)
 
 
 @pytest.mark.parametrize(("side", "copies", "needed"), [(1000, 1, "57.2"), (500, 2, "57.2")])
 def test_too_little_memory_is_an_error_before_the_images_are_decoded(
     folder: Path, monkeypatch: pytest.MonkeyPatch, side: int, copies: int, needed: str
 ) -> None:
-    dataset = load_image_folder(folder)
+    dataset = LabelledFolder(folder)
     opened: list[int] = []
     monkeypatch.setattr(
         type(dataset), "__getitem__", lambda self, index: opened.append(index) or (Image.new("RGB", (side, 1000)), 0)

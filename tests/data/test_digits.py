@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from radial_vicreg.data import check_image_folder, prepare_digits
+from radial_vicreg.data.digits import prepare_digits
+from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.data.staging import MARKER
 from radial_vicreg.errors import UserError
 
@@ -23,9 +24,9 @@ def listing(root: Path) -> list[tuple[str, bytes]]:
 
 
 def test_digits_become_two_image_folders(digits_folder: Path) -> None:
-    train, val = (check_image_folder(digits_folder / split) for split in ("train", "val"))
-    assert (train.num_images, val.num_images) == (1437, 360)
-    assert train.class_names == val.class_names == tuple("0123456789")
+    train, val = (LabelledFolder(digits_folder / split) for split in ("train", "val"))
+    assert (len(train), len(val)) == (1437, 360)
+    assert train.classes == val.classes == list("0123456789")
 
 
 def test_split_is_stratified(digits_folder: Path) -> None:
@@ -65,7 +66,7 @@ def test_preparation_is_deterministic_and_repairs_a_damaged_folder(digits_folder
 
 
 def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
-    assert check_image_folder(prepare_digits(tmp_path, size=8) / "train").num_images == 1437
+    assert len(LabelledFolder(prepare_digits(tmp_path, size=8) / "train")) == 1437
 
 
 def test_digits_of_another_size_are_kept(digits_folder: Path) -> None:

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from radial_vicreg.data import FolderSummary, IndexedDataset, UnlabelledFolder, check_image_folder, open_image
-from radial_vicreg.data.folder import check_batch_fits, check_same_classes, load_image_folder
+from radial_vicreg.data.folder import (
+    IndexedDataset,
+    LabelledFolder,
+    UnlabelledFolder,
+    check_batch_fits,
+    check_same_classes,
+)
+from radial_vicreg.data.image import open_image
 from radial_vicreg.errors import UserError
 
 MakeFolder = Callable[..., Path]
@@ -44,37 +50,32 @@ def test_missing_image_is_named(tmp_path: Path) -> None:
         open_image(tmp_path / "gone.png")
 
 
-def test_folder_is_counted(make_folder: MakeFolder) -> None:
-    assert check_image_folder(make_folder(b=2, a=3), batch_size=5) == FolderSummary(5, 2, ("a", "b"))
+def test_targets_follow_the_sorted_names_of_the_classes(make_folder: MakeFolder) -> None:
+    dataset = LabelledFolder(make_folder(b=2, a=3))
+    assert (dataset.classes, dataset.targets) == (["a", "b"], [0, 0, 0, 1, 1])
 
 
 def test_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"gone does not exist"):
-        check_image_folder(tmp_path / "gone")
+    with pytest.raises(ValueError, match=r"gone does not exist"):
+        LabelledFolder(tmp_path / "gone")
 
 
 def test_file_instead_of_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"file is not a folder"):
-        check_image_folder(tmp_path / "file")
+    with pytest.raises(ValueError, match=r"file is not a folder"):
+        LabelledFolder(tmp_path / "file")
 
 
 def test_folder_without_classes_is_explained(make_folder: MakeFolder) -> None:
     root = make_folder()
     Image.new("RGB", (4, 4)).save(root / "flat.png")
-    with pytest.raises(UserError, match=r"no class sub-folders.*no_labels"):
-        check_image_folder(root)
+    with pytest.raises(ValueError, match=r"no class sub-folders.*no_labels"):
+        LabelledFolder(root)
 
 
 def test_class_without_images_is_named(make_folder: MakeFolder) -> None:
-    with pytest.raises(UserError, match=r"without an image.*empty"):
-        check_image_folder(make_folder(full=1, empty=0))
-
-
-def test_too_few_images_for_a_batch_are_counted(make_folder: MakeFolder) -> None:
-    root = make_folder(a=2, b=1)
-    with pytest.raises(UserError, match=r"has 3 images, too few for a batch of 4"):
-        check_image_folder(root, batch_size=4)
+    with pytest.raises(ValueError, match=r"without an image.*empty"):
+        LabelledFolder(make_folder(full=1, empty=0))
 
 
 @pytest.mark.parametrize(("images", "batch", "processes"), [(8, 4, 2), (7, 4, 2), (1, 1, 1)])
@@ -97,7 +98,7 @@ def test_differing_classes_are_named_and_long_lists_cut() -> None:
 def test_unreadable_image_in_a_folder_is_named_when_read(make_folder: MakeFolder) -> None:
     root = make_folder(a=1)
     (root / "a" / "0.png").write_bytes(b"broken")
-    dataset = load_image_folder(root)
+    dataset = LabelledFolder(root)
     with pytest.raises(OSError, match=r"a/0\.png"):
         dataset[0]
 

@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 
 from radial_vicreg import cli
-from radial_vicreg.data import check_image_folder, imagenet10
+from radial_vicreg.data import imagenet10
+from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.data.imagenet10 import CLASSES, COUNTS, default_folder, describe_imagenet10, prepare_imagenet10
 from radial_vicreg.data.imagenet_source import shorter_side_of_resized
 from radial_vicreg.data.staging import MARKER
@@ -141,7 +142,8 @@ def test_of_an_imagenet_folder_the_ten_classes_are_linked_and_no_other(
 ) -> None:
     out = prepare_imagenet10(imagenet, tmp_path / "out", classes=classes)
     for part, counts in SMALL[classes, "imagenet"].items():
-        assert check_image_folder(out / part) == (sum(counts.values()), 10, tuple(CLASSES[classes]))
+        folder = LabelledFolder(out / part)
+        assert (len(folder), folder.classes) == (sum(counts.values()), list(CLASSES[classes]))
         assert all((out / part / name).readlink() == imagenet / part / name for name in CLASSES[classes])
 
 
@@ -149,7 +151,8 @@ def test_imagenettes_archive_gives_imagenets_own_division(imagenet: Path, imagen
     out = prepare_imagenet10(imagenette, tmp_path / "out")
     for part, counts in SMALL["imagenette", "imagenet"].items():
         assert files_of(out / part) == {item for item in files_of(imagenet / part) if item[0] in TEN}
-        assert check_image_folder(out / part) == (sum(counts.values()), 10, TEN)
+        folder = LabelledFolder(out / part)
+        assert (len(folder), folder.classes) == (sum(counts.values()), list(TEN))
     assert all(file.is_symlink() for file in out.glob("*/*/*.JPEG"))
 
 
@@ -297,7 +300,8 @@ def test_a_folder_of_the_first_version_is_known_as_the_clustering_ten(imagenet: 
     (out / MARKER).write_text(json.dumps(old))
     with pytest.raises(UserError, match=r"classes clustering.*than asked for.*classes imagenette"):
         prepare_imagenet10(imagenet, out)
-    assert check_image_folder(prepare_imagenet10(imagenet, out, classes="clustering") / "val").class_names == OTHER_TEN
+    folder = LabelledFolder(prepare_imagenet10(imagenet, out, classes="clustering") / "val")
+    assert folder.classes == list(OTHER_TEN)
 
 
 def test_the_resized_forms_are_known_by_their_folders_name(own_imagenette: Path, run: Callable[..., list[str]]) -> None:
@@ -375,4 +379,5 @@ def test_of_imagenets_own_files_only_the_resized_ones_are_called_so(
     )
     out = prepare_imagenet10(root, tmp_path / "out", classes="clustering")
     assert json.loads((out / MARKER).read_text())["resized"] == side
-    assert check_image_folder(out / "train") == (10, 10, OTHER_TEN)
+    folder = LabelledFolder(out / "train")
+    assert (len(folder), folder.classes) == (10, list(OTHER_TEN))

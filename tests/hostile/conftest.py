@@ -11,14 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from omegaconf import OmegaConf
+from helpers import tiny_settings, write_finished_run
 from PIL import Image
 
-from radial_vicreg.compose import compose, run_config
-from radial_vicreg.files import write_json
-from radial_vicreg.models import build_encoder
-from radial_vicreg.provenance import describe_run
+from radial_vicreg.compose import compose
 
 GREYS = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1394  # 0 to 65,518
 COLOURS = np.random.default_rng(1).integers(0, 256, (6, 8, 3), dtype=np.uint8)
@@ -124,25 +120,8 @@ def _finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for index in range(6):
                 pixels = np.random.default_rng(index).integers(0, 256, (32, 32, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(root / split / label / f"{index}.png")
-    overrides = [
-        "shared/dataset=folder",
-        f"data.train_path={root / 'train'}",
-        f"data.val_path={root / 'val'}",
-        "data.num_workers=0",
-        "method_kwargs.proj_hidden_dim=16",
-        "method_kwargs.proj_output_dim=16",
-        "backbone.name=vit_tiny",
-        "+backbone.kwargs={patch_size:16,img_size:32,depth:1,embed_dim:24,num_heads:1}",
-    ]
-    cfg = compose("radialvicreg", overrides)
-    config: Any = OmegaConf.to_container(cfg, resolve=True)
-    folder = root / "run"
-    content = {**describe_run(config, "standalone"), "status": "finished", "epochs": 1, "probes": {}}
-    write_json(folder / "results.json", content)
-    (folder / "checkpoints").mkdir()
-    weights = build_encoder(run_config(cfg)).state_dict()
-    torch.save({"state_dict": weights, "epoch": 0}, folder / "checkpoints" / "last.ckpt")
-    return folder
+    cfg = compose("radialvicreg", tiny_settings(root / "train", root / "val", root))
+    return write_finished_run(root / "run", cfg)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import HOSTS, one_line
 
 from radial_vicreg import cli
 from radial_vicreg.checkpoints import check_resumable, file_checksum, find_checkpoint, read_checkpoint
@@ -20,7 +21,6 @@ from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.files import write_json
 from radial_vicreg.probes.offline import probe_run
 
-HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
 COMMANDS = {"probe": ["probe"], "export": ["export", "--format", "timm"]}
 
 
@@ -124,40 +124,58 @@ def set_config(folder: Path, key: str, value: Any) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("key", "value", "said"),
     [
-        ("backbone", 5),
-        ("backbone.name", ["resnet18"]),
-        ("backbone.name", "../../resnet18"),
-        ("backbone.kwargs", {"checkpoint_path": "evil.pth"}),
-        ("backbone.kwargs", {"weights": "DEFAULT"}),
-        ("backbone.kwargs", {"x=1); import os": 1}),
-        ("method_kwargs.proj_output_dim", "512"),
-        ("method_kwargs.proj_hidden_dim", 10**12),
-        ("augmentations", []),
-        ("augmentations.0.crop_size", -1),
-        ("data.dataset", {"a": 1}),
-        ("data.num_workers", 10**6),
-        ("seed", "five"),
+        ("backbone", 5, "in its configuration, backbone must be a section with keys of its own, got 5"),
+        ("backbone.name", ["resnet18"], "in its configuration, backbone.name must be a text, got ['resnet18']"),
+        ("backbone.name", "../../resnet18", "unknown backbone.name '../../resnet18'"),
+        ("backbone.kwargs", {"checkpoint_path": "evil.pth"}, "backbone.kwargs.checkpoint_path would load weights"),
+        ("backbone.kwargs", {"weights": "DEFAULT"}, "backbone.kwargs.weights would load weights from elsewhere"),
+        ("backbone.kwargs", {"x=1); import os": 1}, "backbone.kwargs={'x=1); import os': 1} do not fit vit_tiny"),
+        (
+            "method_kwargs.proj_output_dim",
+            "512",
+            "proj_output_dim must be a whole number, 1 to 1,048,576, got '512'",
+        ),
+        (
+            "method_kwargs.proj_hidden_dim",
+            10**12,
+            "proj_hidden_dim must be a whole number, 1 to 1,048,576",
+        ),
+        ("augmentations", [], "augmentations must be a non-empty list of sections, got []"),
+        ("augmentations.0.crop_size", -1, "augmentations.0.crop_size must be a whole number, 1 to 4,096, got -1"),
+        ("data.dataset", {"a": 1}, "data.dataset must be a text, got {'a': 1}"),
+        ("data.num_workers", 10**6, "data.num_workers must be a whole number, 0 to 1,024, got 1000000"),
+        ("seed", "five", "seed must be a whole number, 0 to 4,294,967,295, got 'five'"),
     ],
 )
-def test_a_configuration_with_wrong_types_is_one_line(
-    command: str, key: str, value: Any, run_folder: Path, capsys: pytest.CaptureFixture[str]
+def test_a_configuration_with_wrong_types_is_one_line_that_names_the_key(
+    command: str, key: str, value: Any, said: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = run_folder
-    set_config(folder, key, value)
-    assert cli.main([*COMMANDS[command], str(folder)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    set_config(run_folder, key, value)
+    assert cli.main([*COMMANDS[command], str(run_folder)]) == 2
+    one_line(capsys.readouterr().err, f"radial-vicreg {command}: error: ", said)
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "5", '{"config": 5}', '{"config": {"backbone": []}}', "[" * 100_000, "\ufeff{}", ""]
+    ("text", "said"),
+    [
+        ("[]", "results.json: not a dictionary"),
+        ("5", "results.json: not a dictionary"),
+        ('{"config": 5}', "results.json: no schema_version: not written by radial-vicreg"),
+        ('{"config": {"backbone": []}}', "results.json: no schema_version: not written by radial-vicreg"),
+        ("[" * 100_000, "results.json: cut short or not JSON"),
+        ("\ufeff{}", "results.json: cut short or not JSON"),
+        ("", "results.json: cut short or not JSON"),
+    ],
+    ids=["list", "number", "no configuration", "half a configuration", "deep", "byte order mark", "empty"],
 )
-def test_a_strange_results_file_is_one_line(text: str, run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = run_folder
-    (folder / "results.json").write_text(text, encoding="utf-8")
-    assert cli.main(["probe", str(folder)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+def test_a_strange_results_file_is_one_line_with_its_place(
+    text: str, said: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run_folder / "results.json").write_text(text, encoding="utf-8")
+    assert cli.main(["probe", str(run_folder)]) == 2
+    one_line(capsys.readouterr().err, str(run_folder), said)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import transforms
 
-from radial_vicreg.data import LabelledFolder, UnlabelledFolder, UnreadableImageError, open_image, unreadable_images
 from radial_vicreg.data.celeba import CelebAFolder, prepare_celeba
-from radial_vicreg.data.image import cut_long_image
+from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
+from radial_vicreg.data.image import UnreadableImageError, cut_long_image, open_image, unreadable_images
 from radial_vicreg.data.imagenet_source import find_images
 from radial_vicreg.data.staging import MARKER, is_complete
 

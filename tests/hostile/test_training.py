@@ -10,20 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import HOSTS, HOSTS_SOLO_SLOW, only_run, read_results
 from PIL import Image
 
 from radial_vicreg import cli
+from radial_vicreg.errors import UserError
 from radial_vicreg.identity import config_hash
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.secrets import HIDDEN, without_secrets
 
-HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
-TINY = [
-    "max_epochs=1",
-    "diagnostics.enabled=false",
-    "backbone.name=vit_tiny",
-    "+backbone.kwargs={patch_size:32,img_size:32}",  # one token: much faster than a ResNet
-]
+QUICK = ["max_epochs=1", "diagnostics.enabled=false"]
 KEY = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -34,16 +30,10 @@ def spoilt(tiny_overrides: list[str], tmp_path: Path) -> list[str]:
     (tmp_path / "train" / "class_2" / "text.jpg").write_text("no image")
     (tmp_path / "val" / "class_1" / "2.png").write_bytes(b"")
     (tmp_path / "train" / ".ipynb_checkpoints").mkdir()
-    return [*tiny_overrides, *TINY]
+    return [*tiny_overrides, *QUICK]
 
 
-def only_results(tmp_path: Path) -> dict[str, Any]:
-    (path,) = tmp_path.glob("runs/*/*/results.json")
-    content: dict[str, Any] = json.loads(path.read_text())
-    return content
-
-
-@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
+@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_run_stops_at_a_bad_image_with_one_line(
     host: str, workers: int, spoilt: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -54,15 +44,15 @@ def test_a_run_stops_at_a_bad_image_with_one_line(
     assert line.startswith("radial-vicreg pretrain: error: cannot read the image ")
     assert any(name in line for name in ("class_0/0.png (not an image)", "class_2/text.jpg (not an image)"))
     assert "Traceback" not in line
-    assert "Traceback" not in only_results(tmp_path)["error"]
+    assert "Traceback" not in read_results(only_run(tmp_path / "runs"))["error"]
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_a_run_may_leave_out_bad_images_and_counts_them(
     host: str, spoilt: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["pretrain", *spoilt, f"host={host}", "data.on_bad_image=skip", "probes.frozen_linear=true"]) == 0
-    results = only_results(tmp_path)
+    results = read_results(only_run(tmp_path / "runs"))
     assert results["data"]["skipped_images"] == {"train": 2, "val": 1}
     assert results["steps"] == 2  # 23 images, batches of 8
     printed = capsys.readouterr().out
@@ -70,13 +60,13 @@ def test_a_run_may_leave_out_bad_images_and_counts_them(
     assert "class_1/2.png" in printed
 
 
-@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
+@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_without_random_crops_images_that_are_not_square_stop_a_run_with_one_line(
     host: str, workers: int, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Image.new("RGB", (12, 8)).save(tmp_path / "train" / "class_0" / "0.png")
-    settings = [*tiny_overrides, *TINY, f"host={host}", f"data.num_workers={workers}", "data.val_path=null"]
+    settings = [*tiny_overrides, *QUICK, f"host={host}", f"data.num_workers={workers}", "data.val_path=null"]
     assert cli.main(["pretrain", *settings, "augmentations.0.rrc.enabled=false"]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert line.startswith("radial-vicreg pretrain: error: images of different shapes in one batch ([3, 32, ")
@@ -87,10 +77,10 @@ def test_a_run_that_ends_before_it_has_written_leaves_no_folder(
     tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: Any, **__: Any) -> None:
-        raise ValueError("as soon as the folder is there")
+        raise UserError("as soon as the folder is there")
 
     monkeypatch.setattr("radial_vicreg.train.run.fit", fails)
-    assert cli.main(["pretrain", *tiny_overrides, *TINY, "host=standalone"]) == 2
+    assert cli.main(["pretrain", *tiny_overrides, *QUICK, "host=standalone"]) == 2
     assert list((tmp_path / "runs").iterdir()) == []
 
 
@@ -101,7 +91,7 @@ def test_too_many_open_files_end_a_run_with_cause_and_remedy(
         raise RuntimeError("communication with the workers is gone") from OSError(errno.EMFILE, "?")
 
     monkeypatch.setattr("lightning.pytorch.Trainer.fit", fails)
-    assert cli.main(["pretrain", *tiny_overrides, *TINY, "host=standalone"]) == 1
+    assert cli.main(["pretrain", *tiny_overrides, *QUICK, "host=standalone"]) == 1
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert "too many open files" in line
     assert "ulimit -n" in line
@@ -118,7 +108,7 @@ def test_a_probe_stops_at_a_bad_image_or_leaves_it_out(
     run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for split in ("train", "val"):
-        source = Path(json.loads((run_folder / "results.json").read_text())["config"]["data"][f"{split}_path"])
+        source = Path(read_results(run_folder)["config"]["data"][f"{split}_path"])
         shutil.copytree(source, tmp_path / split)
     (tmp_path / "val" / "a" / "0.png").write_bytes(b"?")
     command = ["probe", str(run_folder), "--probe", "knn", "--val", str(tmp_path / "val")]
@@ -133,7 +123,7 @@ def test_a_probe_stops_at_a_bad_image_or_leaves_it_out(
     assert content["skipped_images"] == {"train": 0, "val": 1}
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -159,32 +149,32 @@ def test_a_folder_that_cannot_be_trained_on_is_one_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_one_class_trains(host: str, tiny_overrides: list[str], tmp_path: Path) -> None:
     for split in ("train", "val"):
         for label in (1, 2):
             shutil.rmtree(tmp_path / split / f"class_{label}")
-    assert cli.main(["pretrain", *tiny_overrides, *TINY, f"host={host}"]) == 0
-    assert only_results(tmp_path)["probes"]["online_linear"]["top1"] == 100.0
+    assert cli.main(["pretrain", *tiny_overrides, *QUICK, f"host={host}"]) == 0
+    assert read_results(only_run(tmp_path / "runs"))["probes"]["online_linear"]["top1"] == 100.0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_every_readable_file_of_the_corpus_trains(
     host: str, corpus: dict[str, Any], tiny_overrides: list[str], tmp_path: Path
 ) -> None:
     for split in ("train", "val"):
         for path in corpus["good"]:
             shutil.copy(path, tmp_path / split / "class_0")
-    assert cli.main(["pretrain", *tiny_overrides, *TINY, f"host={host}"]) == 0
-    assert only_results(tmp_path)["status"] == "finished"
+    assert cli.main(["pretrain", *tiny_overrides, *QUICK, f"host={host}"]) == 0
+    assert read_results(only_run(tmp_path / "runs"))["status"] == "finished"
 
 
 def files_that_hold(folder: Path, text: str) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_keys_of_the_environment_reach_no_file_and_no_line(
     host: str,
     tiny_overrides: list[str],
@@ -196,10 +186,10 @@ def test_keys_of_the_environment_reach_no_file_and_no_line(
     monkeypatch.setenv("HF_TOKEN", "hf_" + KEY)
     # A configuration of somebody else's that copies them.
     stolen = ["+note='${oc.env:WANDB_API_KEY} and ${oc.env:HF_TOKEN}'", "wandb.entity=${oc.env:WANDB_API_KEY}"]
-    assert cli.main(["pretrain", *tiny_overrides, *TINY, f"host={host}", *stolen]) == 0
+    assert cli.main(["pretrain", *tiny_overrides, *QUICK, f"host={host}", *stolen]) == 0
     assert files_that_hold(tmp_path, KEY) == []
     assert KEY not in "".join(capfd.readouterr())
-    assert only_results(tmp_path)["config"]["wandb"]["entity"] == HIDDEN
+    assert read_results(only_run(tmp_path / "runs"))["config"]["wandb"]["entity"] == HIDDEN
 
 
 @pytest.mark.slow
@@ -207,7 +197,7 @@ def test_w_and_b_s_own_files_hold_no_key(
     tiny_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any]
 ) -> None:
     pytest.importorskip("wandb")
-    settings = [*tiny_overrides, *TINY, "host=standalone", "wandb.enabled=true", "wandb.offline=true"]
+    settings = [*tiny_overrides, *QUICK, "host=standalone", "wandb.enabled=true", "wandb.offline=true"]
     done = run_python(
         "-m", "radial_vicreg.cli", "pretrain", *settings, "+note='${oc.env:WANDB_API_KEY}'", WANDB_API_KEY=KEY
     )
@@ -252,7 +242,7 @@ def test_short_values_and_other_names_are_no_secrets(monkeypatch: pytest.MonkeyP
         (["backbone.name=../../x", "name=x"], "backbone.name '../../x'"),
     ],
 )
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_no_name_leads_out_of_the_folder_of_the_runs(
     host: str,
     overrides: list[str],

@@ -135,7 +135,7 @@ def test_objective_on_degenerate_batches_is_finite(name: str, degenerate: Tensor
 
 
 @every_loss
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(derandomize=True)
 @given(seed=st.integers(0, 2**16), count=st.integers(2, 20), dim=st.integers(1, 24))
 def test_order_of_samples_does_not_matter(name: str, seed: int, count: int, dim: int) -> None:
     z = _random(count, dim, seed)
@@ -144,7 +144,7 @@ def test_order_of_samples_does_not_matter(name: str, seed: int, count: int, dim:
 
 
 @radial_losses
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(derandomize=True)
 @given(seed=st.integers(0, 2**16), count=st.integers(2, 20), dim=st.integers(1, 24))
 def test_rotation_does_not_change_radial_losses(name: str, seed: int, count: int, dim: int) -> None:
     z = _random(count, dim, seed)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from radial_vicreg.losses import RadialEquilibrium, RadialVICRegLoss, radial_equilibrium, radial_gaussianization_loss
@@ -50,7 +50,6 @@ def test_without_entropy_every_radius_is_at_the_mode() -> None:
     assert (found.mean, found.std) == (pytest.approx(math.sqrt(511), rel=1e-12), pytest.approx(0, abs=1e-12))
 
 
-@settings(max_examples=60, deadline=None)
 @given(DIMENSIONS, WEIGHTS, st.integers(2, 300), st.data())
 def test_no_perturbation_of_the_radii_lowers_the_term(dim: int, ratio: float, count: int, data: st.DataObject) -> None:
     m = data.draw(st.integers(1, count - 1), label="m")
@@ -67,7 +66,6 @@ def test_no_perturbation_of_the_radii_lowers_the_term(dim: int, ratio: float, co
             assert radial_term(moved, dim, ratio, m) >= best - 1e-12 * abs(best)
 
 
-@settings(max_examples=40, deadline=None)
 @given(DIMENSIONS, WEIGHTS, st.integers(2, 1024), st.data())
 def test_the_mean_square_is_the_sum_of_both_pulls(dim: int, ratio: float, count: int, data: st.DataObject) -> None:
     # Scaling all radii by s changes the term by s^2 mean(r^2)/2 - (d - 1 + ratio) log s.

@@ -22,7 +22,7 @@ def _views(count: int, dim: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return (0.6 * z1 + 0.3).requires_grad_(), (1.2 * z2).requires_grad_()
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(derandomize=True)
 @given(
     seed=st.integers(0, 2**16),
     count=st.integers(2, 20),

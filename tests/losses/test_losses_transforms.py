@@ -47,7 +47,23 @@ DRAWING = {
 functions = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 objectives = pytest.mark.parametrize("settings", OBJECTIVES.values(), ids=OBJECTIVES)
 shapes = pytest.mark.parametrize("shape", [(12, 5), (5, 12)], ids=["N > d", "N < d"])
-dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+# What traces takes half a second a case: one shape and one precision of each objective are enough from day to day.
+traced_shapes = pytest.mark.parametrize(
+    "shape", [pytest.param((12, 5), id="N > d"), pytest.param((5, 12), id="N < d", marks=pytest.mark.slow)]
+)
+traced_dtypes = pytest.mark.parametrize(
+    "dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)], ids=str
+)
+FEW = {"covariance", "m_spacing_entropy", "wasserstein"}
+traced_functions = pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(function, id=name, marks=() if name in FEW else pytest.mark.slow)
+        for name, function in FUNCTIONS.items()
+    ],
+)
+# Finite differences take the square of the number of entries.
+few_entries = pytest.mark.parametrize("shape", [(7, 3), (4, 6)], ids=["N > d", "N < d"])
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +101,7 @@ def test_func_grad_and_jacrev_of_a_function_equal_autograd(function: Callable[[T
         torch.testing.assert_close(transform(function)(z), expected, rtol=1e-9, atol=1e-12)
 
 
-@shapes
+@few_entries
 @objectives
 def test_hessian_of_the_objective_equals_that_of_autograd(settings: dict[str, Any], shape: tuple[int, int]) -> None:
     z1, z2 = _views(shape)
@@ -94,7 +110,7 @@ def test_hessian_of_the_objective_equals_that_of_autograd(settings: dict[str, An
     torch.testing.assert_close(torch.func.hessian(objective)(z1, z2), expected, rtol=1e-8, atol=1e-9)
 
 
-@shapes
+@few_entries
 @objectives
 def test_second_derivatives_of_the_objective_equal_finite_differences(
     settings: dict[str, Any], shape: tuple[int, int]
@@ -105,7 +121,7 @@ def test_second_derivatives_of_the_objective_equal_finite_differences(
     assert torch.autograd.gradgradcheck(objective, views, eps=1e-7, atol=1e-4, rtol=1e-3)
 
 
-@shapes
+@few_entries
 @functions
 def test_second_derivatives_of_a_function_equal_finite_differences(
     function: Callable[[Tensor], Tensor], shape: tuple[int, int]
@@ -145,8 +161,8 @@ def test_transforms_leave_no_terms_that_are_useless_after_them() -> None:
     assert objective.terms == {}
 
 
-@dtypes
-@shapes
+@traced_dtypes
+@traced_shapes
 @objectives
 def test_the_objective_is_one_graph_for_the_compiler(
     settings: dict[str, Any], shape: tuple[int, int], dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
@@ -163,8 +179,10 @@ def test_the_objective_is_one_graph_for_the_compiler(
     assert "Graph break" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("dynamic", [None, True], ids=["first shapes", "dynamic"])
-@functions
+@pytest.mark.parametrize(
+    "dynamic", [pytest.param(None, id="first shapes"), pytest.param(True, id="dynamic", marks=pytest.mark.slow)]
+)
+@traced_functions
 def test_a_function_is_one_graph_for_the_compiler(
     function: Callable[[Tensor], Tensor], dynamic: bool | None, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,7 +200,13 @@ def test_a_transform_of_the_objective_can_be_compiled() -> None:
     torch.testing.assert_close(compiled(z1, z2), gradient(z1, z2))
 
 
-@pytest.mark.parametrize("drawing", DRAWING.values(), ids=DRAWING)
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        pytest.param(drawing, id=name, marks=() if name == "wasserstein" else pytest.mark.slow)
+        for name, drawing in DRAWING.items()
+    ],
+)
 def test_draws_break_the_graph_without_a_warning(
     drawing: Callable[..., Tensor], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,8 +223,8 @@ def test_draws_break_the_graph_without_a_warning(
     assert "break" not in "".join(capfd.readouterr())
 
 
-@dtypes
-@shapes
+@traced_dtypes
+@traced_shapes
 @objectives
 def test_the_exported_objective_gives_the_same_values(
     settings: dict[str, Any], shape: tuple[int, int], dtype: torch.dtype
@@ -214,7 +238,7 @@ def test_the_exported_objective_gives_the_same_values(
     assert all(type(term) is Tensor for term in objective.terms.values())
 
 
-@functions
+@traced_functions
 def test_an_exported_function_gives_the_same_values(function: Callable[[Tensor], Tensor]) -> None:
     class Module(nn.Module):
         def forward(self, z: Tensor) -> Tensor:
@@ -258,6 +282,7 @@ def test_views_on_two_devices_are_refused_with_words(call: Callable[..., Tensor]
             call(*views)
 
 
+@pytest.mark.slow
 def test_drawing_does_not_load_the_compiler() -> None:
     code = (
         "import sys, torch; from radial_vicreg.losses import RadialVICRegLoss\n"

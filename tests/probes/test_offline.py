@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import RESNET, one_line, write_checkpoint, write_finished_run
 from omegaconf import OmegaConf
 
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import compose
 from radial_vicreg.data.build import open_data
 from radial_vicreg.files import write_json
 from radial_vicreg.loaded_run import open_run
-from radial_vicreg.models import build_encoder
 from radial_vicreg.probes import LinearProbe, features
 from radial_vicreg.probes.offline import add_to_results, probe_run
-from radial_vicreg.provenance import describe_run
+
+WIDTH, LAYER = 24, "patch_embed.proj.weight"  # of the tiny ViT
 
 
 @pytest.fixture
@@ -28,20 +29,15 @@ def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
 
     def make(*overrides: str, layout: str = "pretrain") -> Path:
         cfg = compose("radialvicreg", [*tiny_overrides, *overrides])
-        config: Any = OmegaConf.to_container(cfg, resolve=True)
         torch.manual_seed(12)
-        state = {**build_encoder(run_config(cfg)).state_dict(), "classifier.weight": torch.zeros(3, 512)}
-        folder = tmp_path / "run"
+        classifier = {"classifier.weight": torch.zeros(3, WIDTH)}
         if layout == "pretrain":
-            content = {**describe_run(config, "standalone"), "status": "finished", "epochs": 2, "probes": {}}
-            write_json(folder / "results.json", content)
-            checkpoint = folder / "checkpoints" / "last.ckpt"
-        else:  # solo-learn's: the configuration unresolved, in args.json
-            write_json(folder / "args.json", OmegaConf.to_container(cfg))
-            checkpoint = folder / "name-ep=1.ckpt"
-        checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        torch.save({"state_dict": state, "epoch": 1}, checkpoint)
-        return folder
+            folder = write_finished_run(tmp_path / "run", cfg, epochs=2)
+            write_checkpoint(folder / "checkpoints" / "last.ckpt", cfg, 2, **classifier)
+            return folder
+        # solo-learn's: the configuration unresolved, in args.json
+        write_json(tmp_path / "run" / "args.json", OmegaConf.to_container(cfg))
+        return write_checkpoint(tmp_path / "run" / "name-ep=1.ckpt", cfg, 2, **classifier).parent
 
     return make
 
@@ -54,16 +50,14 @@ def test_runs_of_either_layout_are_opened(make_run: Callable, layout: str, as_fi
     assert run.folder == folder
     assert run.epoch == 2
     saved = torch.load(next(folder.rglob("*.ckpt")), weights_only=True)["state_dict"]
-    assert torch.equal(run.model.backbone.state_dict()["conv1.weight"], saved["backbone.conv1.weight"])
+    assert torch.equal(run.model.backbone.state_dict()[LAYER], saved[f"backbone.{LAYER}"])
     assert not run.model.training
 
 
 @pytest.mark.parametrize(
     ("backbone", "width"),
-    [
-        (["backbone.name=resnet18"], 512),
-        (["backbone.name=vit_tiny", "+backbone.kwargs={patch_size:4,img_size:32}"], 192),
-    ],
+    [([], WIDTH), (RESNET, 512)],
+    ids=["ViT", "ResNet"],
 )
 def test_the_feature_dimension_is_the_backbone_s(make_run: Callable, backbone: list[str], width: int) -> None:
     run = open_run(make_run(*backbone))
@@ -75,7 +69,7 @@ def test_untrained_weights_come_from_the_run_s_seed(make_run: Callable) -> None:
     folder = make_run()
     one, two = (open_run(folder, untrained=True).model.state_dict() for _ in range(2))
     assert all(torch.equal(value, two[name]) for name, value in one.items())
-    assert not torch.equal(one["backbone.conv1.weight"], open_run(folder).model.backbone.state_dict()["conv1.weight"])
+    assert not torch.equal(one[f"backbone.{LAYER}"], open_run(folder).model.backbone.state_dict()[LAYER])
 
 
 def test_figures_are_those_of_the_probe_on_the_features(make_run: Callable) -> None:
@@ -86,7 +80,7 @@ def test_figures_are_those_of_the_probe_on_the_features(make_run: Callable) -> N
     found = features.run_features(run, open_data(run.config), "encoder", untrained=False)
     assert found.cached
     assert content["test"] == LinearProbe().fit(*found.train).score(*found.val)
-    assert (content["train_images"], content["val_images"], content["feature_dim"]) == (24, 12, 512)
+    assert (content["train_images"], content["val_images"], content["feature_dim"]) == (24, 12, WIDTH)
     assert json.loads(file.read_text())["chosen"] == content["chosen"]
     assert json.loads((folder / "results.json").read_text())["probes"] == {}  # nothing is merged in silence
 
@@ -126,7 +120,7 @@ def test_the_command_prints_one_line_and_adds_to_results_when_asked(
     folder = make_run()
     assert main(["probe", str(folder), "--probe", "knn", "--add-to-results"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("knn probe of 512 encoder features (epoch 2): top-1")
+    assert out.startswith(f"knn probe of {WIDTH} encoder features (epoch 2): top-1")
     assert out.count("\n") == 1
     assert "k20" in json.loads((folder / "results.json").read_text())["probes"]["offline_knn_encoder"]
 
@@ -154,9 +148,7 @@ def test_broken_runs_end_in_one_line(
     folder = make_run()
     break_it(folder)
     assert main(["probe", str(folder)]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
+    one_line(capsys.readouterr().err, message)
 
 
 def test_a_checkpoint_that_would_run_code_is_refused(make_run: Callable, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Runs solo-learn's main_pretrain.py with ``kill -9`` at some moment, then again, which goes on to the end.
 
-    python killed_main_pretrain.py FOLDER SEED EPOCHS ARGUMENT ...
+    PYTHONPATH=tests python killed_main_pretrain.py FOLDER SEED EPOCHS ARGUMENT ...
 
 ARGUMENT is what follows ``main_pretrain.py``. Every run is a fork of this process, which has imported everything and
 computed nothing; those of one moment share FOLDER/<n>. Prints a line of JSON for each moment.
@@ -20,6 +20,8 @@ from typing import Any
 
 import lightning.pytorch as pl
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
+import pytest
+from helpers import make_solo_vit_small
 from killed_runs import die, die_in_file, in_fork
 
 from radial_vicreg.solo.detect import find_solo_learn
@@ -105,6 +107,7 @@ def left_in(folder: Path) -> list[dict[str, Any]]:
 
 
 def main(folder: Path, seed: int, epochs: int, arguments: list[str]) -> int:
+    make_solo_vit_small(pytest.MonkeyPatch())
     calls = folder / "calls"
     arguments = [*arguments, f"max_epochs={epochs}"]
 

@@ -1,6 +1,6 @@
 """Trains once to the end, then again and again with ``kill -9`` at some moment, each time followed by ``ckpt=auto``.
 
-    python killed_runs.py FOLDER SEED ARGUMENT ...
+    PYTHONPATH=tests python killed_runs.py FOLDER SEED ARGUMENT ...
 
 ARGUMENT is what follows `radial-vicreg`; the runs go to FOLDER/whole and FOLDER/<n>. Every attempt is a fork of this
 process, which has imported everything and computed nothing. Prints a line of JSON for each moment; what a run left is
@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
-from finished_runs import assert_same_run, only_run
+import pytest
+from helpers import assert_same_run, make_solo_vit_small, only_run
 
 from radial_vicreg import checkpoints, cli
 from radial_vicreg.train import run as train
@@ -143,6 +144,8 @@ def statuses(folder: Path) -> dict[Path, str]:
 
 
 def main(folder: Path, seed: int, arguments: list[str]) -> int:
+    if "host=solo" in arguments:
+        make_solo_vit_small(pytest.MonkeyPatch())
     calls = folder / "calls"
 
     def count() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from finished_runs import HOSTS, checkpoint_of, only_run, results_of
+from helpers import HOSTS_SOLO_SLOW, checkpoint_of, only_run, results_of
 
 from radial_vicreg import cli
 
@@ -28,7 +28,7 @@ class Poison(pl.Callback):
             pl_module.projector[-1].bias[0] = torch.nan
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 @pytest.mark.parametrize(
     ("step", "said"),
     [

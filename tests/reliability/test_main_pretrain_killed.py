@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import TESTS, first_on_path, with_resnet, without
 
 from radial_vicreg.solo.detect import find_solo_learn
 
@@ -23,14 +24,15 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def arguments(tiny_overrides: list[str]) -> list[str]:
     """Without validation, and without what only ``radial-vicreg pretrain`` reads."""
-    kept = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "checkpoint.dir=", "max_epochs="))]
+    kept = without(tiny_overrides, "runs_dir", "checkpoint.dir", "max_epochs")
     return ["--config-name", "radialvicreg", *kept, "data.val_path=null", "diagnostics.every_n_epochs=1"]
 
 
 def test_a_killed_run_leaves_complete_results_once_it_was_run_again(
     arguments: list[str], tmp_path: Path, run_python: Run
 ) -> None:
-    done = run_python(str(SCRIPT), str(tmp_path), "3", str(EPOCHS), *arguments, timeout=1500)
+    command = [str(SCRIPT), str(tmp_path), "3", str(EPOCHS), *arguments]
+    done = run_python(*command, timeout=1500, PYTHONPATH=first_on_path(TESTS))
     assert done.returncode == 0, done.stderr
     print(done.stdout)
     attempts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -48,12 +50,18 @@ def test_a_killed_run_leaves_complete_results_once_it_was_run_again(
         assert all(left["history"] == expected["history"][: left["epochs"]] for left in attempt["left"])
 
 
+@pytest.fixture
+def resnet(arguments: list[str]) -> list[str]:
+    """For processes in which solo-learn's ViT is as large as ever."""
+    return with_resnet(arguments)
+
+
 def test_a_finished_run_of_an_earlier_version_gets_its_results_when_it_is_run_again(
-    arguments: list[str], tmp_path: Path, run_python: Run
+    resnet: list[str], tmp_path: Path, run_python: Run
 ) -> None:
     """It was killed after its last checkpoint, which holds what the callbacks knew the epoch before."""
     script = str(main_pretrain())
-    settings = [*arguments, "max_epochs=2"]
+    settings = [*resnet, "max_epochs=2"]
     assert (done := run_python(script, *settings)).returncode == 0, done.stderr
     (file,) = tmp_path.glob("trained_models/*/*/results.json")
     (checkpoint,) = file.parent.glob("*.ckpt")
@@ -113,10 +121,10 @@ runpy.run_path(script, run_name="__main__")
 
 @pytest.mark.parametrize("where", ["step", "group", "workers first"])
 def test_sigterm_is_an_interruption_with_its_reason_and_exit_status(
-    where: str, arguments: list[str], tmp_path: Path, run_python: Run
+    where: str, resnet: list[str], tmp_path: Path, run_python: Run
 ) -> None:
     """To the process alone, and to its data-loading processes as well, as Slurm sends it."""
-    settings = [*arguments, "max_epochs=3", f"data.num_workers={0 if where == 'step' else 2}"]
+    settings = [*resnet, "max_epochs=3", f"data.num_workers={0 if where == 'step' else 2}"]
     launcher = tmp_path / "launcher.py"
     launcher.write_text(SIGNAL)
     begin = ["-c", "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"]
@@ -133,12 +141,10 @@ def test_sigterm_is_an_interruption_with_its_reason_and_exit_status(
     assert [entry["epoch"] for entry in finished["history"]] == [1, 2, 3]
 
 
-def test_sigterm_before_the_first_step_is_no_success_either(
-    arguments: list[str], tmp_path: Path, run_python: Run
-) -> None:
+def test_sigterm_before_the_first_step_is_no_success_either(resnet: list[str], tmp_path: Path, run_python: Run) -> None:
     launcher = tmp_path / "launcher.py"
     launcher.write_text(SIGNAL)
-    settings = [item for item in arguments if item != "data.val_path=null"]
+    settings = [item for item in resnet if item != "data.val_path=null"]
     settings += [f"data.val_path={tmp_path / 'val'}", "max_epochs=1", "optimizer.batch_size=2"]
     done = run_python(str(launcher), "sanity check", str(main_pretrain()), *settings)
     assert done.returncode == 143, done.stderr[-4000:]

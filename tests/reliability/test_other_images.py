@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from finished_runs import results_of
+from helpers import results_of
 
 from radial_vicreg import cli
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
-from finished_runs import AtStep, only_run, results_of
+from helpers import AtStep, only_run, results_of
 
 from radial_vicreg import cli
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from finished_runs import only_run
+from helpers import only_run, read_results
+from lightning.pytorch.utilities import rank_zero_only
+
+from radial_vicreg import cli
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -20,24 +22,52 @@ ENVIRONMENTS = {
 }
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_one_process_is_the_first_whatever_the_environment_says(
-    environment: dict[str, str], run_settings: list[str], tmp_path: Path, run_python: RunPython
-) -> None:
-    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false"]
-    command = ["-m", "radial_vicreg.cli", *settings]
-    done = run_python(*command, **environment)
-    assert done.returncode == 0, done.stderr
-    assert "host: standalone" in done.stdout
-    assert "epoch 3/3" in done.stdout
-    run = only_run(tmp_path / "runs")
-    (metrics,) = run.rglob("metrics.csv")
+@pytest.fixture
+def settings(run_settings: list[str]) -> list[str]:
+    more = ["host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false", "max_epochs=1"]
+    return [*run_settings, *more]
+
+
+def assert_trained_as_the_first(tmp_path: Path, printed: str) -> None:
+    assert "host: standalone" in printed
+    assert "epoch 1/1" in printed
+    (metrics,) = only_run(tmp_path / "runs").rglob("metrics.csv")
     with metrics.open() as stream:
         assert any(row.get("train_loss_epoch") for row in csv.DictReader(stream))
+
+
+def test_a_rank_that_lightning_has_read_from_the_environment_counts_for_nothing(
+    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in ENVIRONMENTS["slurm"].items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(rank_zero_only, "rank", 1)  # what it reads there when it is imported
+    assert cli.main(settings) == 0
+    assert_trained_as_the_first(tmp_path, capsys.readouterr().out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_one_process_is_the_first_whatever_the_environment_says(
+    environment: dict[str, str], settings: list[str], tmp_path: Path, run_python: RunPython
+) -> None:
+    done = run_python("-m", "radial_vicreg.cli", *settings, **environment)
+    assert done.returncode == 0, done.stderr
+    assert_trained_as_the_first(tmp_path, done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_a_process_that_the_environment_calls_another_finds_its_run_again(
+    environment: dict[str, str], settings: list[str], tmp_path: Path, run_python: RunPython
+) -> None:
+    command = ["-m", "radial_vicreg.cli", *settings]
+    assert run_python(*command, **environment).returncode == 0
+    run = only_run(tmp_path / "runs")
     for ckpt in ("last", "auto"):
         assert run_python(*command, f"ckpt={ckpt}", **environment).returncode == 0
-    assert only_run(tmp_path / "runs") == run  # found again, and not started anew beside it
-    assert json.loads((run / "results.json").read_text())["status"] == "finished"
+    assert only_run(tmp_path / "runs") == run  # and not started anew beside it
+    assert read_results(run)["status"] == "finished"
 
 
 @pytest.mark.slow
@@ -52,6 +82,7 @@ def test_wandb_logs_from_a_process_that_the_environment_calls_another(
     assert list(only_run(tmp_path / "runs").rglob("offline-run-*/*.wandb"))
 
 
+@pytest.mark.slow
 def test_a_job_of_another_number_of_processes_leaves_no_empty_folder(
     run_settings: list[str], tmp_path: Path, run_python: RunPython
 ) -> None:

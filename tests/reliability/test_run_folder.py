@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from finished_runs import only_run, results_of
+from helpers import composed, only_run, results_of
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
 from radial_vicreg.checkpoints import epoch_checkpoints, find_checkpoint
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import run_config
 from radial_vicreg.files import write_json
 from radial_vicreg.train.run_folder import choose_run_folder
 
@@ -28,11 +28,17 @@ def save(path: Path, epochs: int) -> Path:
 
 @pytest.fixture
 def cfg(tmp_path: Path) -> DictConfig:
-    return compose("radialvicreg", [f"runs_dir={tmp_path / 'runs'}"])
+    cfg = composed("radialvicreg")
+    cfg.runs_dir = str(tmp_path / "runs")
+    return cfg
 
 
 def with_ckpt(cfg: DictConfig, ckpt: Any) -> DictConfig:
     return OmegaConf.merge(cfg, {"ckpt": str(ckpt)})  # type: ignore[return-value]
+
+
+def choose(cfg: DictConfig) -> tuple[Path, str | None]:
+    return choose_run_folder(run_config(cfg))
 
 
 def leave_run(folder: Path, cfg: DictConfig, *epochs: int, **more: Any) -> Path:
@@ -52,7 +58,7 @@ def listing(folder: Path) -> list[str]:
 class TestAGivenCheckpoint:
     def test_in_its_own_run_folder_goes_on_in_place(self, cfg: DictConfig, tmp_path: Path) -> None:
         run = leave_run(tmp_path / "somewhere", cfg, 4)
-        folder, checkpoint = choose_run_folder(with_ckpt(cfg, run / "checkpoints" / "epoch-4.ckpt"))
+        folder, checkpoint = choose(with_ckpt(cfg, run / "checkpoints" / "epoch-4.ckpt"))
         assert (folder, checkpoint) == (run, str(run / "checkpoints" / "epoch-4.ckpt"))
 
     def test_given_by_a_relative_path_is_the_same_file(
@@ -61,7 +67,7 @@ class TestAGivenCheckpoint:
         run = leave_run(tmp_path / "somewhere", cfg, 4)
         (run / "checkpoints" / "last.ckpt").symlink_to("epoch-4.ckpt")
         monkeypatch.chdir(run / "checkpoints")
-        assert choose_run_folder(with_ckpt(cfg, "last.ckpt"))[0] == run
+        assert choose(with_ckpt(cfg, "last.ckpt"))[0] == run
 
     @pytest.mark.parametrize("place", ["models", "checkpoints"])
     def test_anywhere_else_starts_a_new_folder_and_touches_nothing(
@@ -72,7 +78,7 @@ class TestAGivenCheckpoint:
         (home / "results.json").write_text('{"mine": true}')
         (home / ".draft.tmp").touch()
         before = listing(home)
-        folder, checkpoint = choose_run_folder(with_ckpt(cfg, mine))
+        folder, checkpoint = choose(with_ckpt(cfg, mine))
         assert folder.is_relative_to(tmp_path / "runs")
         assert checkpoint == str(mine)
         assert listing(home) == before
@@ -81,7 +87,7 @@ class TestAGivenCheckpoint:
     def test_of_another_configuration_starts_a_new_folder(self, cfg: DictConfig, tmp_path: Path) -> None:
         other: Any = OmegaConf.merge(cfg, {"method_kwargs": {"radial_ce_loss_weight": 1.0}})
         run = leave_run(tmp_path / "somewhere", other, 4)
-        folder, _ = choose_run_folder(with_ckpt(cfg, run / "checkpoints" / "epoch-4.ckpt"))
+        folder, _ = choose(with_ckpt(cfg, run / "checkpoints" / "epoch-4.ckpt"))
         assert folder != run
 
     def test_whose_link_names_a_file_that_is_gone_falls_back_to_the_epoch_before(
@@ -89,7 +95,7 @@ class TestAGivenCheckpoint:
     ) -> None:
         run = leave_run(tmp_path / "somewhere", cfg, 3)
         (run / "checkpoints" / "last.ckpt").symlink_to("epoch-4.ckpt")
-        folder, checkpoint = choose_run_folder(with_ckpt(cfg, run / "checkpoints" / "last.ckpt"))
+        folder, checkpoint = choose(with_ckpt(cfg, run / "checkpoints" / "last.ckpt"))
         assert (folder, checkpoint) == (run, str(run / "checkpoints" / "epoch-3.ckpt"))
         assert "epoch-4.ckpt" in capsys.readouterr().out
 
@@ -102,18 +108,18 @@ class TestTheNewestRun:
         run = leave_run(tmp_path / "runs" / "any name" / "run", cfg, 9, 10, 11)
         for number, modified in ((9, 3000), (10, 2000), (11, 1000)):  # a node an hour ahead
             os.utime(run / "checkpoints" / f"epoch-{number}.ckpt", (modified, modified))
-        folder, checkpoint = choose_run_folder(with_ckpt(cfg, ckpt))
+        folder, checkpoint = choose(with_ckpt(cfg, ckpt))
         assert (folder, checkpoint) == (run, str(run / "checkpoints" / "epoch-11.ckpt"))
 
     def test_the_run_that_began_last_counts(self, cfg: DictConfig, tmp_path: Path) -> None:
         leave_run(tmp_path / "runs" / "a", cfg, 7, started="2026-01-01T00:00:00+00:00")
         later = leave_run(tmp_path / "runs" / "b", cfg, 2, started="2026-01-02T00:00:00+00:00")
         os.utime(later / "results.json", (1, 1))
-        assert choose_run_folder(with_ckpt(cfg, "last"))[0] == later
+        assert choose(with_ckpt(cfg, "last"))[0] == later
 
     def test_auto_starts_anew_where_no_run_has_a_checkpoint(self, cfg: DictConfig, tmp_path: Path) -> None:
         without = leave_run(tmp_path / "runs" / "a", cfg)
-        folder, checkpoint = choose_run_folder(with_ckpt(cfg, "auto"))
+        folder, checkpoint = choose(with_ckpt(cfg, "auto"))
         assert checkpoint is None
         assert folder != without
 

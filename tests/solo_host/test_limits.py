@@ -164,7 +164,7 @@ def test_main_pretrain_takes_the_hints_and_the_new_group(
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn().location
+    location = find_solo_learn(try_import=False).location
     assert location is not None
     given = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "data.val_path="))]
     given += ["shared/optimizer=sgd", "optimizer.lr=1e-3", "data.no_labels=true", "log_every_n_steps=1", "num_nodes=1"]
@@ -180,7 +180,7 @@ def test_main_pretrain_says_at_start_that_the_transformer_cannot_be_validated(
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
-    location = find_solo_learn().location
+    location = find_solo_learn(try_import=False).location
     assert location is not None
     given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
     script = str(location.parent / "main_pretrain.py")

@@ -40,6 +40,7 @@ TABLES = {
     "tables/table4": (8, "celeba"),
     "tables/figure4": (3, "cifar100"),
 }
+QUICK = {*TABLES, "cifar100_vit_tiny_d512"}  # the others have hundreds of runs
 
 
 def test_every_sweep_file_is_listed_here() -> None:
@@ -96,7 +97,9 @@ def test_the_grid_is_complete_and_each_run_is_there_once(name: str) -> None:
     assert len({run.overrides for run in runs}) == len(runs)
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SWEEPS]
+)
 def test_runs_are_written_as_wandbs_own_code_writes_them(name: str) -> None:
     utils = pytest.importorskip("wandb.sdk.launch.sweeps.utils", reason="wandb is not installed")
     sweep = load_sweep(name)

@@ -18,7 +18,7 @@ from radial_vicreg.sweeps.grid import SweepRun
 
 FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "sweeps"
 SWEEPS = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.yaml"))
-QUICK = {"cifar100_resnet18_d512"}
+QUICK = {"tables/figure4"}
 
 
 def neighbours(name: str) -> list[SweepRun]:

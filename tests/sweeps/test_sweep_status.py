@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers import with_resnet, without
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
@@ -153,8 +154,8 @@ def test_a_sweep_trains_goes_on_after_a_failure_and_takes_up_what_is_left(
 ) -> None:
     text = small_sweep.read_text().replace("method_kwargs.radial_ce_loss_weight", "backbone.name")
     small_sweep.write_text(text.replace("[0, 1]", "[resnet19, resnet18]").replace("[5, 6]", "[5]"))
-    overrides = [*tiny_overrides, "diagnostics.enabled=false", "host=standalone"]
-    command = ["sweep", str(small_sweep), *(item for item in overrides if not item.startswith("optimizer.lr"))]
+    overrides = [*with_resnet(tiny_overrides), "diagnostics.enabled=false", "host=standalone"]
+    command = ["sweep", str(small_sweep), *without(overrides, "optimizer.lr")]
     assert cli.main([*command, "--run"]) == 1
     said = capfd.readouterr().err
     assert "run 0 failed with exit status 2" in said

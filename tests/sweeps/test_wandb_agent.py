@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import with_resnet, without
 
 pytest.importorskip("wandb", reason="wandb is not installed")
 pytestmark = [pytest.mark.slow]
@@ -108,7 +109,7 @@ def run_agent(tmp_path: Path) -> Iterator[Callable[[StandIn], subprocess.Complet
 
 def on_a_cpu(tiny_overrides: list[str]) -> dict[str, Any]:
     """The overrides as swept parameters of one value, without the group that the sweep chooses; W&B offline."""
-    pairs = dict(item.split("=", 1) for item in tiny_overrides)
+    pairs = dict(item.split("=", 1) for item in with_resnet(tiny_overrides))
     return {**pairs, "max_epochs": 1, "diagnostics.enabled": False, "wandb.offline": True}
 
 
@@ -120,7 +121,7 @@ def test_the_agent_trains_two_runs_and_goes_on_after_one_that_fails(
 
     location = find_solo_learn().location
     assert location is not None
-    common = on_a_cpu([item for item in tiny_overrides if not item.startswith("runs_dir=")])
+    common = on_a_cpu(without(tiny_overrides, "runs_dir"))
     points = [
         {**common, "method_kwargs.radial_ce_loss_weight": weight, "data.val_path": "null", "seed": seed}
         for weight, seed in ((-1, 5), (0, 5), (100, 6))  # the first is refused by the method

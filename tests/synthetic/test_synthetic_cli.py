@@ -232,7 +232,7 @@ def test_figure_3c_draws_the_loss_and_correlates_both_signs() -> None:
         (["snapshots=0", "steps=10"], "snapshots and records must be at least 1"),
         (["engine=gpu", "steps=10"], "engine must be cpu or torch, got 'gpu'"),
         (["engine=torch", "device=nowhere", "steps=10"], "device 'nowhere' is not available"),
-        (["'"], ""),
+        (["'"], "cannot read the override '"),
         (["figure"], "the following arguments are required: number"),
         (["figure", "2"], "invalid choice: '2'"),
         (["figure", "1", "--seeds", "0"], "seeds must be at least 1, got 0"),

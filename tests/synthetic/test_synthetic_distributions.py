@@ -80,7 +80,7 @@ def test_mixture_holds_alpha_of_x_and_shares_its_draws_over_alpha() -> None:
     assert on_x(sample("mixture", COUNT, alpha=1.0, seed=3)).all()
 
 
-@settings(deadline=None, max_examples=20, derandomize=True)
+@settings(derandomize=True)
 @given(name=st.sampled_from(sorted(DISTRIBUTIONS)), seed=st.integers(0, 2**32), count=st.integers(2, 50))
 def test_same_seed_same_points(name: str, seed: int, count: int) -> None:
     first, second, other = (sample(name, count, seed=s) for s in (seed, seed, seed + 1))

@@ -41,7 +41,7 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
     return float((found - expected).abs().max() / expected.abs().max())
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(derandomize=True)
 @given(
     kind=st.sampled_from(OBJECTIVES),
     name=st.sampled_from(["x", "student_t", "mixture", "ball"]),
@@ -166,7 +166,7 @@ def test_divergence_is_recorded_with_its_step_alike_and_spares_the_other_runs() 
     assert np.isfinite(batched.points).all()
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(derandomize=True)
 @given(
     values=st.lists(st.floats(0, 1e6) | st.sampled_from([0.0, 1.0, 1.0 + 1e-15, 2.0]), min_size=1, max_size=200),
     presorted=st.booleans(),

@@ -75,7 +75,7 @@ def test_singular_points_are_not_normal() -> None:
     assert metrics.normality_test(line)[1] == 0.0
 
 
-@settings(deadline=None, max_examples=10, derandomize=True)
+@settings(derandomize=True)
 @given(seed=st.integers(0, 1000))
 def test_rotations_leave_the_rotation_invariant_metrics_alone(seed: int) -> None:
     points = sample("laplace", 200, 3, seed=seed)

@@ -100,6 +100,20 @@ def test_processes_and_the_batched_engine_give_the_same_rows(made: list[dict], t
         assert row["after"]["w2_exact"] == pytest.approx(expected[row["key"]]["after"]["w2_exact"], rel=1e-6)
 
 
+def test_a_sweep_that_was_cut_off_in_a_line_goes_on_with_nothing_lost_or_repeated(
+    made: list[dict], tmp_path: Path
+) -> None:
+    sweep(SMALL.runs()[:5], tmp_path, subsample=40, workers=1)
+    path = tmp_path / "results-0-of-1.jsonl"
+    survived = path.read_text()
+    path.write_text(survived + '{"key": "torn')
+    rows = sweep(SMALL.runs(), tmp_path, subsample=40, workers=1)
+    assert path.read_text().startswith(survived)
+    assert path.read_text().count("\n") == len(made)
+    assert comparable(rows) == comparable(made)
+
+
+@pytest.mark.slow
 def test_a_sweep_killed_at_any_moment_resumes_with_nothing_lost_or_repeated(made: list[dict], tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; import test_synthetic_sweep as t\n"

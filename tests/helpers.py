@@ -1,0 +1,208 @@
+"""What tests of several folders do with runs: how they are made small, found, read, compared and left behind."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.files import write_json
+from radial_vicreg.models import build_encoder
+from radial_vicreg.provenance import describe_run
+
+#: What most tests train: a ViT of four tokens, with small checkpoints. solo-learn needs :func:`make_solo_vit_small`.
+TINY_VIT = [
+    "backbone.name=vit_tiny",
+    "+backbone.kwargs={patch_size:16,img_size:32,dynamic_img_size:true,depth:1,embed_dim:24,num_heads:1}",
+]
+
+#: After those: the ResNet-18 of the tables, for a test that is about it.
+RESNET = ["backbone.name=resnet18", "~backbone.kwargs"]
+
+HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
+#: For what both hosts do with the same code: the second one only with ``--slow``.
+HOSTS_SOLO_SLOW = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
+
+#: What differs between a run and the same run interrupted: times, and paths (``config_hash`` is compared).
+OWN = ("seconds", "started", "config")
+
+
+TESTS = Path(__file__).parent
+
+
+def first_on_path(folder: Path) -> str:
+    """A PYTHONPATH with that folder before whatever leads to the package under test."""
+    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+
+
+def tiny_settings(train: Path, val: Path, root: Path) -> list[str]:
+    """Overrides that cut a configuration down to three steps an epoch on 24 small images, and to a very small network.
+
+    Args:
+        train: folder of the training images.
+        val: folder of the validation images.
+        root: where runs and checkpoints go.
+    """
+    return [
+        "shared/dataset=folder",
+        f"data.train_path={train}",
+        f"data.val_path={val}",
+        "data.num_workers=0",
+        *TINY_VIT,
+        "method_kwargs.proj_hidden_dim=16",
+        "method_kwargs.proj_output_dim=16",
+        "optimizer.batch_size=8",
+        "max_epochs=2",
+        "scheduler.warmup_epochs=1",
+        "accelerator=cpu",
+        "strategy=auto",
+        "precision=32",
+        f"runs_dir={root / 'runs'}",
+        f"checkpoint.dir={root / 'trained_models'}",
+    ]
+
+
+def make_solo_vit_small(patch: pytest.MonkeyPatch) -> None:
+    """Let solo-learn's ``vit_tiny``, whose sizes are fixed, take those of ``backbone.kwargs``."""
+    import timm
+    from solo.methods.base import BaseMethod
+
+    def small_vit(method: str, **sizes: Any) -> torch.nn.Module:
+        return timm.create_model("vit_tiny_patch16_224", num_classes=0, **sizes)
+
+    patch.setitem(BaseMethod._BACKBONES, "vit_tiny", small_vit)
+
+
+@functools.cache
+def _composed(name: str, *overrides: str) -> DictConfig:
+    return compose(name, overrides)
+
+
+def composed(name: str, *overrides: str) -> DictConfig:
+    """A composed configuration, to be changed at will: composing takes a tenth of a second, a copy nothing."""
+    return copy.deepcopy(_composed(name, *overrides))
+
+
+def write_finished_run(folder: Path, cfg: DictConfig, **content: Any) -> Path:
+    """Leave what a finished run leaves, without the training: random weights in a checkpoint, and its results.
+
+    Args:
+        folder: the run's folder.
+        cfg: its configuration.
+        content: further keys of its results.
+
+    Returns:
+        The folder.
+    """
+    config: Any = OmegaConf.to_container(cfg, resolve=True)
+    results = {**describe_run(config, "standalone"), "status": "finished", "epochs": 1, "probes": {}, **content}
+    write_json(folder / "results.json", results)
+    write_checkpoint(folder / "checkpoints" / "last.ckpt", cfg, results["epochs"])
+    return folder
+
+
+def write_checkpoint(path: Path, cfg: DictConfig, epochs: int = 1, **more: Any) -> Path:
+    """A checkpoint with random weights of a configuration's network, and other entries of its ``state_dict``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save({"state_dict": {**build_encoder(run_config(cfg)).state_dict(), **more}, "epoch": epochs - 1}, path)
+    return path
+
+
+def only_run(runs: Path) -> Path:
+    """The folder of the one run below ``runs``."""
+    (results,) = runs.glob("*/*/results.json")
+    return results.parent
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    return content
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    """Results without what is a run's own."""
+    return {key: value for key, value in read_results(folder).items() if key not in OWN}
+
+
+def checkpoint_of(folder: Path) -> dict[str, Any]:
+    # weights_only: a checkpoint of ours must load without running code
+    content: dict[str, Any] = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
+    return content
+
+
+def weights_of(folder: Path) -> dict[str, Any]:
+    weights: dict[str, Any] = checkpoint_of(folder)["state_dict"]
+    return weights
+
+
+def assert_same_run(found: Path, expected: Path) -> None:
+    """Weights, optimizer, schedule, every callback's state (the probes') and results, bit for bit."""
+    first, second = checkpoint_of(found), checkpoint_of(expected)
+    for key in ("state_dict", "optimizer_states", "lr_schedulers", "epoch", "global_step", "callbacks"):
+        assert_equal(without_own(first[key]), without_own(second[key]), key)
+    assert_equal(results_of(found), results_of(expected), "results.json")
+
+
+def without_own(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_own(item) for key, item in value.items() if key not in OWN}
+    return value
+
+
+def assert_equal(found: Any, expected: Any, where: str) -> None:
+    if isinstance(expected, torch.Tensor):
+        assert torch.equal(found, expected), where
+    elif isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for key, value in expected.items():
+            assert_equal(found[key], value, f"{where}.{key}")
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected), where
+        for index, value in enumerate(expected):
+            assert_equal(found[index], value, f"{where}.{index}")
+    else:
+        assert found == expected, where
+
+
+class AtStep(pl.Callback):
+    """Does something after a training step, once.
+
+    Args:
+        step: number of steps done, from 1.
+        action: what to do.
+    """
+
+    def __init__(self, step: int, action: Any) -> None:
+        self.step, self.action, self.done = step, action, False
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        if trainer.global_step == self.step and not self.done:
+            self.done = True
+            self.action()
+
+
+def one_line(error: str, *words: str) -> None:
+    """Assert that an error is one line and holds the words."""
+    assert error.count("\n") == 1, error
+    for word in words:
+        assert word in error
+
+
+def without(overrides: Sequence[str], *keys: str) -> list[str]:
+    """The overrides without those of some keys."""
+    return [item for item in overrides if item.partition("=")[0].lstrip("+") not in keys]
+
+
+def with_resnet(overrides: Sequence[str]) -> list[str]:
+    """The overrides with the tables' ResNet-18, for processes in which nothing is patched."""
+    return without(overrides, "backbone.name", "backbone.kwargs")
