@@ -18,7 +18,7 @@ from radial_vicreg.sweeps.status import composed_runs, hashed_part
 
 @pytest.fixture(autouse=True)
 def _composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a test, a run of a sweep is composed once: whoever looks at it anew takes a tenth of a second otherwise."""
+    """Compose a run of a sweep once a test: it takes a tenth of a second, and every look at the run composes it."""
 
     @functools.cache
     def once(name: str, overrides: tuple[str, ...]) -> DictConfig:
