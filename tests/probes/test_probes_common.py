@@ -90,7 +90,10 @@ def test_the_mlp_solves_what_no_line_can_as_scikit_learns_does() -> None:
     assert LinearProbe().fit(x, y).score(x_test, y_test)["top1"] < 65 < 90 < found
 
 
-def test_the_choice_is_made_on_held_out_images_of_the_training_set(clusters: Callable) -> None:
+def test_the_choice_is_made_on_held_out_images_of_the_training_set(
+    clusters: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlp, "_FEWEST_STEPS", 150)
     x, y = clusters(spread=2.0)
     probe = MLPProbe(rates=(1e-6, 1e-2), hidden_dim=16).fit(x, y)
     assert probe.chosen_ == {"lr": 1e-2}

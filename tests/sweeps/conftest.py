@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import DictConfig
 
+from radial_vicreg.compose import compose
 from radial_vicreg.files import write_json
 from radial_vicreg.sweeps import SweepRun
 from radial_vicreg.sweeps.status import composed_runs
+
+
+@pytest.fixture(autouse=True)
+def _composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compose a run of a sweep once a test: it takes a tenth of a second, and every look at the run composes it."""
+
+    @functools.cache
+    def once(name: str, overrides: tuple[str, ...]) -> DictConfig:
+        return compose(name, overrides)
+
+    monkeypatch.setattr(
+        "radial_vicreg.sweeps.status.compose", lambda name, overrides: once(name, tuple(overrides)).copy()
+    )
 
 
 @pytest.fixture
