@@ -133,7 +133,7 @@ def furthest_checkpoint(folders: Iterable[Path], say: Callable[[str], None] = pr
 
 
 def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
-    """Loads a checkpoint of Lightning without running code that it may carry.
+    """Load a checkpoint of Lightning without running code that it may carry.
 
     Only tensors and plain containers are read (``weights_only``); there is no way to ask for more.
 
@@ -156,7 +156,7 @@ def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
 
 
 def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
-    """Checks that a training can go on from a checkpoint, before it starts to.
+    """Check, before a training starts, that it can go on from a checkpoint.
 
     Args:
         checkpoint: the file.
@@ -179,7 +179,7 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
 
 
 def read_tensors(path: str | Path) -> Any:
-    """``torch.load`` without running code, and with one line for whatever is wrong with the file.
+    """Call ``torch.load`` without running code, and report whatever is wrong with the file in one line.
 
     Args:
         path: a file that ``torch.save`` has written.
@@ -207,7 +207,7 @@ def read_tensors(path: str | Path) -> Any:
 
 
 def file_checksum(path: str | Path) -> str:
-    """SHA-256 of a file, 64 hexadecimal digits."""
+    """Compute the SHA-256 of a file, 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as stream:
         while block := stream.read(_HASH_BLOCK):
@@ -255,7 +255,7 @@ def set_aside(checkpoint: Path) -> Path:
 
 
 def _problem(checkpoint: Path) -> str | None:
-    """Why a file is no checkpoint to go on from, with its name; None when it is one."""
+    """Say why a file is no checkpoint to go on from, with its name; None when it is one."""
     try:
         read_checkpoint(checkpoint)
     except ValueError as error:
@@ -275,7 +275,7 @@ def _beside_a_dangling_link(link: Path) -> Path:
 
 
 def _progress(checkpoint: Path) -> tuple[int, int]:
-    """Epochs and steps that a checkpoint says it has seen: file times are those of whoever wrote or copied it last."""
+    """Read the epochs and steps that a checkpoint has seen; a copy changes file times, but not these."""
     try:
         content = read_checkpoint(checkpoint)
     except ValueError:
@@ -285,7 +285,7 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
 
 
 def _reason(error: Exception, start: bytes, is_whole: bool) -> str:
-    """Why ``torch.load`` has failed, in our words: PyTorch's advise to load the file without its safeguard."""
+    """Say why ``torch.load`` has failed; PyTorch's own text advises to load the file without its safeguard."""
     if not start:
         return "it is empty, so its writing was cut short"
     if start == _ZIP and not is_whole:

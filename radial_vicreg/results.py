@@ -47,7 +47,7 @@ class NewerResults(ResultsError):
 
 
 def _finite(value: float | None) -> float | None:
-    """Read what is no finite number as none: Python's JSON knows NaN, Infinity and whole numbers beyond any float."""
+    """Read a number that is not finite as none: Python's JSON knows NaN, Infinity and integers beyond any float."""
     return None if value is None or not abs(value) <= sys.float_info.max else value
 
 
@@ -61,7 +61,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, validate_assignment=True)
 
     def plain(self) -> dict[str, Any]:
-        """Plain containers, with the keys that the file has."""
+        """Give plain containers, with the keys that the file has."""
         return self.model_dump(exclude_unset=True)
 
 
@@ -106,7 +106,7 @@ class EpochFigures(_Part):
     epoch: int
 
     def figure(self, name: str) -> float | None:
-        """The figure of this name, or None."""
+        """Look up the figure of this name; None where there is none."""
         return (self.__pydantic_extra__ or {}).get(name)
 
 
@@ -257,13 +257,13 @@ class RunResults(_Part):
         return write_json(path, self.plain())
 
     def probe(self, name: str) -> ProbeFigures:
-        """The figures of a probe; without any where the run has none of that name."""
+        """Look up the figures of a probe; without any where the run has none of that name."""
         found = dict(self.probes or ()).get(name)
         return found if isinstance(found, ProbeFigures) else ProbeFigures()
 
 
 def _complaint(error: ValidationError) -> str:
-    """The first thing that is wrong: ``no status``, or ``probes.online_linear.top1 cannot be 'high'``."""
+    """Say what is wrong first: ``no status``, or ``probes.online_linear.top1 cannot be 'high'``."""
     first = error.errors(include_url=False)[0]
     place = [str(part) for part in first["loc"]]
     if place[-1] in ("int", "float", "str"):  # which of several types the value was tried as

@@ -45,7 +45,7 @@ class WarmupCosine(LRScheduler):
 def warmup_cosine_lr(
     step: int, base_lr: float, warmup: float, total: float, start_lr: float, min_lr: float = 0.0
 ) -> float:
-    """Rate of a group at a step.
+    """Compute the rate of a group at a step.
 
     solo-learn defines the schedule by a recursion, whose habits are kept: the ramp has ``warmup - 1``
     increments, so it reaches ``base_lr`` one step early; when ``warmup`` is not whole, the ramp overshoots

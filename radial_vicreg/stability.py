@@ -63,7 +63,7 @@ class Stability(NamedTuple):
 
 
 def stability_of(config: RunConfig) -> Stability | None:
-    """Curvature and limit of a configuration.
+    """Compute curvature and limit of a configuration.
 
     Args:
         config: of a run.
@@ -108,7 +108,7 @@ def past_stability(config: RunConfig) -> str | None:
 
 
 def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
-    """What is likely to go wrong with these settings, and what to change.
+    """Say what is likely to go wrong with these settings, and what to change.
 
     Args:
         config: of a run.
@@ -137,7 +137,7 @@ def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
 
 
 def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEquilibrium | None:
-    """The equilibrium of a configuration's radial term at its global batch.
+    """Find the equilibrium of a configuration's radial term at its global batch.
 
     Args:
         config: of a run.
@@ -165,7 +165,7 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
 
 
 def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
-    """The equilibrium where both betas count and it is far from chi(d); else None, as for every cell of the paper.
+    """Find the equilibrium where both betas count and it is far from chi(d); else None, as for all cells of the paper.
 
     Args:
         config: of a run.
@@ -179,7 +179,7 @@ def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
 
 
 def equilibrium_note(config: RunConfig) -> str | None:
-    """One line for a configuration whose radial term pulls radii away from chi(d), with the remedy; else None.
+    """Say in one line that a radial term pulls radii away from chi(d), with the remedy; None where it does not.
 
     Args:
         config: of a run.

@@ -11,7 +11,7 @@ from radial_vicreg.commands.parser import Parser
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prepares one data set.
+    """Prepare one data set.
 
     Args:
         arguments: command line after ``data``.

@@ -68,7 +68,7 @@ def look() -> dict[str, Any]:
 
 
 def _ask() -> dict[str, Any]:
-    """:func:`look` in another process, with this one's path: a broken library ends that one, and the report goes on."""
+    """Run :func:`look` in another process with this one's path: a broken library must not end the report."""
     code = f"import json, sys; sys.path[:] = {sys.path!r}; from {__name__} import look; print(json.dumps(look()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode == 0:

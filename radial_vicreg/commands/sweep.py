@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Lists, runs or follows a sweep; W&B is not needed.
+    """List, run or follow a sweep; W&B is not needed.
 
     Args:
         arguments: command line after ``sweep``.

@@ -110,7 +110,7 @@ def check_references(cfg: DictConfig) -> None:
 
 
 def _leaves(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Dotted keys of the texts in a configuration."""
+    """List the dotted keys of the texts in a configuration."""
     if isinstance(node, str):
         yield prefix, node
     elif isinstance(node, (dict, list)):
@@ -131,7 +131,7 @@ def _configurations(folder: str | Path) -> Iterator[Path]:
 
 
 def _expanded_size(root: Any) -> int | None:
-    """Number of values, every alias counted as what it stands for; None for a value that contains itself."""
+    """Count values, every alias as what it stands for; None for a value that contains itself."""
     sizes: dict[int, int | None] = {}  # None: being counted
 
     def size(node: Any) -> int:

@@ -40,7 +40,7 @@ class BatchAugmentation:
         self._normalise = Normalisation(dataset_name, augmentation)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Crops and distorts.
+        """Crop and distort.
 
         Args:
             images: uint8 ``(N, 3, H, W)``.
@@ -75,7 +75,7 @@ class ColorJitter:
         self._widths = [brightness, contrast, saturation]
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Draws factors and orders for ``(N, 3, H, W)``, and applies them."""
+        """Draw factors and orders for ``(N, 3, H, W)``, and apply them."""
         draws, orders = torch.rand(2, len(images), len(batch_ops.TONES) + 1, device=images.device)
         low = [max(0.0, 1 - width) for width in self._widths]
         factors = [low[tone] + (1 + self._widths[tone] - low[tone]) * draws[:, tone] for tone in batch_ops.TONES]
@@ -84,7 +84,7 @@ class ColorJitter:
         return self.apply(images, orders[:, :-1].argsort(dim=1), torch.stack(factors, dim=1), before, shift)
 
     def apply(self, images: Tensor, tones: Tensor, factors: Tensor, before: Tensor, shift: Tensor) -> Tensor:
-        """Applies the four operations to every image in its order.
+        """Apply the four operations to every image in its order.
 
         The hue is the dearest by far: it is turned once, between those tones that come before it and the others.
 
@@ -109,7 +109,7 @@ class ColorJitter:
 
 
 def apply_where(chosen: Tensor, operation: Callable[..., Tensor], images: Tensor, *arguments: Tensor) -> Tensor:
-    """Applies an operation to some images of a batch.
+    """Apply an operation to some images of a batch.
 
     Args:
         chosen: which, bool ``(N,)``.
@@ -129,7 +129,7 @@ def apply_where(chosen: Tensor, operation: Callable[..., Tensor], images: Tensor
 
 
 def random_boxes(count: int, height: int, width: int, scale: tuple[float, float], device: torch.device) -> Tensor:
-    """Draws the boxes of torchvision's ``RandomResizedCrop``.
+    """Draw the boxes of torchvision's ``RandomResizedCrop``.
 
     Args:
         count: number of boxes.
@@ -164,7 +164,7 @@ def random_boxes(count: int, height: int, width: int, scale: tuple[float, float]
 
 
 class Normalisation:
-    """Levels from 0 to 255 to mean 0 and deviation 1."""
+    """Normalise levels from 0 to 255 to mean 0 and deviation 1."""
 
     def __init__(self, dataset_name: str, augmentation: AugmentationConfig) -> None:
         self._mean_and_std = torch.tensor(mean_and_std(dataset_name, augmentation))

@@ -79,7 +79,7 @@ class DecodedImages:
         return Image.fromarray(pixels.view(height, width, 3).numpy())
 
     def move_to(self, device: torch.device) -> Tensor:
-        """Hands all pixels over as one tensor, block by block, so that they are never held twice.
+        """Hand all pixels over as one tensor, block by block, so that they are never held twice.
 
         Args:
             device: where the tensor shall be.
@@ -123,7 +123,7 @@ class CachedImages(Dataset[tuple[Any, Any]]):
 
 
 def free_memory() -> int | None:
-    """Bytes that this process can still get: the machine's, or its control group's where that is less.
+    """Count the bytes that this process can still get: the machine's, or its control group's where that is less.
 
     Returns:
         None where the system does not say.
@@ -143,7 +143,7 @@ def free_memory() -> int | None:
 
 
 def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: int) -> None:
-    """Foretells the memory from a few images, before all are decoded."""
+    """Foretell the memory from a few images, before all are decoded."""
     count = len(dataset)  # type: ignore[arg-type]
     sample = [dataset[index][0].size for index in range(0, count, math.ceil(count / _SAMPLED))]
     if same_size:

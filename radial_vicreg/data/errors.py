@@ -88,7 +88,7 @@ def too_many_files() -> str:
 
 
 def sharing_problem(shapes: Sequence[tuple[int, ...]], num_bytes: int) -> str:
-    """Say why a worker could not put a batch into shared memory: found out here, whatever the error's wording.
+    """Say why a worker could not put a batch into shared memory, whatever the error's wording.
 
     Args:
         shapes: of the tensors in one sample.

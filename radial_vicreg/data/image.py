@@ -104,7 +104,7 @@ def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[s
 
 
 def shown(path: str | Path) -> str:
-    """A path as it may be printed on one line: one with line breaks or undecodable bytes is quoted and escaped."""
+    """Show a path on one line: one with line breaks or undecodable bytes is quoted and escaped."""
     text = str(path)
     return text if text.isprintable() and "  " not in text else ascii(text)
 

@@ -61,7 +61,7 @@ class Probe(ABC):
         return self
 
     def score(self, features: Tensor, labels: Tensor) -> dict[str, Any]:
-        """Figures on other images.
+        """Compute figures on other images.
 
         Args:
             features: shape ``(N, F)``.
@@ -77,7 +77,7 @@ class Probe(ABC):
         return self._figures(x, self._targets.encode(labels))
 
     def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[float, dict[str, Any]]]:
-        """Each candidate with its figures on held-out images."""
+        """Fit each candidate and list it with its figures on held-out images."""
         for candidate in self.candidates:
             self._fit(x, y, candidate)
             yield candidate, self._figures(x_held, y_held)
@@ -88,4 +88,4 @@ class Probe(ABC):
 
     @abstractmethod
     def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, Any]:
-        """What :meth:`score` returns, of what was fitted last."""
+        """Compute what :meth:`score` returns, of what was fitted last."""

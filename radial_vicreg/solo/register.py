@@ -8,7 +8,7 @@ METHOD_NAME = "radialvicreg"
 
 
 def register() -> None:
-    """Makes ``method: radialvicreg`` known to every solo-learn script of this process.
+    """Make ``method: radialvicreg`` known to every solo-learn script of this process.
 
     Raises:
         ImportError: solo-learn is not importable, or is the release 1.0.2 from PyPI, which has no ``METHODS`` of this

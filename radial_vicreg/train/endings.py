@@ -28,7 +28,7 @@ def fit(
     val_loader: DataLoader[Any] | None,
     checkpoint: str | None,
 ) -> None:
-    """Trains until the end, or until SIGTERM, SIGUSR1 or Ctrl-C after the step in flight.
+    """Train until the end, or until SIGTERM, SIGUSR1 or Ctrl-C after the step in flight.
 
     A stopped run keeps the checkpoint of its last whole epoch: what follows an epoch's start depends on seed and epoch
     alone, so that the run that goes on equals one that was never stopped. A checkpoint within an epoch could not
@@ -74,7 +74,7 @@ def fit(
 
 @contextmanager
 def _handlers_restored() -> Iterator[None]:
-    """Lightning restores the others itself, but switches Ctrl-C off for good once it was pressed."""
+    """Restore all signal handlers: Lightning leaves Ctrl-C switched off once it was pressed."""
     if threading.current_thread() is not threading.main_thread():  # Python allows it there only
         yield
         return

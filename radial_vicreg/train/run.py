@@ -68,7 +68,7 @@ def embedded(config: RunConfig) -> Host:
 
 
 def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> Path:
-    """Train, and leave checkpoints, ``results.json`` and the figure of the radii in a folder of the run's own.
+    """Train, and leave checkpoints, ``results.json`` and the figure of the radii in the run's own folder.
 
     Args:
         config: as it was asked for.

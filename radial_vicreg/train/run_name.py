@@ -82,7 +82,7 @@ def data_fingerprint(dataset: str, data_format: str, train_path: str | None) -> 
 
 
 def _image_names(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
-    """Class and file names below a folder; hidden ones are left out, and links that lead back to a folder above."""
+    """List class and file names below a folder, without hidden ones and links back to a folder above."""
     state = folder.stat()
     if (here := (state.st_dev, state.st_ino)) in above:
         return  # a ring, which the reader of the images refuses by name

@@ -12,7 +12,7 @@ from radial_vicreg.train.checkpointing import AtomicCheckpointIO
 
 
 def solo_folder(trainer: pl.Trainer) -> Path | None:
-    """Where solo-learn's ``Checkpointer`` writes; known once training has started, None without one."""
+    """Find where solo-learn's ``Checkpointer`` writes; known once training has started, None without one."""
     checkpointer = _find(trainer)
     return None if checkpointer is None or not hasattr(checkpointer, "path") else Path(checkpointer.path)
 

@@ -72,7 +72,7 @@ def check_strategy(config: RunConfig) -> None:
 
 
 def effective_hardware(config: RunConfig) -> dict[str, Any]:
-    """Tell what this machine makes of the requested precision and BatchNorm; the configuration keeps what was asked.
+    """Tell what this machine makes of the requested precision and BatchNorm; the configuration keeps the request.
 
     Args:
         config: with an accelerator that is here.
@@ -111,7 +111,7 @@ def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_pe
 
 
 def adopt_rank(rank: int) -> None:
-    """Tell Lightning's ``rank_zero_only`` a process's rank; ``RANK`` or ``SLURM_PROCID`` may be of other things.
+    """Tell Lightning's ``rank_zero_only`` a process's rank; ``RANK`` or ``SLURM_PROCID`` may belong to other programs.
 
     Args:
         rank: the trainer's ``global_rank``.
@@ -142,7 +142,7 @@ def build_loggers(config: RunConfig, folder: Path) -> list[Any]:
 
 
 def _check_job(trainer: pl.Trainer) -> None:
-    """Compare a scheduler's tasks with the processes asked for: Lightning does so when files have been written."""
+    """Compare a scheduler's tasks with the processes asked for; Lightning does so only after files are written."""
     cluster = getattr(trainer.strategy.launcher, "cluster_environment", None)
     if cluster is None:
         return
