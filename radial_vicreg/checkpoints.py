@@ -152,7 +152,8 @@ def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
         raise UserError(f"{checkpoint} is not a Lightning checkpoint: it has no state_dict")
     if not all(isinstance(name, str) for name in state):
         raise UserError(f"{checkpoint} is not a Lightning checkpoint: its state_dict does not map names to tensors")
-    return content
+    checked: dict[str, Any] = content
+    return checked
 
 
 def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:

@@ -38,7 +38,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     """Write the backbone alone and a JSON card, load both back and compare features.
 
     Args:
-        path: run folder or checkpoint, see :func:`radial_vicreg.checkpoints.open_run`.
+        path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
         fmt: ``"torchvision"`` or ``"timm"``: a state dict in that library's names, ``backbone.pth``;
             ``"safetensors"``: the same in ``backbone.safetensors``.
         out: folder; default: ``<run>/export/<fmt>``.
@@ -116,7 +116,8 @@ def _read_card(file: Path) -> dict[str, Any]:
     if card["library"] not in ("torchvision", "timm") or card["architecture"] not in architectures:
         raise UserError(f"{file}: {card['library']} {card['architecture']!r} is not a network that is exported")
     refuse_file_arguments(card["arguments"])
-    return card
+    checked: dict[str, Any] = card
+    return checked
 
 
 def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:

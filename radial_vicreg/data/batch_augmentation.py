@@ -173,7 +173,8 @@ class Normalisation:
         """Normalise float levels ``(N, 3, H, W)``."""
         self._mean_and_std = self._mean_and_std.to(pixels.device)  # once: a copy makes the device wait
         mean, std = self._mean_and_std.view(2, 1, 3, 1, 1)
-        return (pixels / 255 - mean) / std
+        normalised: Tensor = (pixels / 255 - mean) / std
+        return normalised
 
 
 def _blur(images: Tensor) -> Tensor:

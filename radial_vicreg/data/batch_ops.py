@@ -45,7 +45,7 @@ def resized_crop(images: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor
 def grey(images: Tensor) -> Tensor:
     """Compute the luma of every pixel, ``(N, 1, H, W)``."""
     red, green, blue = images.split(1, dim=1)
-    total = (red * _LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
+    total: Tensor = (red * _LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
     return total.add_(32768).div_(65536).floor_()
 
 

@@ -132,9 +132,10 @@ def shorter_side_of_resized(source: Path, images: Images) -> int | None:
 def _shorter_side(file: Path) -> int | None:
     try:
         with Image.open(file) as image:  # reads the header only
-            return min(image.size)
+            side: int = min(image.size)
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
-        return None  # whoever trains on it is told; here it only does not count
+        return None  # whoever trains on it is told; here it does not count
+    return side
 
 
 def _has_parts(folder: Path) -> bool:

@@ -42,8 +42,9 @@ def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
         ) from error
     if found != dict(description):
         raise UserError(f"{folder} holds {found}, but {dict(description)} was asked for: remove it or choose another")
-    # macOS may have laid its own beside them.
-    return sum(1 for file in folder.rglob("*.png") if not is_macos_file(file.name)) == description["num_images"]
+    expected: int = description["num_images"]
+    # macOS may have laid its own files beside them.
+    return sum(1 for file in folder.rglob("*.png") if not is_macos_file(file.name)) == expected
 
 
 def claim_folder(folder: Path) -> Path:

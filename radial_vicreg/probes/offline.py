@@ -41,7 +41,7 @@ def probe_run(
     """Probe one run and write ``<run>/probes/<probe>-<features>[-untrained].json``.
 
     Args:
-        path: run folder or checkpoint, see :func:`radial_vicreg.checkpoints.open_run`.
+        path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
         probe: ``"linear"``, ``"mlp"`` or ``"knn"``.
         features: ``"encoder"`` or ``"projector"``.
         untrained: random weights instead of the checkpoint's: the baseline.

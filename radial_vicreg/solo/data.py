@@ -34,7 +34,7 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
     known, name = sorted(BaseMethod._BACKBONES), config.backbone.name
     if name not in known:
         raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, known, what='solo-learn has')}")
-    cfg = OmegaConf.create(config.plain())
+    cfg: DictConfig = OmegaConf.create(config.plain())
     devices = cfg.devices
     # It scales by len(devices), whatever the type; a number of processes has no length.
     cfg.devices = list(range(config.processes))

@@ -164,7 +164,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return metrics
 
     def _attribute_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
-        out = self(X)
+        out: dict[str, Any] = self(X)
         loss, accuracy = attribute_scores(out["logits"], targets)
         out.update({"loss": loss, "acc1": accuracy, "acc5": accuracy})  # the names that solo-learn averages
         return out
