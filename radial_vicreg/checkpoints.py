@@ -26,7 +26,7 @@ LAST_CHECKPOINT = "last.ckpt"
 """Link to the furthest of them."""
 
 _EPOCH = re.compile(r"epoch-(\d+)\.ckpt")
-_KEPT = 2  # the furthest, and the one before for the case that the furthest cannot be read
+_KEPT = 2  # the furthest, and the one before in case the furthest cannot be read
 _HASH_BLOCK = 1 << 20
 _UNREADABLE = (-2, -2)
 _ZIP = b"PK\x03\x04"
@@ -36,7 +36,7 @@ _RESUMED = ("epoch", "global_step", "loops", "optimizer_states", "lr_schedulers"
 def epoch_checkpoints(folder: Path) -> list[Path]:
     """List the checkpoints ``epoch-<N>.ckpt`` of a folder, the furthest first.
 
-    By number and never by the files' times: clocks of a cluster's nodes disagree, and a copy has times of its own.
+    The number decides, not the file's time: clocks of a cluster's nodes disagree, and a copy has times of its own.
     """
     found = [path for path in folder.glob("epoch-*.ckpt") if _EPOCH.fullmatch(path.name)]
     return sorted(found, key=epoch_of, reverse=True)
@@ -172,7 +172,7 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
         raise UserError(f"{checkpoint} holds no state of a training to go on from: it has no {', '.join(absent)}")
     wanted, found = model.state_dict(), content["state_dict"]
     names = {name for name in wanted.keys() | found.keys() if name.rpartition(".")[2] != EXTRA_STATE}
-    for name in sorted(names):  # what is no parameter and no buffer has no shape: its module judges it
+    for name in sorted(names):  # only parameters and buffers have shapes; a module judges the rest itself
         mine, other = (getattr(state.get(name), "shape", None) for state in (wanted, found))
         if mine != other:
             shapes = " and ".join("none" if shape is None else str(tuple(shape)) for shape in (other, mine))
@@ -200,8 +200,8 @@ def read_tensors(path: str | Path) -> Any:
     try:
         if not start or (start == _ZIP and not is_whole):
             raise EOFError
-        # Mapped: whether a file can be read, and what is in it, is asked more often than its tensors are used. What is
-        # no ZIP archive may be of torch.save's old format, which cannot be mapped.
+        # Mapped, since callers ask what is in a file more often than they use its tensors. A file that is no ZIP
+        # archive may have torch.save's old format, which cannot be mapped.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_whole)
     except Exception as error:  # a damaged or hostile file leads the unpickler to errors of any kind
         raise UserError(f"{path} cannot be read as a checkpoint: {_reason(error, start, is_whole)}") from error
@@ -224,7 +224,7 @@ def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
         path: target.
 
     Raises:
-        OSError: the disk is full, say; the previous file stays as it was.
+        OSError: for example, the disk is full; the previous file stays as it was.
     """
     buffer = io.BytesIO()  # torch.save into a file hides the reason when the disk is full
     torch.save(content, buffer)

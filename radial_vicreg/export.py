@@ -229,7 +229,7 @@ def _load(file: Path) -> dict[str, Tensor]:
     if file.suffix == ".safetensors":
         try:
             loaded: dict[str, Tensor] = _safetensors().load_file(str(file))
-        except Exception as error:  # safetensors' own error has no base but this
+        except Exception as error:  # safetensors' own error derives from Exception only
             raise UserError(f"{file} cannot be read as safetensors: {error}") from error
         return loaded
     state: dict[str, Tensor] = read_tensors(file)

@@ -229,8 +229,8 @@ class RunResults(_Part):
         Args:
             path: of the file.
             change: from what is there (None without a file) to what shall be there.
-            owner: the file is that of the caller's own run: neither a lock that another process does not let go of
-                nor a damaged file keeps the run from writing.
+            owner: the file is of the caller's own run, which writes even when another process keeps the lock or
+                the file is damaged.
 
         Returns:
             What was written.
@@ -253,7 +253,7 @@ class RunResults(_Part):
         return changed
 
     def write(self, path: str | Path) -> Path:
-        """Write the file atomically, for whoever knows that nobody else is changing it; :meth:`update` makes sure."""
+        """Write the file atomically. The caller knows that nobody else changes it; :meth:`update` makes sure."""
         return write_json(path, self.plain())
 
     def probe(self, name: str) -> ProbeFigures:

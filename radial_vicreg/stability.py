@@ -3,7 +3,7 @@ r"""What is known of settings before the run: which diverge, and where the radia
 The radial cross-entropy is :math:`\beta(r^2/2-(d-1)\log r)` of each view. Its second derivative along the radius is
 :math:`\beta(1+(d-1)/r^2)`: :math:`2\beta` at its optimum, :math:`r^2=d-1`, and about :math:`7\beta` at
 :math:`r=0.4\sqrt d`, where untrained projectors start; twice that over both views. The projector's last bias moves
-every embedding alike and therefore meets all of it; LARS leaves biases out of its scaling, so that for it LARS is plain
+every embedding alike and therefore meets all of it. LARS leaves biases out of its scaling: for them it is plain
 gradient descent with momentum, which is stable while rate times curvature is below :math:`2(1+\mu)`.
 """
 
@@ -149,7 +149,7 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
     Raises:
         UserError: the objective does not take these settings.
     """
-    from radial_vicreg.losses import radial_equilibrium  # and PyTorch, which the stability needs not
+    from radial_vicreg.losses import radial_equilibrium  # imports PyTorch, which the stability does not need
 
     settings = config.method_kwargs
     return radial_equilibrium(

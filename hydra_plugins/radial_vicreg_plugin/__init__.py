@@ -1,4 +1,4 @@
-"""Hydra plug-in: finds Radial-VICReg's configurations and registers its method with a running solo-learn."""
+"""Hydra plug-in: find Radial-VICReg's configurations and register its method with a running solo-learn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def configuration_folder() -> str | None:
     Returns:
         The real path of the folder (in an editable installation ``radial_vicreg/yaml`` is a link), which need not
         exist: Hydra names it in its error when a configuration is not found. None where ``radial_vicreg`` is not a
-        package, for example behind a script of that name: no reason to stop somebody's application.
+        package, for example behind a script of that name: that must not stop somebody's application.
     """
     spec = importlib.util.find_spec("radial_vicreg")
     if spec is None or not spec.submodule_search_locations:

@@ -92,7 +92,7 @@ def _plugin() -> str:
 
     folder = configuration_folder()
     count = sum(1 for _ in Path(folder).rglob("*.yaml")) if folder else 0
-    # Hydra passes over a folder that is missing without a word.
+    # Hydra ignores a missing folder without a word.
     return f"found, {count} configurations" if count else f"found, but no configurations in {folder}: {reinstall}"
 
 

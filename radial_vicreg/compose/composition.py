@@ -46,7 +46,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         check_anchors(config_path)
     GlobalHydra.instance().clear()
     if config_path is None:
-        # No folder of its own: the package's plug-in puts its configurations on every search path.
+        # No folder is given: the package's plug-in puts its configurations on every search path.
         context: Any = initialize(config_path=None, **_version_base())
     else:
         context = initialize_config_dir(str(Path(config_path).resolve()), **_version_base())

@@ -39,7 +39,7 @@ def check_anchors_of(path: Path) -> None:
     """Refuse one file, as :func:`check_anchors`.
 
     Args:
-        path: of a YAML file; what is wrong with it otherwise is told by whoever reads it.
+        path: of a YAML file; other errors in it are left to its reader.
 
     Raises:
         UserError: as :func:`check_anchors`.
@@ -104,7 +104,7 @@ def check_references(cfg: DictConfig) -> None:
     try:
         worst = max(leaves, key=count, default="")
     except RecursionError:
-        return  # OmegaConf's words for it are told where all is resolved
+        return  # OmegaConf's own error comes when everything is resolved
     if counts.get(worst, 0) > MOST_NODES:
         raise UserError(f"{worst} refers to more than {MOST_NODES:,} values by way of ${{key}}: write the values out")
 
@@ -127,7 +127,7 @@ def _configurations(folder: str | Path) -> Iterator[Path]:
                 yield path
         seen += len(names)
         if seen > _MOST_FILES:
-            return  # somebody's home or data: what lies far below is no configuration
+            return  # somebody's home or data: files far below are not configurations
 
 
 def _expanded_size(root: Any) -> int | None:

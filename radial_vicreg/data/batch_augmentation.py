@@ -18,7 +18,7 @@ from radial_vicreg.data import batch_ops
 from radial_vicreg.data.augmentation import BLUR_SIGMA, SOLARIZE_THRESHOLD, mean_and_std
 
 _RATIO = (3 / 4, 4 / 3)  # width to height of a crop, torchvision's default
-_GATHERING_DEVICES = ("cpu",)  # a GPU would have to be waited for to count the chosen images, and has lanes to spare
+_GATHERING_DEVICES = ("cpu",)  # counting the chosen images would mean waiting for the GPU, which has lanes to spare
 _ATTEMPTS = 10  # after which torchvision gives up and takes the centre
 
 
@@ -86,7 +86,7 @@ class ColorJitter:
     def apply(self, images: Tensor, tones: Tensor, factors: Tensor, before: Tensor, shift: Tensor) -> Tensor:
         """Apply the four operations to every image in its order.
 
-        The hue is the dearest by far: it is turned once, between those tones that come before it and the others.
+        Turning the hue costs most by far, so it happens once: after the tones that an image has before it.
 
         Args:
             images: ``(N, 3, H, W)``, whole levels.
@@ -101,7 +101,7 @@ class ColorJitter:
         turns = [(tone, factors.gather(1, tone[:, None])[:, 0]) for tone in tones.unbind(1)]
         for place, turn in enumerate(turns):
             images = apply_where(place < before, batch_ops.adjust_tone, images, *turn)
-        if self._hue:  # without a shift the way through HSV would still round, which torchvision does without
+        if self._hue:  # torchvision skips a shift of 0, where the way through HSV would still round
             images = batch_ops.shift_hue(images, shift)
         for place, turn in enumerate(turns):
             images = apply_where(place >= before, batch_ops.adjust_tone, images, *turn)

@@ -21,8 +21,8 @@ _HUE_SCALE = 42.5  # Pillow keeps a hue as a byte: six sectors over 255
 def resized_crop(images: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor:
     """Cut a box out of every image and resize it by bicubic interpolation with anti-aliasing.
 
-    One product with a matrix of kernel weights for the columns and one for the rows, which costs the same whether a
-    box is enlarged or reduced.
+    Two products with matrices of kernel weights, one for the columns and one for the rows. They cost the same whether
+    a box is enlarged or reduced.
 
     Args:
         images: uint8 or float, ``(N, 3, H, W)``.
@@ -36,7 +36,7 @@ def resized_crop(images: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor
     top, left, height, width = boxes.unbind(1)
     across = _cubic_weights(left, width, columns, size[1])
     down = _cubic_weights(top, height, rows, size[0])
-    # Rows are in one matrix per image, so that the weights need no copy per channel.
+    # One matrix per image holds all rows, so the weights need no copy per channel.
     wide = torch.bmm(images.float().reshape(count, channels * rows, columns), across.transpose(1, 2))
     wide = _round(wide).view(count, channels, rows, size[1]).transpose(1, 2).reshape(count, rows, -1)
     return _round(torch.bmm(down, wide)).view(count, size[0], channels, size[1]).transpose(1, 2).contiguous()

@@ -44,7 +44,7 @@ class AttributeTable(NamedTuple):
 
 
 def prepare_celeba(out: str | Path, source: str | Path | None = None) -> Path:
-    """Write ``out/{train,val,test}/faces/*.jpg``, as links, and ``attributes.csv`` beside. Repeating it does nothing.
+    """Link ``out/{train,val,test}/faces/*.jpg`` and write ``attributes.csv`` beside. Repeating it does nothing.
 
     Args:
         out: the folder to write; it appears only when complete.

@@ -16,9 +16,9 @@ from torch.utils.data import Dataset
 
 from radial_vicreg.errors import UserError
 
-_BLOCK = 1024  # images in one piece of memory: pieces are few, and no more than one is ever held twice
-_SAMPLED = 16  # images that are opened to foretell the size of all
-_SHARE = 0.9  # of the free memory that pixels may take
+_BLOCK = 1024  # images in a block: few blocks, and never more than one held twice
+_SAMPLED = 16  # images opened to foretell the size of all
+_SHARE = 0.9  # share of the free memory that pixels may take
 _MEBIBYTE = 2**20
 _CGROUPS = (  # limit and use of the group of processes: version 2, version 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),

@@ -40,7 +40,7 @@ def resource_problem(error: BaseException) -> str | None:
     """Name the means that an error says have run out, and the remedy.
 
     Args:
-        error: of loading; its causes and what it came up in are looked at as well.
+        error: of loading; its causes and contexts count as well.
 
     Returns:
         One sentence without its full stop; None for any other error.

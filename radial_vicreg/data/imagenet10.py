@@ -232,7 +232,7 @@ def _is_linked(target: Path, links: Mapping[str, Path], description: Mapping[str
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return False
     try:
-        # The first version's marker lacks these keys: the clustering choice was its only one.
+        # The first version's marker lacks these keys, since it had the clustering choice only.
         found = {"classes": "clustering", "split": "imagenet", "resized": description["resized"]}
         found.update(json.loads((target / MARKER).read_text()))
     except (OSError, ValueError, TypeError) as error:

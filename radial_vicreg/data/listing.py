@@ -42,7 +42,7 @@ def image_files(folder: str, left_out: list[str] | None = None) -> Iterator[str]
         raise error  # os.walk would take the folder for an empty one
 
     found = []
-    inside = {folder: {_identity(folder)}}  # folders on the way to each place: by what they are, whatever their name
+    inside = {folder: {_identity(folder)}}  # folders on the way to each place, by identity and not by name
     for place, folders, names in os.walk(folder, onerror=stop, followlinks=True):
         around = inside.pop(place)
         for name in folders:

@@ -48,7 +48,7 @@ def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
 
 
 def claim_folder(folder: Path) -> Path:
-    """Make sure, before a download or a long reading, that a data folder can be written in its place.
+    """Make sure, before a long download or reading, that a data folder can be written in its place.
 
     Args:
         folder: where it is to be.

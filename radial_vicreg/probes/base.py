@@ -22,7 +22,7 @@ class Probe(ABC):
     (``choice``), how to fit with one candidate (:meth:`_fit`) and what came of it (:meth:`_figures`).
 
     Args:
-        candidates: to choose from; of several that do equally well, the first is taken.
+        candidates: to choose from; the first of those that do equally well is taken.
         seed: of the held-out split, and of whatever the fit draws.
 
     Attributes:

@@ -62,7 +62,7 @@ def knn_scores(
     for block in queries.split(rows):
         similarity = F.normalize(block.float(), dim=1) @ bank.T
         nearest, where = similarity.topk(min(max(neighbours), len(bank)), dim=1)
-        # Only ratios of the weights matter: relative to the nearest, they cannot overflow.
+        # Only ratios of the weights matter. Taken relative to the nearest, they cannot overflow.
         weights = torch.exp((nearest - nearest[:, :1]) / temperature)
         for k in neighbours:
             parts[k].append(_vote(weights[:, :k], bank_targets[where[:, :k]], width, multi_label))

@@ -23,7 +23,7 @@ _UNLABELLED = -1
 class BalancedAccuracy(MultilabelStatScores):
     """Mean balanced accuracy of attributes in percent, from counts over all batches and processes.
 
-    It is no mean of the batches' values: a batch without an image of an attribute says nothing about its recall.
+    It is not the mean of the batches' values: a batch without an image of an attribute says nothing of its recall.
 
     Args:
         outputs: number of attributes.

@@ -61,7 +61,7 @@ class HeadTrainer:
             torch.stack(losses).sum().backward()
         self._average_gradients()
         if self.total_steps:
-            # Of the step alone: a run that goes on with more epochs follows their cosine from its first step.
+            # A function of the step alone: a run resumed with more epochs follows their cosine from its first step.
             rate = warmup_cosine_lr(self.steps, self.lr, warmup=0, total=self.total_steps, start_lr=self.lr)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
@@ -120,7 +120,7 @@ class FeatureBank:
         room = self.limit - self._count
         if room <= 0:
             return
-        # Directions are all that cosine similarity needs, and a unit vector never overflows float16.
+        # Cosine similarity needs directions only, and a unit vector never overflows float16.
         unit = torch.nn.functional.normalize(features[:room].float(), dim=1)
         self._features.append(unit.half())
         self._targets.append(targets[:room].clone())

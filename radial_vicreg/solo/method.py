@@ -61,7 +61,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self.multi_label = self.config.data.multi_label
         if self.multi_label:
             self.balanced_accuracy = BalancedAccuracy(NUM_ATTRIBUTES)
-        # radial-vicreg pretrain gives the attributes with each image; solo-learn's script, only the image's number.
+        # radial-vicreg pretrain gives the attributes with each image, solo-learn's script only the image's number.
         looks_up = self.multi_label and self.config.data.dataset == "custom"
         self._attributes = attributes_by_index(self.config) if looks_up else None
 
@@ -195,7 +195,7 @@ def _method_kwargs(cfg: omegaconf.DictConfig) -> dict[str, Any]:
 def _keys_of_the_host(cfg: omegaconf.DictConfig) -> set[str]:
     """Name what the base class adds to a copy that has our keys alone.
 
-    What it adds to ``cfg`` itself would leave out a key that the user, or an earlier run's configuration, sets.
+    Its additions to ``cfg`` itself would lack a key that the user, or an earlier run's configuration, sets.
     """
     bare = copy.deepcopy(cfg)
     ours = {key: value for key, value in _method_kwargs(cfg).items() if key in MethodConfig.model_fields}

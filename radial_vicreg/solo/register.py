@@ -1,4 +1,4 @@
-"""Adds the method to solo-learn's dictionary of methods."""
+"""Add the method to solo-learn's dictionary of methods."""
 
 from __future__ import annotations
 

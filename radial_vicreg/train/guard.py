@@ -1,4 +1,4 @@
-"""Stops a run whose loss is no longer a number, without stalling a GPU."""
+"""Stop a run whose loss is no longer a number, without stalling a GPU."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ class OnlineProbes(pl.Callback):
 
     A forward hook picks up ``feats``, ``z`` and ``logits`` of each step, detached, so that nothing is computed twice
     and no gradient can reach the network; heads and optimizer belong to this callback and never enter the module's
-    ``state_dict``. Both views of a batch are used to learn. The kNN's bank are the features of the epoch's first views,
-    as they were computed in training, up to ``knn_bank`` images on each process.
+    ``state_dict``. The heads learn from both views of a batch. The kNN's bank holds the features of the epoch's first
+    views, as training computed them, up to ``knn_bank`` images on each process.
 
-    Validation images of another resolution than the training's (solo-learn validates image folders at 224
-    pixels) are resized and embedded once more; the host's own linear probe is then scored on these as well, and for
-    multi-label targets always, since a host logs no AUROC.
+    Validation images that are not of the training resolution (solo-learn validates image folders at 224 pixels) are
+    resized and embedded once more, and the host's own linear probe is scored on these as well. For multi-label targets
+    it always is, since a host logs no AUROC.
 
     Logs ``val_<probe>_acc1`` and ``_acc5``, or the multi-label means; :meth:`results` adds ``online_<probe>`` to
     ``probes`` of ``results.json``.
@@ -184,7 +184,7 @@ class OnlineProbes(pl.Callback):
 def resize_to(images: Tensor, size: int) -> Tensor:
     """Resize images ``(N, 3, H, W)`` to ``size`` by ``size`` pixels; a tensor of that width is returned as it is.
 
-    Halves are resized in float32, since a CPU has no antialiasing for them, and given back as halves.
+    Halves are resized in float32, since a CPU has no antialiasing for them.
     """
     if images.shape[-1] == size:
         return images

@@ -1,4 +1,4 @@
-"""Measures and draws the radii of the projector's output while a network trains."""
+"""Measure and draw the radii of the projector's output while a network trains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from radial_vicreg.train.online_probes import resize_to
 
 _TRAINING_IMAGES = 2048  # used when there is no validation set
 _BATCH_SIZE = 256
-_NOT_LOGGED = ("count",)  # it never changes; results.json has it
+_NOT_LOGGED = ("count",)  # never changes, and results.json has it
 
 
 class RadiusMonitor(pl.Callback):
@@ -59,7 +59,7 @@ class RadiusMonitor(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Measure the untrained network; a resumed run keeps the measurement of its first start."""
-        self.final_radii = None  # of a checkpoint that was its run's last, and of this run is not
+        self.final_radii = None  # the checkpoint was its run's last, but is not this run's last
         if not self.history:
             self.initial_radii = self._measure(trainer, pl_module, epoch=0)
 
@@ -134,7 +134,7 @@ class RadiusMonitor(pl.Callback):
         if images is None:
             return None
         measured: dict[str, RadiusMeasurement] = {}
-        # Augmentations, workers and kernels may draw random numbers: the training must not see that.
+        # Augmentations, workers and kernels may draw random numbers, which must not change the training's.
         with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
             torch.manual_seed(0)
             dtype = next(model.parameters()).dtype

@@ -1,4 +1,4 @@
-"""Keeps ``results.json`` current while a run trains."""
+"""Keep ``results.json`` current while a run trains."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ class ResultsWriter(pl.Callback):
             return
         last = self.history[-1] if self.history else {}
         epochs = int(last.get("epoch", 0))
-        if status == "finished" and epochs != trainer.max_epochs:  # from a checkpoint older than its epoch's figures
+        if status == "finished" and epochs != trainer.max_epochs:  # the checkpoint is older than its epoch's figures
             last, epochs = {}, int(trainer.max_epochs or 0)
         content: dict[str, Any] = {
             **self._description,
@@ -247,7 +247,7 @@ class ResultsWriter(pl.Callback):
             unknown = {} if stored is None else stored.model_extra or {}
             return RunResults.model_validate({**unknown, **content})
 
-        # A probe that hangs on to the file does not end a training.
+        # A probe that holds on to the file must not end a training.
         RunResults.update(self.folder / RESULTS, with_additions, owner=True)
 
 

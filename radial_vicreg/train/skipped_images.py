@@ -1,4 +1,4 @@
-"""Says which images a run leaves out because they cannot be read."""
+"""Say which images a run leaves out because they cannot be read."""
 
 from __future__ import annotations
 

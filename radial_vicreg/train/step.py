@@ -60,7 +60,7 @@ class RadialTraining(_Base):
     def radial_step(self, z1: Tensor, z2: Tensor, class_loss: Tensor) -> Tensor:
         """Compute the objective of one batch plus the online probe's loss.
 
-        Logs every term under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step`` every
+        Log every term under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step`` every
         ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
 
         Args:
@@ -80,7 +80,7 @@ class RadialTraining(_Base):
         except ValueError as error:
             if all(bool(z.isfinite().all()) for z in (z1, z2)):
                 raise
-            # On a CPU the loss itself refuses them: a run that failed, and not wrong input.
+            # On a CPU the loss itself refuses them, but the run has failed: the input was not wrong.
             raise self._watch.error(f"not finite at step {self.global_step}: {error}") from error
         # One collective for all terms instead of one each.
         terms = {**self.objective.terms, "loss": loss.detach()}
@@ -133,8 +133,8 @@ class RadialTraining(_Base):
     def _log_terms(self, names: list[str], values: Tensor) -> None:
         """Add to the epoch's sums, and log the values of a step now and then.
 
-        Lightning's ``log`` takes some tenths of a millisecond a call, whatever the network: one for each term and step
-        would be a good part of a small network's step.
+        Lightning's ``log`` takes some tenths of a millisecond: a call for each term at each step would be a good part
+        of a small network's time.
         """
         self._names, self._summed = names, self._summed + 1
         self._sums = values if self._sums is None else self._sums + values

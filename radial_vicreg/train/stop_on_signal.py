@@ -1,4 +1,4 @@
-"""Ends a run in order when a scheduler asks for the machine."""
+"""End a run in order when a scheduler asks for the machine."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _STEPS_BETWEEN_VOTES = 8  # a vote is one small collective between hosts
 class StopOnSignal(pl.Callback):
     """Stop after the step in flight, on every process at the same step, whichever of them got the signal.
 
-    It takes the place of Lightning's handler, which broadcasts from inside the handler: when only one process gets the
-    signal, the processes then wait for one another for ever.
+    It replaces Lightning's handler, which broadcasts from inside the handler: when only one process gets the signal,
+    the processes then wait for one another for ever.
 
     Args:
         leave_requeue: leave SIGUSR1 to Lightning where it uses it to put a Slurm job back into the queue.
@@ -45,7 +45,7 @@ class StopOnSignal(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take over the signals; Lightning restores what was before when the trainer is done."""
-        # A progress bar takes long to close, and must not be broken off. A new list: Lightning is inside the old one.
+        # Before the progress bar: its closing takes long and must not be broken off. Lightning iterates the old list.
         others = [callback for callback in trainer.callbacks if callback is not self]  # type: ignore[attr-defined]
         bar = next((place for place, callback in enumerate(others) if isinstance(callback, ProgressBar)), None)
         if bar is not None:
@@ -103,8 +103,8 @@ class StopOnSignal(pl.Callback):
 class ExitAfterSignal(pl.Callback):
     """End solo-learn's script with exit status 143 when a signal stopped it; the last callback of the list.
 
-    Without it a run that was stopped early, or during the sanity check, ends with status 0 (Lightning's own exception
-    asks for no other), and one whose data-loading processes got the signal as well with an error of theirs.
+    Without it a run that was stopped early, or during the sanity check, ends with status 0, since Lightning's own
+    exception asks for no other. A run whose data-loading processes got the signal as well ends with their error.
     """
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
@@ -157,8 +157,8 @@ class _FirstError:
 def _let_workers_die() -> None:
     """Stop PyTorch from raising an error in the middle of anything when a data-loading process dies.
 
-    A scheduler sends SIGTERM to those as well, and the errors of the second and third would break off what the first
-    one's leads to: a checkpoint, the results.
+    A scheduler sends SIGTERM to those as well. The first one's error leads to a checkpoint and the results; errors of
+    the second and third would break that off.
     """
     if _in_main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

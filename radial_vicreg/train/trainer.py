@@ -36,7 +36,7 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     Raises:
         UserError: Lightning refuses the settings, or the job has another number of processes than they ask for.
     """
-    interactive = sys.stderr.isatty()  # a bar in a log file is a line for every step
+    interactive = sys.stderr.isatty()  # in a log file, a bar prints a line for every step
     arguments = inspect.signature(pl.Trainer.__init__).parameters
     settings = {key: value for key, value in config.plain().items() if key in arguments}
     settings.update(
