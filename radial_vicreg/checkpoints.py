@@ -26,7 +26,7 @@ LAST_CHECKPOINT = "last.ckpt"
 """Link to the furthest of them."""
 
 _EPOCH = re.compile(r"epoch-(\d+)\.ckpt")
-_KEPT = 2  # the furthest, and the one before for the case that the furthest cannot be read
+_KEPT = 2  # the furthest, and the one before in case the furthest cannot be read
 _HASH_BLOCK = 1 << 20
 _UNREADABLE = (-2, -2)
 _ZIP = b"PK\x03\x04"
@@ -36,7 +36,7 @@ _RESUMED = ("epoch", "global_step", "loops", "optimizer_states", "lr_schedulers"
 def epoch_checkpoints(folder: Path) -> list[Path]:
     """List the checkpoints ``epoch-<N>.ckpt`` of a folder, the furthest first.
 
-    By number and never by the files' times: clocks of a cluster's nodes disagree, and a copy has times of its own.
+    The number decides, not the file's time: clocks of a cluster's nodes disagree, and a copy has times of its own.
     """
     found = [path for path in folder.glob("epoch-*.ckpt") if _EPOCH.fullmatch(path.name)]
     return sorted(found, key=epoch_of, reverse=True)
@@ -133,7 +133,7 @@ def furthest_checkpoint(folders: Iterable[Path], say: Callable[[str], None] = pr
 
 
 def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
-    """Loads a checkpoint of Lightning without running code that it may carry.
+    """Load a checkpoint of Lightning without running code that it may carry.
 
     Only tensors and plain containers are read (``weights_only``); there is no way to ask for more.
 
@@ -152,11 +152,12 @@ def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
         raise UserError(f"{checkpoint} is not a Lightning checkpoint: it has no state_dict")
     if not all(isinstance(name, str) for name in state):
         raise UserError(f"{checkpoint} is not a Lightning checkpoint: its state_dict does not map names to tensors")
-    return content
+    checked: dict[str, Any] = content
+    return checked
 
 
 def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
-    """Checks that a training can go on from a checkpoint, before it starts to.
+    """Check, before a training starts, that it can go on from a checkpoint.
 
     Args:
         checkpoint: the file.
@@ -171,7 +172,7 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
         raise UserError(f"{checkpoint} holds no state of a training to go on from: it has no {', '.join(absent)}")
     wanted, found = model.state_dict(), content["state_dict"]
     names = {name for name in wanted.keys() | found.keys() if name.rpartition(".")[2] != EXTRA_STATE}
-    for name in sorted(names):  # what is no parameter and no buffer has no shape: its module judges it
+    for name in sorted(names):  # only parameters and buffers have shapes; a module judges the rest itself
         mine, other = (getattr(state.get(name), "shape", None) for state in (wanted, found))
         if mine != other:
             shapes = " and ".join("none" if shape is None else str(tuple(shape)) for shape in (other, mine))
@@ -179,7 +180,7 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
 
 
 def read_tensors(path: str | Path) -> Any:
-    """``torch.load`` without running code, and with one line for whatever is wrong with the file.
+    """Call ``torch.load`` without running code, and report whatever is wrong with the file in one line.
 
     Args:
         path: a file that ``torch.save`` has written.
@@ -199,15 +200,15 @@ def read_tensors(path: str | Path) -> Any:
     try:
         if not start or (start == _ZIP and not is_whole):
             raise EOFError
-        # Mapped: whether a file can be read, and what is in it, is asked more often than its tensors are used. What is
-        # no ZIP archive may be of torch.save's old format, which cannot be mapped.
+        # Mapped, since callers ask what is in a file more often than they use its tensors. A file that is no ZIP
+        # archive may have torch.save's old format, which cannot be mapped.
         return torch.load(path, map_location="cpu", weights_only=True, mmap=is_whole)
     except Exception as error:  # a damaged or hostile file leads the unpickler to errors of any kind
         raise UserError(f"{path} cannot be read as a checkpoint: {_reason(error, start, is_whole)}") from error
 
 
 def file_checksum(path: str | Path) -> str:
-    """SHA-256 of a file, 64 hexadecimal digits."""
+    """Compute the SHA-256 of a file, 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as stream:
         while block := stream.read(_HASH_BLOCK):
@@ -223,7 +224,7 @@ def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
         path: target.
 
     Raises:
-        OSError: the disk is full, say; the previous file stays as it was.
+        OSError: for example, the disk is full; the previous file stays as it was.
     """
     buffer = io.BytesIO()  # torch.save into a file hides the reason when the disk is full
     torch.save(content, buffer)
@@ -255,7 +256,7 @@ def set_aside(checkpoint: Path) -> Path:
 
 
 def _problem(checkpoint: Path) -> str | None:
-    """Why a file is no checkpoint to go on from, with its name; None when it is one."""
+    """Say why a file is no checkpoint to go on from, with its name; None when it is one."""
     try:
         read_checkpoint(checkpoint)
     except ValueError as error:
@@ -275,7 +276,7 @@ def _beside_a_dangling_link(link: Path) -> Path:
 
 
 def _progress(checkpoint: Path) -> tuple[int, int]:
-    """Epochs and steps that a checkpoint says it has seen: file times are those of whoever wrote or copied it last."""
+    """Read the epochs and steps that a checkpoint has seen; a copy changes file times, but not these."""
     try:
         content = read_checkpoint(checkpoint)
     except ValueError:
@@ -285,7 +286,7 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
 
 
 def _reason(error: Exception, start: bytes, is_whole: bool) -> str:
-    """Why ``torch.load`` has failed, in our words: PyTorch's advise to load the file without its safeguard."""
+    """Say why ``torch.load`` has failed; PyTorch's own text advises to load the file without its safeguard."""
     if not start:
         return "it is empty, so its writing was cut short"
     if start == _ZIP and not is_whole:

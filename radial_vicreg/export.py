@@ -35,10 +35,10 @@ _TOLERANCE = 1e-6  # timm and torchvision may pool in another order
 
 
 def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tuple[Path, dict[str, Any]]:
-    """Writes the backbone alone and a JSON card, loads both back and compares features.
+    """Write the backbone alone and a JSON card, load both back and compare features.
 
     Args:
-        path: run folder or checkpoint, see :func:`radial_vicreg.checkpoints.open_run`.
+        path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
         fmt: ``"torchvision"`` or ``"timm"``: a state dict in that library's names, ``backbone.pth``;
             ``"safetensors"``: the same in ``backbone.safetensors``.
         out: folder; default: ``<run>/export/<fmt>``.
@@ -70,7 +70,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
 
 
 def load_exported(card_file: str | Path) -> nn.Module:
-    """Builds the network that a card describes and fills in its weights.
+    """Build the network that a card describes and fill in its weights.
 
     Args:
         card_file: ``card.json``, with the weights beside it.
@@ -100,7 +100,7 @@ def load_exported(card_file: str | Path) -> nn.Module:
 
 
 def _read_card(file: Path) -> dict[str, Any]:
-    """A card may come from anywhere: it must not name files elsewhere, nor a network whose making fetches some."""
+    """Read a card from anywhere: refuse file names elsewhere, and a network whose making fetches files."""
     try:
         card = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -116,7 +116,8 @@ def _read_card(file: Path) -> dict[str, Any]:
     if card["library"] not in ("torchvision", "timm") or card["architecture"] not in architectures:
         raise UserError(f"{file}: {card['library']} {card['architecture']!r} is not a network that is exported")
     refuse_file_arguments(card["arguments"])
-    return card
+    checked: dict[str, Any] = card
+    return checked
 
 
 def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
@@ -162,7 +163,7 @@ _FROM_RESULTS = ("name", "method", "host", "seed", "status", "versions", "git_co
 
 
 def _build_lines(library: str, architecture: str, arguments: dict[str, Any], small_stem: bool, file: str) -> list[str]:
-    """The card's recipe, for people who do not have this package."""
+    """Write the card's recipe, for people who do not have this package."""
     given = "".join(f", {key}={value!r}" for key, value in arguments.items())
     lines = ["import torch"]
     if library == "timm":
@@ -228,7 +229,7 @@ def _load(file: Path) -> dict[str, Tensor]:
     if file.suffix == ".safetensors":
         try:
             loaded: dict[str, Tensor] = _safetensors().load_file(str(file))
-        except Exception as error:  # safetensors' own error has no base but this
+        except Exception as error:  # safetensors' own error derives from Exception only
             raise UserError(f"{file} cannot be read as safetensors: {error}") from error
         return loaded
     state: dict[str, Tensor] = read_tensors(file)
@@ -244,7 +245,7 @@ def _safetensors() -> Any:
 
 
 def _metrics(results: RunResults | None) -> dict[str, Any]:
-    """The probes, and the radii at the end without their histogram: it stays in results.json, and so does history."""
+    """Choose the probes and the last radii; their histogram and history stay in results.json."""
     probes = None if results is None else results.probes
     final = None if results is None else results.radii.final
     return {

@@ -18,7 +18,7 @@ Radii = Tensor | Mapping[str, Sequence[float]]
 
 
 def draw_radii(panels: Sequence[tuple[str, Radii]], dim: int, path: str | Path) -> list[Path]:
-    """Draws histograms of radii with the density of chi(d), one panel each (the paper's figure 2a to 2c).
+    """Draw histograms of radii with the density of chi(d), one panel each (the paper's figure 2a to 2c).
 
     Args:
         panels: title and radii of each panel.
@@ -32,7 +32,7 @@ def draw_radii(panels: Sequence[tuple[str, Radii]], dim: int, path: str | Path) 
 
 
 def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int) -> Any:
-    """The figure of :func:`draw_radii`, with an Agg canvas, not yet written.
+    """Draw the figure of :func:`draw_radii` with an Agg canvas, without writing it.
 
     All panels show the same range of radii, so that they can be compared.
 
@@ -62,7 +62,7 @@ def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int) -> Any:
 
 
 def new_figure(rows: int = 1, columns: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Any, Any]:
-    """A figure with an Agg canvas, which needs no display and leaves pyplot's state alone.
+    """Make a figure with an Agg canvas, which needs no display and leaves pyplot's state alone.
 
     Args:
         rows: of panels.
@@ -82,7 +82,7 @@ def new_figure(rows: int = 1, columns: int = 1, width: float = 4.2, height: floa
 
 
 def save_figure(figure: Any, path: str | Path) -> list[Path]:
-    """Writes a figure as PNG and PDF.
+    """Write a figure as PNG and PDF.
 
     Args:
         figure: matplotlib's.

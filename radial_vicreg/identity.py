@@ -17,7 +17,7 @@ from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, effecti
 AS_REQUESTED_SINCE = 2
 """Schema version of ``results.json`` from which its configuration is the requested one on a CPU, too."""
 
-# What solo-learn assumes for keys that a configuration leaves out: the same experiment has the same hash either way.
+# What solo-learn assumes for keys that a configuration leaves out, so that both forms have the same hash.
 _ASSUMED: dict[str, dict[str, Any]] = {
     "backbone": {"name": None, "kwargs": {}},
     "data": {"dataset": None, "name": None, "no_labels": False, "fraction": -1},

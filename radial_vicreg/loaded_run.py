@@ -50,7 +50,7 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
         The run.
 
     Raises:
-        UserError: nothing there, no configuration beside the checkpoint, a file that is not a checkpoint, or weights
+        UserError: nothing is there, no configuration beside the checkpoint, a file that is not a checkpoint, or weights
             that do not fit the configuration.
     """
     checkpoint = find_checkpoint(Path(path))

@@ -19,7 +19,7 @@ _VIT_ARCHITECTURES = {
     "vit_base": "vit_base_patch16_224",
     "vit_large": "vit_large_patch16_224",
 }
-# Of timm.create_model and torchvision: a configuration that came with somebody's checkpoint must not name more files.
+# Arguments of timm.create_model and torchvision. A configuration from somebody's checkpoint must not name more files.
 _READ_FILES = {"checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "cache_dir", "weights"}
 _RESNETS = {"resnet18": torchvision.models.resnet18, "resnet50": torchvision.models.resnet50}
 
@@ -59,7 +59,7 @@ def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
 
 
 def check_backbone(config: RunConfig) -> None:
-    """Pass images without pixels through the backbone: a shape that does not fit shows before a file is written.
+    """Pass images without pixels through the backbone, so that a bad shape shows before a file is written.
 
     Args:
         config: its ``backbone`` and the size of its crops are read. A backbone that only another host has is left
@@ -70,7 +70,7 @@ def check_backbone(config: RunConfig) -> None:
     """
     arguments = config.backbone.arguments()
     if config.backbone.name not in BACKBONES or (config.backbone.name in _RESNETS and not arguments):
-        return  # the host names the backbones that it has; a plain ResNet takes any size
+        return  # a host names the backbones that it has; a plain ResNet takes any size
     size = config.crop_size
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         backbone, _ = build_backbone(config)

@@ -19,7 +19,7 @@ _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra
 
 
 def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[str, Any]:
-    """The part of ``results.json`` that is known before the first step.
+    """Describe what ``results.json`` can say before the first step.
 
     Args:
         config: the resolved configuration, plain containers only.
@@ -57,7 +57,7 @@ def identity_of(results: RunResults | None) -> dict[str, str | None]:
 
 
 def versions(host: str = "standalone") -> dict[str, str | None]:
-    """Versions of Python, this package and what it stands on; ``None`` for what is not installed."""
+    """List the versions of Python, this package and its requirements; ``None`` for what is not installed."""
     found: dict[str, str | None] = {"python": platform.python_version(), "radial-vicreg": __version__}
     for package in _PACKAGES:
         try:
@@ -71,7 +71,7 @@ def versions(host: str = "standalone") -> dict[str, str | None]:
 
 
 def git_commit(folder: Path) -> str | None:
-    """Commit of the checkout that tracks ``folder``, with ``-dirty`` when it has changes; None outside a checkout."""
+    """Find the commit of the checkout that tracks ``folder``, with ``-dirty`` when changed; None outside one."""
     try:
         root = _git(folder, "rev-parse", "--show-toplevel")
         if not _git(Path(root), "ls-files", str(folder.resolve())):

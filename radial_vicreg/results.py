@@ -47,7 +47,7 @@ class NewerResults(ResultsError):
 
 
 def _finite(value: float | None) -> float | None:
-    """Read what is no finite number as none: Python's JSON knows NaN, Infinity and whole numbers beyond any float."""
+    """Read a number that is not finite as none: Python's JSON knows NaN, Infinity and integers beyond any float."""
     return None if value is None or not abs(value) <= sys.float_info.max else value
 
 
@@ -61,7 +61,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, validate_assignment=True)
 
     def plain(self) -> dict[str, Any]:
-        """Plain containers, with the keys that the file has."""
+        """Give plain containers, with the keys that the file has."""
         return self.model_dump(exclude_unset=True)
 
 
@@ -106,7 +106,7 @@ class EpochFigures(_Part):
     epoch: int
 
     def figure(self, name: str) -> float | None:
-        """The figure of this name, or None."""
+        """Look up the figure of this name; None where there is none."""
         return (self.__pydantic_extra__ or {}).get(name)
 
 
@@ -229,8 +229,8 @@ class RunResults(_Part):
         Args:
             path: of the file.
             change: from what is there (None without a file) to what shall be there.
-            owner: the file is that of the caller's own run: neither a lock that another process does not let go of
-                nor a damaged file keeps the run from writing.
+            owner: the file is of the caller's own run, which writes even when another process keeps the lock or
+                the file is damaged.
 
         Returns:
             What was written.
@@ -253,17 +253,17 @@ class RunResults(_Part):
         return changed
 
     def write(self, path: str | Path) -> Path:
-        """Write the file atomically, for whoever knows that nobody else is changing it; :meth:`update` makes sure."""
+        """Write the file atomically. The caller knows that nobody else changes it; :meth:`update` makes sure."""
         return write_json(path, self.plain())
 
     def probe(self, name: str) -> ProbeFigures:
-        """The figures of a probe; without any where the run has none of that name."""
+        """Look up the figures of a probe; without any where the run has none of that name."""
         found = dict(self.probes or ()).get(name)
         return found if isinstance(found, ProbeFigures) else ProbeFigures()
 
 
 def _complaint(error: ValidationError) -> str:
-    """The first thing that is wrong: ``no status``, or ``probes.online_linear.top1 cannot be 'high'``."""
+    """Say what is wrong first: ``no status``, or ``probes.online_linear.top1 cannot be 'high'``."""
     first = error.errors(include_url=False)[0]
     place = [str(part) for part in first["loc"]]
     if place[-1] in ("int", "float", "str"):  # which of several types the value was tried as

@@ -3,7 +3,7 @@ r"""What is known of settings before the run: which diverge, and where the radia
 The radial cross-entropy is :math:`\beta(r^2/2-(d-1)\log r)` of each view. Its second derivative along the radius is
 :math:`\beta(1+(d-1)/r^2)`: :math:`2\beta` at its optimum, :math:`r^2=d-1`, and about :math:`7\beta` at
 :math:`r=0.4\sqrt d`, where untrained projectors start; twice that over both views. The projector's last bias moves
-every embedding alike and therefore meets all of it; LARS leaves biases out of its scaling, so that for it LARS is plain
+every embedding alike and therefore meets all of it. LARS leaves biases out of its scaling: for them it is plain
 gradient descent with momentum, which is stable while rate times curvature is below :math:`2(1+\mu)`.
 """
 
@@ -63,7 +63,7 @@ class Stability(NamedTuple):
 
 
 def stability_of(config: RunConfig) -> Stability | None:
-    """Curvature and limit of a configuration.
+    """Compute curvature and limit of a configuration.
 
     Args:
         config: of a run.
@@ -108,7 +108,7 @@ def past_stability(config: RunConfig) -> str | None:
 
 
 def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
-    """What is likely to go wrong with these settings, and what to change.
+    """Say what is likely to go wrong with these settings, and what to change.
 
     Args:
         config: of a run.
@@ -137,7 +137,7 @@ def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
 
 
 def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEquilibrium | None:
-    """The equilibrium of a configuration's radial term at its global batch.
+    """Find the equilibrium of a configuration's radial term at its global batch.
 
     Args:
         config: of a run.
@@ -149,7 +149,7 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
     Raises:
         UserError: the objective does not take these settings.
     """
-    from radial_vicreg.losses import radial_equilibrium  # and PyTorch, which the stability needs not
+    from radial_vicreg.losses import radial_equilibrium  # imports PyTorch, which the stability does not need
 
     settings = config.method_kwargs
     return radial_equilibrium(
@@ -165,7 +165,7 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
 
 
 def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
-    """The equilibrium where both betas count and it is far from chi(d); else None, as for every cell of the paper.
+    """Find the equilibrium where both betas count and it is far from chi(d); else None, as for all cells of the paper.
 
     Args:
         config: of a run.
@@ -179,7 +179,7 @@ def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
 
 
 def equilibrium_note(config: RunConfig) -> str | None:
-    """One line for a configuration whose radial term pulls radii away from chi(d), with the remedy; else None.
+    """Say in one line that a radial term pulls radii away from chi(d), with the remedy; None where it does not.
 
     Args:
         config: of a run.

@@ -1,4 +1,4 @@
-"""Finds runs below a folder by the configuration that asks for them."""
+"""Find runs below a folder by the configuration that asks for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hydra plug-in: finds Radial-VICReg's configurations and registers its method with a running solo-learn."""
+"""Hydra plug-in: find Radial-VICReg's configurations and register its method with a running solo-learn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 
 class RadialVICRegSearchPath(SearchPathPlugin):
-    """Appends the package's YAML files to the search path of every Hydra application.
+    """Append the package's YAML files to the search path of every Hydra application.
 
     Hydra runs this at start-up, before a solo-learn script checks ``cfg.method in METHODS``. The method's own
     code (and with it PyTorch) is imported only when the running application has already imported solo-learn:
@@ -19,7 +19,7 @@ class RadialVICRegSearchPath(SearchPathPlugin):
     """
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Appends the configuration folder; called once by Hydra."""
+        """Append the configuration folder; called once by Hydra."""
         folder = configuration_folder()
         if folder is not None:
             # As it is: Hydra cuts off the scheme and unquotes nothing. Not pkg://, which lists the folder with
@@ -33,12 +33,12 @@ class RadialVICRegSearchPath(SearchPathPlugin):
 
 
 def configuration_folder() -> str | None:
-    """Finds the package's YAML files without importing the package.
+    """Find the package's YAML files without importing the package.
 
     Returns:
         The real path of the folder (in an editable installation ``radial_vicreg/yaml`` is a link), which need not
         exist: Hydra names it in its error when a configuration is not found. None where ``radial_vicreg`` is not a
-        package, for example behind a script of that name: no reason to stop somebody's application.
+        package, for example behind a script of that name: that must not stop somebody's application.
     """
     spec = importlib.util.find_spec("radial_vicreg")
     if spec is None or not spec.submodule_search_locations:

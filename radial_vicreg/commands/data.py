@@ -11,7 +11,7 @@ from radial_vicreg.commands.parser import Parser
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prepares one data set.
+    """Prepare one data set.
 
     Args:
         arguments: command line after ``data``.
@@ -72,7 +72,7 @@ def _prepare(parsed: argparse.Namespace) -> Path:
         from radial_vicreg.data.imagenet10 import describe_imagenet10, prepare_imagenet10
 
         folder = prepare_imagenet10(parsed.imagenet, parsed.out, parsed.split, parsed.classes)
-        print("\n".join(describe_imagenet10(folder)), file=sys.stderr)  # the path alone on standard output, as ever
+        print("\n".join(describe_imagenet10(folder)), file=sys.stderr)  # standard output has the path alone, as ever
         return folder
     if parsed.name == "celeba":
         from radial_vicreg.data.celeba import prepare_celeba

@@ -68,7 +68,7 @@ def look() -> dict[str, Any]:
 
 
 def _ask() -> dict[str, Any]:
-    """:func:`look` in another process, with this one's path: a broken library ends that one, and the report goes on."""
+    """Run :func:`look` in another process with this one's path: a broken library must not end the report."""
     code = f"import json, sys; sys.path[:] = {sys.path!r}; from {__name__} import look; print(json.dumps(look()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -92,7 +92,7 @@ def _plugin() -> str:
 
     folder = configuration_folder()
     count = sum(1 for _ in Path(folder).rglob("*.yaml")) if folder else 0
-    # Hydra passes over a folder that is missing without a word.
+    # Hydra ignores a missing folder without a word.
     return f"found, {count} configurations" if count else f"found, but no configurations in {folder}: {reinstall}"
 
 

@@ -9,7 +9,7 @@ from radial_vicreg.commands.parser import Parser
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exports one backbone and prints where it is and how it was proven.
+    """Export one backbone and print where it is and how it was proven.
 
     Args:
         arguments: command line after ``export``.

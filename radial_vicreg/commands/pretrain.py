@@ -11,7 +11,7 @@ from radial_vicreg.results import RESULTS, RunResults
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Trains one configuration and says where its results are.
+    """Train one configuration and say where its results are.
 
     Args:
         arguments: command line after ``pretrain``.
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def summary(folder: Path) -> str:
-    """The last lines of a run: radii, probes, files."""
+    """Write the last lines of a run: radii, probes, files."""
     results = RunResults.read(folder / RESULTS)
     lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
     first, last = results.radii.initial, results.radii.final
@@ -70,5 +70,5 @@ def summary(folder: Path) -> str:
 
 
 def _number(value: float | None, form: str = "6.2f") -> str:
-    """A figure as text; one that was not finite has become None in the file."""
+    """Write a figure as text; one that was not finite has become None in the file."""
     return format(math.nan if value is None else value, form)

@@ -9,7 +9,7 @@ from radial_vicreg.commands.parser import Parser
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Probes one run and prints one line.
+    """Probe one run and print one line.
 
     Args:
         arguments: command line after ``probe``.

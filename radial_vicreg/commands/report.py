@@ -9,7 +9,7 @@ from radial_vicreg.commands.parser import Parser
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Writes the report and prints what went into it.
+    """Write the report and print what went into it.
 
     Args:
         arguments: command line after ``report``.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Lists, runs or follows a sweep; W&B is not needed.
+    """List, run or follow a sweep; W&B is not needed.
 
     Args:
         arguments: command line after ``sweep``.
@@ -75,12 +75,12 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
     runs = sweep.runs()
     try:
         marks = marks_of(runs, overrides)
-    except ValueError as error:  # a list is of use before the data are there
+    except ValueError as error:  # a list is useful before the data are there
         print(f"which runs are past stability cannot be told: {error}", file=sys.stderr)
         marks = []
     unstable = {mark.run.index: mark.past_stability for mark in marks if mark.past_stability is not None}
     for one in runs:
-        # A shell takes what follows the # for a comment, so that the line can still be pasted.
+        # A shell takes the rest after # for a comment, so the line can still be pasted.
         remark = f"  # {unstable[one.index]}" if one.index in unstable else ""
         print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*overrides))}{remark}")
 

@@ -91,7 +91,7 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _claim(out: Path) -> Path:
-    """Make sure, before minutes of work, that a folder can take the results and holds no training of anybody's."""
+    """Make sure, before minutes of work, that a folder can take the results and holds no training."""
     from radial_vicreg.files import claim_output
     from radial_vicreg.results import RESULTS
     from radial_vicreg.stored_runs import read_stored_run
@@ -181,7 +181,7 @@ def _shard(text: str) -> tuple[int, int]:
 
 @contextmanager
 def _bar(*extra: Any) -> Iterator[Progress]:
-    """A progress bar that appears with ``start()``: nothing of it is seen when the work is refused."""
+    """Make a progress bar that appears with ``start()``: refused work shows none."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -202,7 +202,7 @@ def _bar(*extra: Any) -> Iterator[Progress]:
 
 @contextmanager
 def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
-    """A progress bar over runs, as a callback; a new sweep (done falls back) gets a bar of its own."""
+    """Make a progress bar over runs, as a callback; a new sweep (done falls back) gets a bar of its own."""
     with _bar() as bar:
         tasks: list[Any] = []
 

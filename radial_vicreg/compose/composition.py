@@ -19,7 +19,7 @@ _LONGEST_SHOWN = 100
 
 
 def compose(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> DictConfig:
-    """Composes a configuration of the package, or of a folder whose defaults may use the package's groups.
+    """Compose a configuration of the package, or of a folder whose defaults may use the package's groups.
 
     Args:
         config_name: name without ``.yaml``, with its folder.
@@ -46,7 +46,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         check_anchors(config_path)
     GlobalHydra.instance().clear()
     if config_path is None:
-        # No folder of its own: the package's plug-in puts its configurations on every search path.
+        # No folder is given: the package's plug-in puts its configurations on every search path.
         context: Any = initialize(config_path=None, **_version_base())
     else:
         context = initialize_config_dir(str(Path(config_path).resolve()), **_version_base())
@@ -74,7 +74,7 @@ def composed_text(config_name: str, overrides: Sequence[str], config_path: str |
 
 
 def _version_base() -> dict[str, Any]:
-    """Asks for the installed Hydra's own behaviour: 1.3 warns without the argument, 1.4 with it."""
+    """Ask for the installed Hydra's own behaviour: 1.3 warns without the argument, 1.4 with it."""
     from hydra import __version__
 
     return {"version_base": None} if __version__.startswith("1.3.") else {}
@@ -112,13 +112,13 @@ def _explain(error: Exception, config_name: str) -> str:
 
 
 def _first_words(error: BaseException) -> str:
-    """The message without the parts that repeat Hydra's search path and OmegaConf's object types."""
+    """Cut off the parts of a message that repeat Hydra's search path and OmegaConf's object types."""
     text = re.split(r"\n\s*(?:Config search path|full_key|object_type)\b", str(error))[0].strip()
     return " ".join(text.split()) or type(error).__name__
 
 
 def _known_keys(config_name: str) -> Iterator[str]:
-    """Dotted keys of the configuration without overrides."""
+    """List the dotted keys of the configuration without overrides."""
 
     def walk(node: Any, prefix: str) -> Iterator[str]:
         for key in node:

@@ -18,8 +18,8 @@ from radial_vicreg.errors import UserError
 
 T = TypeVar("T")
 
-_LARGEST_EXACT = 2**53  # whole floats below it are whole numbers without doubt
-_TEXTS = ("name", "method_tag")  # long, slow to resolve, and no part of what is trained
+_LARGEST_EXACT = 2**53  # a whole float below it is certainly a whole number
+_TEXTS = ("name", "method_tag")  # long, slow to resolve, and not part of what is trained
 
 
 def run_config(
@@ -80,7 +80,8 @@ def stored_config(content: Mapping[str, Any]) -> RunConfig:
     try:
         cfg = OmegaConf.create(dict(content))
         for key in cfg:
-            with suppress(OmegaConfBaseException):  # of another environment: what is needed is asked for below
+            # A value may need another environment; read_config asks for what a run needs.
+            with suppress(OmegaConfBaseException):
                 value = cfg[key]
                 resolved[str(key)] = (
                     OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value

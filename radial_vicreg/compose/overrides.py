@@ -64,7 +64,7 @@ def sweeping(overrides: Sequence[str]) -> list[str]:
     try:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException:
-        return []  # one that cannot be read is told with its reason
+        return []  # the error for an unreadable one comes later, with its reason
     return [override for override, found in zip(overrides, parsed, strict=True) if found.is_sweep_override()]
 
 
@@ -78,7 +78,7 @@ def expand_home(cfg: DictConfig) -> None:
         try:
             value: Any = OmegaConf.select(cfg, key)
         except OmegaConfBaseException:
-            continue  # it cannot be resolved, which is told where all of it is
+            continue  # it cannot be resolved; the error comes when everything is resolved
         if not isinstance(value, str) or not value.startswith("~"):
             continue
         try:

@@ -39,7 +39,7 @@ def check_anchors_of(path: Path) -> None:
     """Refuse one file, as :func:`check_anchors`.
 
     Args:
-        path: of a YAML file; what is wrong with it otherwise is told by whoever reads it.
+        path: of a YAML file; other errors in it are left to its reader.
 
     Raises:
         UserError: as :func:`check_anchors`.
@@ -104,13 +104,13 @@ def check_references(cfg: DictConfig) -> None:
     try:
         worst = max(leaves, key=count, default="")
     except RecursionError:
-        return  # OmegaConf's words for it are told where all is resolved
+        return  # OmegaConf's own error comes when everything is resolved
     if counts.get(worst, 0) > MOST_NODES:
         raise UserError(f"{worst} refers to more than {MOST_NODES:,} values by way of ${{key}}: write the values out")
 
 
 def _leaves(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """Dotted keys of the texts in a configuration."""
+    """List the dotted keys of the texts in a configuration."""
     if isinstance(node, str):
         yield prefix, node
     elif isinstance(node, (dict, list)):
@@ -127,11 +127,11 @@ def _configurations(folder: str | Path) -> Iterator[Path]:
                 yield path
         seen += len(names)
         if seen > _MOST_FILES:
-            return  # somebody's home or data: what lies far below is no configuration
+            return  # somebody's home or data: files far below are not configurations
 
 
 def _expanded_size(root: Any) -> int | None:
-    """Number of values, every alias counted as what it stands for; None for a value that contains itself."""
+    """Count values, every alias as what it stands for; None for a value that contains itself."""
     sizes: dict[int, int | None] = {}  # None: being counted
 
     def size(node: Any) -> int:

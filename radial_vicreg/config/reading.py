@@ -37,7 +37,7 @@ TRAINER_ARGUMENTS = frozenset(
 )
 """Arguments of Lightning's Trainer, which may stand at the top of a configuration."""
 
-_OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not nearly one of ours
+_OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not close to one of ours
 _OWN_SECTIONS = ("diagnostics", "probes", "loggers")
 _OWN_KEYS = {"data": ("on_bad_image", "cache", "multi_label")}
 _SHORT = 60
@@ -81,7 +81,7 @@ def read_config(content: Mapping[str, Any], reader: Reader = "pretrain", foreign
 
 def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collection[str]) -> None:
     fields = {*RunConfig.model_fields, *TRAINER_ARGUMENTS}
-    # Under solo-learn's script: not host, lock and ckpt, since too many words are near those.
+    # Not host, lock and ckpt under solo-learn's script, since too many words are near those.
     own = fields if reader == "pretrain" else (*_OWN_SECTIONS, "runs_dir")
     for key in content:
         if key not in fields and nearest(key, own, _OWN_CUTOFF) is not None:

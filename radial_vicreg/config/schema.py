@@ -27,7 +27,7 @@ from radial_vicreg.config.sections import (
 from radial_vicreg.config.types import LARGEST_COUNT, Devices, FileName, Items, OpenSection, PathText, Text, Word
 from radial_vicreg.keys import SMALL_IMAGE_DATASETS
 
-_REFERENCE_BATCH = 256  # configured rates are per so many images and grow linearly with the global batch
+_REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
 
 Precision = Literal[
     "32",

@@ -41,7 +41,8 @@ class OpenSection(Section):
 
     def given(self) -> dict[str, Any]:
         """List the arguments that were given."""
-        return plain(self.model_dump(exclude_unset=True))
+        arguments: dict[str, Any] = plain(self.model_dump(exclude_unset=True))
+        return arguments
 
 
 def plain(value: Any) -> Any:

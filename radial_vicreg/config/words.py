@@ -44,7 +44,7 @@ def _words(annotation: Any, marks: list[Any]) -> str:
     null = ", or null" if type(None) in kinds else ""
     told = next((mark.words for mark in marks if isinstance(mark, Says)), None)
     if told is None:
-        # The one of a choice of several that is no null tells the range.
+        # Of several choices, the one that is not null tells the range.
         for kind in sorted(kinds, key=lambda kind: kind is int):  # a number that may be whole is a number
             bare, more = _bare(kind)
             told = next((mark.words for mark in more if isinstance(mark, Says)), None)

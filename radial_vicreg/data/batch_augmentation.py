@@ -18,7 +18,7 @@ from radial_vicreg.data import batch_ops
 from radial_vicreg.data.augmentation import BLUR_SIGMA, SOLARIZE_THRESHOLD, mean_and_std
 
 _RATIO = (3 / 4, 4 / 3)  # width to height of a crop, torchvision's default
-_GATHERING_DEVICES = ("cpu",)  # a GPU would have to be waited for to count the chosen images, and has lanes to spare
+_GATHERING_DEVICES = ("cpu",)  # counting the chosen images would mean waiting for the GPU, which has lanes to spare
 _ATTEMPTS = 10  # after which torchvision gives up and takes the centre
 
 
@@ -40,7 +40,7 @@ class BatchAugmentation:
         self._normalise = Normalisation(dataset_name, augmentation)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Crops and distorts.
+        """Crop and distort.
 
         Args:
             images: uint8 ``(N, 3, H, W)``.
@@ -75,7 +75,7 @@ class ColorJitter:
         self._widths = [brightness, contrast, saturation]
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Draws factors and orders for ``(N, 3, H, W)``, and applies them."""
+        """Draw factors and orders for ``(N, 3, H, W)``, and apply them."""
         draws, orders = torch.rand(2, len(images), len(batch_ops.TONES) + 1, device=images.device)
         low = [max(0.0, 1 - width) for width in self._widths]
         factors = [low[tone] + (1 + self._widths[tone] - low[tone]) * draws[:, tone] for tone in batch_ops.TONES]
@@ -84,9 +84,9 @@ class ColorJitter:
         return self.apply(images, orders[:, :-1].argsort(dim=1), torch.stack(factors, dim=1), before, shift)
 
     def apply(self, images: Tensor, tones: Tensor, factors: Tensor, before: Tensor, shift: Tensor) -> Tensor:
-        """Applies the four operations to every image in its order.
+        """Apply the four operations to every image in its order.
 
-        The hue is the dearest by far: it is turned once, between those tones that come before it and the others.
+        Turning the hue costs most by far, so it happens once: after the tones that an image has before it.
 
         Args:
             images: ``(N, 3, H, W)``, whole levels.
@@ -101,7 +101,7 @@ class ColorJitter:
         turns = [(tone, factors.gather(1, tone[:, None])[:, 0]) for tone in tones.unbind(1)]
         for place, turn in enumerate(turns):
             images = apply_where(place < before, batch_ops.adjust_tone, images, *turn)
-        if self._hue:  # without a shift the way through HSV would still round, which torchvision does without
+        if self._hue:  # torchvision skips a shift of 0, where the way through HSV would still round
             images = batch_ops.shift_hue(images, shift)
         for place, turn in enumerate(turns):
             images = apply_where(place >= before, batch_ops.adjust_tone, images, *turn)
@@ -109,7 +109,7 @@ class ColorJitter:
 
 
 def apply_where(chosen: Tensor, operation: Callable[..., Tensor], images: Tensor, *arguments: Tensor) -> Tensor:
-    """Applies an operation to some images of a batch.
+    """Apply an operation to some images of a batch.
 
     Args:
         chosen: which, bool ``(N,)``.
@@ -129,7 +129,7 @@ def apply_where(chosen: Tensor, operation: Callable[..., Tensor], images: Tensor
 
 
 def random_boxes(count: int, height: int, width: int, scale: tuple[float, float], device: torch.device) -> Tensor:
-    """Draws the boxes of torchvision's ``RandomResizedCrop``.
+    """Draw the boxes of torchvision's ``RandomResizedCrop``.
 
     Args:
         count: number of boxes.
@@ -164,7 +164,7 @@ def random_boxes(count: int, height: int, width: int, scale: tuple[float, float]
 
 
 class Normalisation:
-    """Levels from 0 to 255 to mean 0 and deviation 1."""
+    """Normalise levels from 0 to 255 to mean 0 and deviation 1."""
 
     def __init__(self, dataset_name: str, augmentation: AugmentationConfig) -> None:
         self._mean_and_std = torch.tensor(mean_and_std(dataset_name, augmentation))
@@ -173,7 +173,8 @@ class Normalisation:
         """Normalise float levels ``(N, 3, H, W)``."""
         self._mean_and_std = self._mean_and_std.to(pixels.device)  # once: a copy makes the device wait
         mean, std = self._mean_and_std.view(2, 1, 3, 1, 1)
-        return (pixels / 255 - mean) / std
+        normalised: Tensor = (pixels / 255 - mean) / std
+        return normalised
 
 
 def _blur(images: Tensor) -> Tensor:

@@ -19,10 +19,10 @@ _HUE_SCALE = 42.5  # Pillow keeps a hue as a byte: six sectors over 255
 
 
 def resized_crop(images: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Cuts a box out of every image and resizes it by bicubic interpolation with anti-aliasing.
+    """Cut a box out of every image and resize it by bicubic interpolation with anti-aliasing.
 
-    One product with a matrix of kernel weights for the columns and one for the rows, which costs the same whether a
-    box is enlarged or reduced.
+    Two products with matrices of kernel weights, one for the columns and one for the rows. They cost the same whether
+    a box is enlarged or reduced.
 
     Args:
         images: uint8 or float, ``(N, 3, H, W)``.
@@ -36,21 +36,21 @@ def resized_crop(images: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor
     top, left, height, width = boxes.unbind(1)
     across = _cubic_weights(left, width, columns, size[1])
     down = _cubic_weights(top, height, rows, size[0])
-    # Rows are in one matrix per image, so that the weights need no copy per channel.
+    # One matrix per image holds all rows, so the weights need no copy per channel.
     wide = torch.bmm(images.float().reshape(count, channels * rows, columns), across.transpose(1, 2))
     wide = _round(wide).view(count, channels, rows, size[1]).transpose(1, 2).reshape(count, rows, -1)
     return _round(torch.bmm(down, wide)).view(count, size[0], channels, size[1]).transpose(1, 2).contiguous()
 
 
 def grey(images: Tensor) -> Tensor:
-    """Luma of every pixel, ``(N, 1, H, W)``."""
+    """Compute the luma of every pixel, ``(N, 1, H, W)``."""
     red, green, blue = images.split(1, dim=1)
-    total = (red * _LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
+    total: Tensor = (red * _LUMA[0]).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
     return total.add_(32768).div_(65536).floor_()
 
 
 def adjust_tone(images: Tensor, which: Tensor, factor: Tensor) -> Tensor:
-    """Brightness, contrast or saturation: away from black, from the mean luma, or from every pixel's own.
+    """Change brightness, contrast or saturation: away from black, the mean luma, or every pixel's own.
 
     Args:
         images: ``(N, 3, H, W)``.
@@ -67,7 +67,7 @@ def adjust_tone(images: Tensor, which: Tensor, factor: Tensor) -> Tensor:
 
 
 def shift_hue(images: Tensor, shift: Tensor) -> Tensor:
-    """Turns the colours, by way of Pillow's HSV bytes.
+    """Turn the colours, by way of Pillow's HSV bytes.
 
     Args:
         images: ``(N, 3, H, W)``.
@@ -96,7 +96,7 @@ def shift_hue(images: Tensor, shift: Tensor) -> Tensor:
 
 
 def gaussian_blur(images: Tensor, sigma: Tensor) -> Tensor:
-    """Pillow's blur: three passes of a box with soft edges along the rows, then along the columns.
+    """Blur as Pillow does: three passes of a box with soft edges along the rows, then along the columns.
 
     Args:
         images: ``(N, 3, H, W)``.
@@ -123,12 +123,12 @@ def gaussian_blur(images: Tensor, sigma: Tensor) -> Tensor:
 
 
 def solarize(images: Tensor, threshold: int) -> Tensor:
-    """Inverts the levels from ``threshold`` on."""
+    """Invert the levels from ``threshold`` on."""
     return torch.where(images < threshold, images, _LEVELS - images)
 
 
 def equalize(images: Tensor) -> Tensor:
-    """Spreads the histogram of every channel over all levels."""
+    """Spread the histogram of every channel over all levels."""
     levels = images.long().flatten(2)
     histogram = torch.zeros(*levels.shape[:2], 256, dtype=torch.long, device=images.device)
     histogram.scatter_add_(2, levels, torch.ones_like(levels))
@@ -141,7 +141,7 @@ def equalize(images: Tensor) -> Tensor:
 
 
 def _cubic_weights(start: Tensor, length: Tensor, pixels: int, size: int) -> Tensor:
-    """Weights ``(N, size, pixels)`` of the pixels from ``start`` on for each of ``size`` results."""
+    """Compute weights ``(N, size, pixels)`` of the pixels from ``start`` on for each of ``size`` results."""
     position = torch.arange(pixels, device=start.device) + 0.5 - start[:, None]  # within the box
     scale = (length / size)[:, None]
     centre = (torch.arange(size, device=start.device) + 0.5) * scale
@@ -154,7 +154,7 @@ def _cubic_weights(start: Tensor, length: Tensor, pixels: int, size: int) -> Ten
 
 
 def _round(values: Tensor) -> Tensor:
-    """Whole levels, in place: the operations are bound by memory, and new tensors cost most of it."""
+    """Round to whole levels, in place: the operations are bound by memory, and new tensors cost most of it."""
     return values.add_(0.5).floor_().clamp_(0, _LEVELS)
 
 

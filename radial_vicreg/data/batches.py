@@ -38,7 +38,7 @@ def collate(samples: list[Any]) -> Any:
     except (RuntimeError, OSError) as error:
         if get_worker_info() is None:
             raise
-        # Of equal shapes, all that can fail is the memory that a worker shares: its words differ by PyTorch's version.
+        # With equal shapes only a worker's shared memory can fail; the error's words differ by PyTorch's version.
         size = sum(tensor.nbytes for sample in samples for tensor in _tensors(sample))
         raise LoaderResourceError(sharing_problem(shapes[0], size)) from error
 

@@ -34,8 +34,8 @@ NUM_CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000, "imagenet100": 
 _CIFAR = ("cifar10", "cifar100")
 _DATASETS = (*NUM_CLASSES, "custom")
 _FORMATS = ("image_folder", "device", "dali")  # files are read in the same way for all of them
-_RESIZE_RATIO = 256 / 224  # of shorter side to crop in ImageNet's usual validation
-_SMALLEST_MARGIN_CROP = 64  # below it a margin of one eighth costs more of the object than it shows
+_RESIZE_RATIO = 256 / 224  # shorter side over crop in ImageNet's usual validation
+_SMALLEST_MARGIN_CROP = 64  # for smaller crops a margin of one eighth costs more of the object than it shows
 _SPLIT_SEED = 42  # solo-learn's, so that data.fraction means the same images
 
 
@@ -94,7 +94,7 @@ class RunData:
             UnreachableError: CIFAR is not there and cannot be downloaded.
         """
         data, key = self.config.data, "data.train_path"
-        dataset: Any
+        dataset: Dataset[Any]
         if data.dataset in _CIFAR:
             dataset = open_cifar(data.dataset, _cifar_root(data.train_path, key), train=True)
         else:
@@ -118,10 +118,12 @@ class RunData:
         data, key = self.config.data, "data.val_path"
         if data.dataset in _CIFAR:
             root = _cifar_root(data.train_path if data.val_path is None else data.val_path, key)
-            return open_cifar(data.dataset, root, train=False)
+            cifar: Dataset[Any] = open_cifar(data.dataset, root, train=False)
+            return cifar
         if data.val_path is None or not self._labelled:
             return None
-        dataset = self._folder_type(require_directory(data.val_path, key), key=key, on_bad_image=data.on_bad_image)
+        folder = require_directory(data.val_path, key)
+        dataset: Dataset[Any] = self._folder_type(folder, key=key, on_bad_image=data.on_bad_image)
         if isinstance(dataset, LabelledFolder):
             check_same_classes(class_folders(require_directory(data.train_path, "data.train_path")), dataset.classes)
         return dataset
@@ -222,14 +224,13 @@ def _check_class_count(dataset: ImageFolder, name: str) -> None:
         )
 
 
-def _take_fraction(dataset: Any, fraction: float | None) -> Dataset[Any]:
+def _take_fraction(dataset: Dataset[Any], fraction: float | None) -> Dataset[Any]:
     """Keep solo-learn's subset: a split stratified by class."""
     if fraction is None or fraction <= 0:
         return dataset
     if fraction >= 1:
         raise UserError(f"data.fraction={fraction}: expected a number between 0 and 1, or -1 for all images")
     targets = getattr(dataset, "targets", None)
-    kept, _ = train_test_split(
-        list(range(len(dataset))), train_size=fraction, stratify=targets, random_state=_SPLIT_SEED
-    )
+    numbers = list(range(len(dataset)))  # type: ignore[arg-type]
+    kept, _ = train_test_split(numbers, train_size=fraction, stratify=targets, random_state=_SPLIT_SEED)
     return Subset(dataset, kept)

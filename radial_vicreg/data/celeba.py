@@ -44,7 +44,7 @@ class AttributeTable(NamedTuple):
 
 
 def prepare_celeba(out: str | Path, source: str | Path | None = None) -> Path:
-    """Write ``out/{train,val,test}/faces/*.jpg``, as links, and ``attributes.csv`` beside. Repeating it does nothing.
+    """Link ``out/{train,val,test}/faces/*.jpg`` and write ``attributes.csv`` beside. Repeating it does nothing.
 
     Args:
         out: the folder to write; it appears only when complete.
@@ -231,7 +231,7 @@ def _read_lists(root: Path) -> tuple[AttributeTable, dict[str, int]]:
 
 
 def _unique_records(root: Path, stem: str) -> dict[str, list[str]]:
-    """Values by file name; a line that stands there twice says the same both times."""
+    """Collect values by file name; a line that stands there twice must say the same both times."""
     found: dict[str, list[str]] = {}
     for name, values in _records(root, stem):
         if name and found.get(name, values) != values:
@@ -243,7 +243,7 @@ def _unique_records(root: Path, stem: str) -> dict[str, list[str]]:
 
 
 def _records(root: Path, stem: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields file name and values of each line; the line of attribute names has the file name ``""``."""
+    """Yield file name and values of each line; the line of attribute names has the file name ``""``."""
     for suffix, separator in ((".txt", None), (".csv", ",")):
         path = root / f"{stem}{suffix}"
         if not path.is_file():

@@ -16,9 +16,9 @@ from torch.utils.data import Dataset
 
 from radial_vicreg.errors import UserError
 
-_BLOCK = 1024  # images in one piece of memory: pieces are few, and no more than one is ever held twice
-_SAMPLED = 16  # images that are opened to foretell the size of all
-_SHARE = 0.9  # of the free memory that pixels may take
+_BLOCK = 1024  # images in a block: few blocks, and never more than one held twice
+_SAMPLED = 16  # images opened to foretell the size of all
+_SHARE = 0.9  # share of the free memory that pixels may take
 _MEBIBYTE = 2**20
 _CGROUPS = (  # limit and use of the group of processes: version 2, version 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -79,7 +79,7 @@ class DecodedImages:
         return Image.fromarray(pixels.view(height, width, 3).numpy())
 
     def move_to(self, device: torch.device) -> Tensor:
-        """Hands all pixels over as one tensor, block by block, so that they are never held twice.
+        """Hand all pixels over as one tensor, block by block, so that they are never held twice.
 
         Args:
             device: where the tensor shall be.
@@ -123,7 +123,7 @@ class CachedImages(Dataset[tuple[Any, Any]]):
 
 
 def free_memory() -> int | None:
-    """Bytes that this process can still get: the machine's, or its control group's where that is less.
+    """Count the bytes that this process can still get: the machine's, or its control group's where that is less.
 
     Returns:
         None where the system does not say.
@@ -143,7 +143,7 @@ def free_memory() -> int | None:
 
 
 def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: int) -> None:
-    """Foretells the memory from a few images, before all are decoded."""
+    """Foretell the memory from a few images, before all are decoded."""
     count = len(dataset)  # type: ignore[arg-type]
     sample = [dataset[index][0].size for index in range(0, count, math.ceil(count / _SAMPLED))]
     if same_size:

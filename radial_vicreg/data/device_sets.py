@@ -52,7 +52,7 @@ class DeviceImages(Dataset[int]):
         raise NotImplementedError
 
     def _take(self, indexes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Numbers, uint8 pixels ``(N, 3, H, W)`` and targets of a batch."""
+        """Take numbers, uint8 pixels ``(N, 3, H, W)`` and targets of a batch."""
         if self._decoded is not None:
             self._images, self._decoded = self._decoded.move_to(self._device), None
             self._targets = self._targets.to(self._device)

@@ -40,7 +40,7 @@ def resource_problem(error: BaseException) -> str | None:
     """Name the means that an error says have run out, and the remedy.
 
     Args:
-        error: of loading; its causes and what it came up in are looked at as well.
+        error: of loading; its causes and contexts count as well.
 
     Returns:
         One sentence without its full stop; None for any other error.
@@ -88,7 +88,7 @@ def too_many_files() -> str:
 
 
 def sharing_problem(shapes: Sequence[tuple[int, ...]], num_bytes: int) -> str:
-    """Say why a worker could not put a batch into shared memory: found out here, whatever the error's wording.
+    """Say why a worker could not put a batch into shared memory, whatever the error's wording.
 
     Args:
         shapes: of the tensors in one sample.

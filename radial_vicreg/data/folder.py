@@ -23,9 +23,9 @@ UNLABELLED = -1
 class LabelledFolder(ImageFolder):
     """torchvision's ``ImageFolder`` in the same order, without its traps.
 
-    Hidden folders (``.ipynb_checkpoints``) are no classes, macOS's ``._*`` are no images, a link that leads back to its
-    own folder is an error and not forty copies of the images, a folder that may not be read is an error and not an
-    empty one.
+    Hidden folders (``.ipynb_checkpoints``) are not classes, and macOS's ``._*`` are not images. A link that leads back
+    to its own folder is an error instead of forty copies of the images. A folder that may not be read is an error
+    instead of an empty folder.
 
     Args:
         root: folder with one sub-folder per class.

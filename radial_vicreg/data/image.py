@@ -53,7 +53,7 @@ def open_image(path: str | Path) -> Image.Image:
             return _to_rgb(image)
     except MemoryError:
         raise
-    except Exception as error:  # a damaged file leads Pillow's readers to errors of any kind, struct.error for one
+    except Exception as error:  # on a damaged file Pillow's readers raise errors of any kind, such as struct.error
         if lacks_descriptor(error):
             raise LoaderResourceError(too_many_files()) from error
         raise UnreadableImageError(
@@ -65,8 +65,8 @@ def open_image(path: str | Path) -> Image.Image:
 def cut_long_image(image: Image.Image) -> Image.Image:
     """Cut the ends off an image whose sides differ by more than a factor of 32.
 
-    The centre stays, so that resizing the shorter side and cutting out the centre gives what it gave, without an image
-    of gigabytes in between (20,000 x 1 pixels, at 256, would be 5,120,000 x 256).
+    The centre stays, so resizing the shorter side and cutting out the centre gives the same crop, without gigabytes in
+    between (an image of 20,000 x 1 pixels, at 256, would be 5,120,000 x 256).
 
     Args:
         image: of any size.
@@ -104,7 +104,7 @@ def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[s
 
 
 def shown(path: str | Path) -> str:
-    """A path as it may be printed on one line: one with line breaks or undecodable bytes is quoted and escaped."""
+    """Show a path on one line: one with line breaks or undecodable bytes is quoted and escaped."""
     text = str(path)
     return text if text.isprintable() and "  " not in text else ascii(text)
 

@@ -228,11 +228,11 @@ def _links(source: Path, images: Images, lying: Images) -> Iterator[tuple[str, P
 
 
 def _is_linked(target: Path, links: Mapping[str, Path], description: Mapping[str, Any]) -> bool:
-    """Tell whether all links are there. The same images at another place are linked anew, other images are refused."""
+    """Tell whether all links are there; links to the same images elsewhere are renewed, other images refused."""
     if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return False
     try:
-        # The first version's marker lacks these keys: the clustering choice was its only one.
+        # The first version's marker lacks these keys, since it had the clustering choice only.
         found = {"classes": "clustering", "split": "imagenet", "resized": description["resized"]}
         found.update(json.loads((target / MARKER).read_text()))
     except (OSError, ValueError, TypeError) as error:

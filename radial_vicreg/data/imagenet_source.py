@@ -23,7 +23,7 @@ _OPTION = "--imagenet"
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".zip")
 _RESIZED_NAME = re.compile(r"-(320|160)(px)?$")  # imagenette2-320, imagenette2-160
 _LARGEST_RESIZED = 320  # pixels; ImageNet's own images mostly have shorter sides of 333, 375 and more
-_SAMPLE = 10  # images of a class whose sizes are read
+_SAMPLE = 10  # images per class whose sizes are read
 
 
 def open_source(path: str | Path) -> Path:
@@ -132,9 +132,10 @@ def shorter_side_of_resized(source: Path, images: Images) -> int | None:
 def _shorter_side(file: Path) -> int | None:
     try:
         with Image.open(file) as image:  # reads the header only
-            return min(image.size)
+            side: int = min(image.size)
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
-        return None  # whoever trains on it is told; here it only does not count
+        return None  # training reports the file; here it does not count
+    return side
 
 
 def _has_parts(folder: Path) -> bool:

@@ -17,7 +17,7 @@ _told: set[str] = set()
 
 
 def class_folders(root: str | Path) -> list[str]:
-    """Names of the class sub-folders of an image folder, sorted; hidden ones and ``__MACOSX`` are none."""
+    """List the class sub-folders of an image folder, sorted, without hidden ones and ``__MACOSX``."""
     with os.scandir(root) as entries:
         return sorted(
             entry.name
@@ -27,7 +27,7 @@ def class_folders(root: str | Path) -> list[str]:
 
 
 def image_files(folder: str, left_out: list[str] | None = None) -> Iterator[str]:
-    """Image files of a folder at any depth, folder by folder, sorted, links followed, macOS's ``._*`` left out.
+    """List image files at any depth, folder by folder, sorted, links followed, macOS's ``._*`` left out.
 
     Args:
         folder: to look in.
@@ -42,7 +42,7 @@ def image_files(folder: str, left_out: list[str] | None = None) -> Iterator[str]
         raise error  # os.walk would take the folder for an empty one
 
     found = []
-    inside = {folder: {_identity(folder)}}  # folders on the way to each place: by what they are, whatever their name
+    inside = {folder: {_identity(folder)}}  # folders on the way to each place, by identity and not by name
     for place, folders, names in os.walk(folder, onerror=stop, followlinks=True):
         around = inside.pop(place)
         for name in folders:

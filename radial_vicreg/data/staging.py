@@ -42,12 +42,13 @@ def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
         ) from error
     if found != dict(description):
         raise UserError(f"{folder} holds {found}, but {dict(description)} was asked for: remove it or choose another")
-    # macOS may have laid its own beside them.
-    return sum(1 for file in folder.rglob("*.png") if not is_macos_file(file.name)) == description["num_images"]
+    expected: int = description["num_images"]
+    # macOS may have laid its own files beside them.
+    return sum(1 for file in folder.rglob("*.png") if not is_macos_file(file.name)) == expected
 
 
 def claim_folder(folder: Path) -> Path:
-    """Make sure, before a download or a long reading, that a data folder can be written in its place.
+    """Make sure, before a long download or reading, that a data folder can be written in its place.
 
     Args:
         folder: where it is to be.

@@ -22,7 +22,7 @@ class Probe(ABC):
     (``choice``), how to fit with one candidate (:meth:`_fit`) and what came of it (:meth:`_figures`).
 
     Args:
-        candidates: to choose from; of several that do equally well, the first is taken.
+        candidates: to choose from; the first of those that do equally well is taken.
         seed: of the held-out split, and of whatever the fit draws.
 
     Attributes:
@@ -61,7 +61,7 @@ class Probe(ABC):
         return self
 
     def score(self, features: Tensor, labels: Tensor) -> dict[str, Any]:
-        """Figures on other images.
+        """Compute figures on other images.
 
         Args:
             features: shape ``(N, F)``.
@@ -77,7 +77,7 @@ class Probe(ABC):
         return self._figures(x, self._targets.encode(labels))
 
     def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[float, dict[str, Any]]]:
-        """Each candidate with its figures on held-out images."""
+        """Fit each candidate and list it with its figures on held-out images."""
         for candidate in self.candidates:
             self._fit(x, y, candidate)
             yield candidate, self._figures(x_held, y_held)
@@ -88,4 +88,4 @@ class Probe(ABC):
 
     @abstractmethod
     def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, Any]:
-        """What :meth:`score` returns, of what was fitted last."""
+        """Compute what :meth:`score` returns, of what was fitted last."""

@@ -45,7 +45,7 @@ class Features:
 
 
 def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, workers: int | None = None) -> Features:
-    """Extract features of a run's training and validation images; both kinds are kept in ``<run>/probes/features``.
+    """Extract features of a run's training and validation images, kept in ``<run>/probes/features``.
 
     The cache belongs to the checkpoint's content, the images and the resolution; its files carry checksums, and a
     file that does not agree with its own is extracted again.
@@ -128,7 +128,7 @@ def _datasets(data: RunData) -> tuple[TransformedImages, TransformedImages]:
 
 
 def _fingerprint(dataset: Any) -> str:
-    """Names, sizes and times of the files of an image folder; the pixels themselves of a data set in memory."""
+    """Mark an image folder by names, sizes and times of its files, a data set in memory by its pixels."""
     digest = hashlib.sha256()
     inner, indices = getattr(dataset, "dataset", dataset), getattr(dataset, "indices", None)
     digest.update(repr((len(dataset), indices)).encode())

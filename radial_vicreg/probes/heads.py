@@ -11,7 +11,7 @@ MLP_HIDDEN_DIM = 512  # our choice: the paper gives no width for its 2-layer pro
 
 
 def build_head(kind: str, features: int, outputs: int, hidden_dim: int = MLP_HIDDEN_DIM) -> nn.Module:
-    """A linear layer, or two with a ReLU between them.
+    """Build a linear layer, or two with a ReLU between them.
 
     Args:
         kind: ``"linear"`` or ``"mlp"``.
@@ -35,7 +35,7 @@ def build_head(kind: str, features: int, outputs: int, hidden_dim: int = MLP_HID
 
 
 def probe_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy for classes ``(N,)``, where -1 is ignored; binary cross-entropy for attributes ``(N, A)``."""
+    """Compute cross-entropy for classes ``(N,)``, ignoring -1; binary cross-entropy for attributes ``(N, A)``."""
     if targets.ndim == 2:
         return F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
     return F.cross_entropy(logits, targets, ignore_index=-1)

@@ -25,7 +25,7 @@ def knn_scores(
     classes: int | None = None,
     temperature: float = TEMPERATURE,
 ) -> dict[int, Tensor]:
-    r"""Votes of the nearest neighbours: each of the k counts with :math:`\exp(\cos / \tau)`.
+    r"""Count votes of the nearest neighbours: each of the k counts with :math:`\exp(\cos / \tau)`.
 
     Memory is bounded: similarities exist for as many queries at a time as fit into 64 MB.
 
@@ -62,7 +62,7 @@ def knn_scores(
     for block in queries.split(rows):
         similarity = F.normalize(block.float(), dim=1) @ bank.T
         nearest, where = similarity.topk(min(max(neighbours), len(bank)), dim=1)
-        # Only ratios of the weights matter: relative to the nearest, they cannot overflow.
+        # Only ratios of the weights matter. Taken relative to the nearest, they cannot overflow.
         weights = torch.exp((nearest - nearest[:, :1]) / temperature)
         for k in neighbours:
             parts[k].append(_vote(weights[:, :k], bank_targets[where[:, :k]], width, multi_label))
@@ -85,7 +85,7 @@ class KNNProbe(Probe):
         self.temperature = temperature
 
     def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[int, dict[str, Any]]]:
-        """As of every probe; one look at the bank serves all k."""
+        """List the figures of every k, all from one look at the bank."""
         scores = knn_scores(x, y, x_held, self.candidates, self._targets.outputs, self.temperature)
         for k, votes in scores.items():
             yield k, self._targets.score(votes, y_held)
@@ -94,7 +94,7 @@ class KNNProbe(Probe):
         self._bank, self._k = (features, encoded), candidate
 
     def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, Any]:
-        """Those of the chosen k, and those of each k under ``k<number>``."""
+        """Give the figures of the chosen k, and those of each k under ``k<number>``."""
         figures = dict(self._try(*self._bank, features, encoded))
         return {**figures[self._k], **{f"k{k}": found for k, found in figures.items()}}
 

@@ -23,7 +23,7 @@ _UNLABELLED = -1
 class BalancedAccuracy(MultilabelStatScores):
     """Mean balanced accuracy of attributes in percent, from counts over all batches and processes.
 
-    It is no mean of the batches' values: a batch without an image of an attribute says nothing about its recall.
+    It is not the mean of the batches' values: a batch without an image of an attribute says nothing of its recall.
 
     Args:
         outputs: number of attributes.
@@ -33,7 +33,7 @@ class BalancedAccuracy(MultilabelStatScores):
         super().__init__(num_labels=outputs, average=None, validate_args=False)
 
     def update(self, scores: Tensor, targets: Tensor) -> None:
-        """Adds a batch.
+        """Add a batch.
 
         Args:
             scores: logits, shape ``(N, attributes)``; above 0 means there.
@@ -42,12 +42,12 @@ class BalancedAccuracy(MultilabelStatScores):
         super().update((scores > 0).long(), (targets > 0.5).long())
 
     def compute(self) -> Tensor:
-        """The mean over attributes that some images have and others lack, 0-d; NaN without such an attribute."""
+        """Compute the mean over attributes that some images have and others lack, 0-d; NaN without any."""
         return 100.0 * balanced_accuracies(super().compute()).nanmean().float()
 
 
 class ProbeMetrics:
-    """Collects scores batch by batch; the last short batch and several processes are accounted for by torchmetrics.
+    """Collect scores batch by batch; torchmetrics accounts for the short last batch and for several processes.
 
     Args:
         outputs: number of classes, or of attributes.
@@ -77,12 +77,12 @@ class ProbeMetrics:
             }
 
     def to(self, device: torch.device) -> ProbeMetrics:
-        """Moves the collected values to a device."""
+        """Move the collected values to a device."""
         self._metrics = {name: metric.to(device) for name, metric in self._metrics.items()}
         return self
 
     def update(self, scores: Tensor, targets: Tensor) -> None:
-        """Adds a batch.
+        """Add a batch.
 
         Args:
             scores: logits or votes, shape ``(N, outputs)``. Attributes: above 0 means there.
@@ -97,7 +97,7 @@ class ProbeMetrics:
                 metric.update(scores.float(), targets)
 
     def compute(self) -> dict[str, Any]:
-        """All figures in percent, over every process; what was collected is cleared.
+        """Compute all figures in percent, over every process, and clear what was collected.
 
         Returns:
             Classes: ``top1`` and ``top5`` (100 with fewer than 6 classes). Attributes: the mean of
@@ -115,7 +115,7 @@ class ProbeMetrics:
 
 
 def balanced_accuracies(counts: Tensor) -> Tensor:
-    """Mean of the recalls of "there" and "not there" of each attribute.
+    """Compute the mean of the recalls of "there" and "not there" of each attribute.
 
     Args:
         counts: true positives, false positives, true negatives, false negatives and their positives, ``(A, 5)``, as

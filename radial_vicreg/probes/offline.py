@@ -38,10 +38,10 @@ def probe_run(
     on_bad_image: str | None = None,
     for_results: bool = False,
 ) -> tuple[Path, dict[str, Any]]:
-    """Probes one run and writes ``<run>/probes/<probe>-<features>[-untrained].json``.
+    """Probe one run and write ``<run>/probes/<probe>-<features>[-untrained].json``.
 
     Args:
-        path: run folder or checkpoint, see :func:`radial_vicreg.checkpoints.open_run`.
+        path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
         probe: ``"linear"``, ``"mlp"`` or ``"knn"``.
         features: ``"encoder"`` or ``"projector"``.
         untrained: random weights instead of the checkpoint's: the baseline.
@@ -92,7 +92,7 @@ def probe_run(
 
 
 def add_to_results(folder: Path, content: dict[str, Any]) -> str:
-    """Adds the figures of a probe to ``results.json`` as ``probes.offline_<probe>_<features>[_untrained]``.
+    """Add the figures of a probe to ``results.json`` as ``probes.offline_<probe>_<features>[_untrained]``.
 
     Args:
         folder: the run's.
@@ -117,7 +117,7 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
 
 
 def summary(content: dict[str, Any]) -> str:
-    """One line: what was probed and what came out."""
+    """Say in one line what was probed and what came out."""
     test = content["test"]
     chosen = ", ".join(f"{key} {value:g}" for key, value in content["chosen"].items())
     figures = (
@@ -136,7 +136,7 @@ def summary(content: dict[str, Any]) -> str:
 
 
 def _check_same_epoch(results: RunResults | None, folder: Path, epoch: int | None, untrained: bool) -> RunResults:
-    """Results that a probe of this epoch may be added to."""
+    """Require results that a probe of this epoch may be added to."""
     if results is None:
         raise UserError(f"{folder} has no results.json to add to")
     if not untrained and epoch != results.epochs:

@@ -14,7 +14,7 @@ from radial_vicreg.schedule import warmup_cosine_lr
 
 
 class HeadTrainer:
-    """Trains heads on detached features: AdamW without decay, its rate annealed to 0 by a cosine.
+    """Train heads on detached features: AdamW without decay, its rate annealed to 0 by a cosine.
 
     Args:
         heads: kind (``"linear"`` or ``"mlp"``) and feature width of each, by name.
@@ -44,7 +44,7 @@ class HeadTrainer:
         self.optimizer = torch.optim.AdamW(self.heads.parameters(), lr=lr, weight_decay=0.0)
 
     def step(self, features: Mapping[str, Tensor], targets: Tensor) -> None:
-        """One optimizer step of every head; gradients are averaged over the processes.
+        """Take one optimizer step of every head; gradients are averaged over the processes.
 
         Args:
             features: input of each head, ``(N, F)``; no gradient flows back. Values that are not finite, as in a
@@ -61,7 +61,7 @@ class HeadTrainer:
             torch.stack(losses).sum().backward()
         self._average_gradients()
         if self.total_steps:
-            # Of the step alone: a run that goes on with more epochs follows their cosine from its first step.
+            # A function of the step alone: a run resumed with more epochs follows their cosine from its first step.
             rate = warmup_cosine_lr(self.steps, self.lr, warmup=0, total=self.total_steps, start_lr=self.lr)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
@@ -70,16 +70,16 @@ class HeadTrainer:
 
     @torch.no_grad()
     def scores(self, features: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """Logits ``(N, outputs)`` of every head."""
+        """Compute logits ``(N, outputs)`` of every head."""
         for name, head in self.heads.items():
             yield name, head(features[name].float())
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors, numbers and plain containers, so that it loads with ``weights_only=True``."""
+        """Keep tensors, numbers and plain containers: they must load with ``weights_only=True``."""
         return {"heads": dict(self.heads.state_dict()), "optimizer": self.optimizer.state_dict(), "steps": self.steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores :meth:`state_dict`."""
+        """Restore :meth:`state_dict`."""
         self.heads.load_state_dict(state["heads"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps = state["steps"]
@@ -105,13 +105,13 @@ class FeatureBank:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Forget everything."""
         self._features: list[Tensor] = []
         self._targets: list[Tensor] = []
         self._count = 0
 
     def add(self, features: Tensor, targets: Tensor) -> None:
-        """Adds a batch, as far as there is room.
+        """Add a batch, as far as there is room.
 
         Args:
             features: ``(N, F)``.
@@ -120,14 +120,14 @@ class FeatureBank:
         room = self.limit - self._count
         if room <= 0:
             return
-        # Directions are all that cosine similarity needs, and a unit vector never overflows float16.
+        # Cosine similarity needs directions only, and a unit vector never overflows float16.
         unit = torch.nn.functional.normalize(features[:room].float(), dim=1)
         self._features.append(unit.half())
         self._targets.append(targets[:room].clone())
         self._count += len(unit)
 
     def gathered(self, all_gather: Any) -> tuple[Tensor, Tensor] | None:
-        """Features ``(M, F)`` float32 and targets over all processes, or None when the bank is empty.
+        """Gather features ``(M, F)`` float32 and targets from all processes; None when the bank is empty.
 
         Args:
             all_gather: the module's: tensor ``(n, ...)`` to ``(processes, n, ...)``, or itself with one process.

@@ -36,7 +36,7 @@ class Targets:
             raise UserError(f"a probe needs at least 2 classes, got {self.outputs} (labels {self.classes.tolist()})")
 
     def encode(self, labels: Tensor) -> Tensor:
-        """Positions ``(N,)`` int64, or attributes ``(N, A)`` int64.
+        """Encode targets as positions ``(N,)`` int64, or attributes ``(N, A)`` int64.
 
         Raises:
             UserError: a class that the training set does not have.
@@ -51,14 +51,14 @@ class Targets:
         return position
 
     def score(self, scores: Tensor, encoded: Tensor) -> dict[str, Any]:
-        """Figures in percent, see :class:`radial_vicreg.probes.metrics.ProbeMetrics`."""
+        """Compute figures in percent, see :class:`radial_vicreg.probes.metrics.ProbeMetrics`."""
         metrics = ProbeMetrics(self.outputs, self.multi_label).to(scores.device)
         metrics.update(scores, encoded)
         return metrics.compute()
 
 
 def check_features(features: Tensor, labels: Tensor) -> Tensor:
-    """Features as float32.
+    """Check features and return them as float32.
 
     Args:
         features: shape ``(N, F)``.
@@ -82,7 +82,7 @@ def check_features(features: Tensor, labels: Tensor) -> Tensor:
 
 
 def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Splits a fifth off, stratified by class where every class has two images.
+    """Split a fifth off, stratified by class where every class has two images.
 
     Args:
         encoded: of :meth:`Targets.encode`.
@@ -103,7 +103,7 @@ def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def headline(figures: dict[str, Any]) -> float:
-    """The figure that chooses and that is printed first: top-1, or the mean balanced accuracy of attributes."""
+    """Find the figure that chooses and that is printed first: top-1, or the mean balanced accuracy of attributes."""
     value: float = figures["top1"] if "top1" in figures else figures["balanced_accuracy"]
     return value
 
@@ -121,5 +121,5 @@ class Standardiser:
         self.scale = torch.where(deviation > 10 * torch.finfo(features.dtype).eps * self.mean.abs(), deviation, 1.0)
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Standardises ``(M, F)``."""
+        """Standardise ``(M, F)``."""
         return (features - self.mean) / self.scale

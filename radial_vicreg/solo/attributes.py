@@ -11,7 +11,7 @@ from radial_vicreg.errors import UserError
 
 
 def attributes_by_index(config: RunConfig) -> Tensor:
-    """Look up the attributes of the training images for solo-learn's readers, which know no more than their numbers.
+    """Look up the attributes of the training images for solo-learn's readers, which give only their numbers.
 
     Its image folders and, with ``dali.encode_indexes_into_labels``, DALI number the files of the one class folder in
     sorted order, which is the table's.
@@ -40,6 +40,6 @@ def attributes_by_index(config: RunConfig) -> Tensor:
 
 
 def replace_targets(batch: list[Tensor], table: Tensor) -> list[Tensor]:
-    """Put the attributes of a training batch ``[indexes, views, targets]`` in the place of its targets."""
+    """Replace the targets of a training batch ``[indexes, views, targets]`` by its attributes."""
     indexes, views, _ = batch
     return [indexes, views, table[indexes.to(table.device)].to(indexes.device, torch.float32)]

@@ -34,11 +34,11 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
     known, name = sorted(BaseMethod._BACKBONES), config.backbone.name
     if name not in known:
         raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, known, what='solo-learn has')}")
-    cfg = OmegaConf.create(config.plain())
+    cfg: DictConfig = OmegaConf.create(config.plain())
     devices = cfg.devices
-    # It scales by len(devices), whatever the type; a number of processes has no length.
+    # solo-learn scales by len(devices), and a number of processes has no length.
     cfg.devices = list(range(config.processes))
-    if config.data.dataset == "celeba":  # not one of its names
+    if config.data.dataset == "celeba":  # solo-learn does not know the name
         cfg.data.dataset = "custom"
     try:
         cfg = parse_cfg(cfg)
@@ -92,7 +92,7 @@ def _rates_as_written(cfg: DictConfig) -> dict[str, float]:
 
 
 def resolve_in_place(cfg: DictConfig) -> None:
-    """Replace interpolations by their values: solo-learn copies its configuration unresolved to W&B and ``args.json``.
+    """Replace interpolations by values, since solo-learn copies its configuration as it is to W&B and ``args.json``.
 
     Args:
         cfg: configuration; changed in place. An interpolation that holds a secret of the environment stays one.
@@ -103,7 +103,7 @@ def resolve_in_place(cfg: DictConfig) -> None:
 def solo_augmentations(cfg: DictConfig) -> FullTransformPipeline:
     """Build solo-learn's own augmentations, for images that this package reads.
 
-    Order and subsets (``data.fraction``) of those are solo-learn's; a bad file is named, or left out
+    Order and subsets (``data.fraction``) of the images are solo-learn's. A bad file is named, or left out
     (``data.on_bad_image``), and CelebA, which solo-learn cannot read, comes with its attributes.
 
     Args:
@@ -121,7 +121,7 @@ def solo_augmentations(cfg: DictConfig) -> FullTransformPipeline:
 
 
 def _rounded(rate: float) -> float:
-    return float(f"{rate:.12g}")  # 0.15 / 0.5 and 0.3 shall be one number
+    return float(f"{rate:.12g}")  # so that 0.15 / 0.5 and 0.3 are one number
 
 
 def _resolve(node: Any, keys: Iterable[Any]) -> None:

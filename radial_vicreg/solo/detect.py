@@ -63,7 +63,7 @@ def import_solo_learn() -> SoloLearn:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # old timm and torch names, once for each backbone
             importlib.import_module("solo.methods")
-    except Exception as error:  # whatever a foreign package raises on import, the answer is the same
+    except Exception as error:  # a foreign package may raise anything on import
         return SoloLearn(
             False,
             f"{found.reason} does not import ({type(error).__name__}: {error}); "

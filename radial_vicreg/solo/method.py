@@ -61,7 +61,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self.multi_label = self.config.data.multi_label
         if self.multi_label:
             self.balanced_accuracy = BalancedAccuracy(NUM_ATTRIBUTES)
-        # radial-vicreg pretrain gives the attributes with each image; solo-learn's script, only the image's number.
+        # radial-vicreg pretrain gives the attributes with each image, solo-learn's script only the image's number.
         looks_up = self.multi_label and self.config.data.dataset == "custom"
         self._attributes = attributes_by_index(self.config) if looks_up else None
 
@@ -103,19 +103,19 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return self.config.plain() if self.own_loop else configured_rates(self.cfg)
 
     def forward(self, X: Tensor) -> dict[str, Any]:
-        """Features, logits of the online probe and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""
+        """Compute features, the probe's logits and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""
         out: dict[str, Any] = super().forward(X)
         out["z"] = self.projector(out["feats"])
         return out
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """Looks up the attributes of multi-label images that solo-learn's own readers have numbered."""
+        """Look up the attributes of multi-label images that solo-learn's own readers have numbered."""
         if self._attributes is None or not self.trainer.training:
             return batch
         return replace_targets(batch, self._attributes)
 
     def base_training_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
-        """solo-learn's step, or the multi-label one.
+        """Take solo-learn's step, or the multi-label one.
 
         Without labels the probe's loss is 0, where a cross-entropy over nothing would be NaN.
         """
@@ -127,7 +127,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return out
 
     def base_validation_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
-        """solo-learn's step, or the multi-label one, which logs ``val_balanced_accuracy`` too."""
+        """Take solo-learn's step, or the multi-label one, which logs ``val_balanced_accuracy`` too."""
         out: dict[str, Any]
         if self.multi_label:
             out = self._attribute_step(X, targets)
@@ -137,20 +137,20 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return out
 
     def log_dict(self, dictionary: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """Logs solo-learn's metrics; of attributes its means over batches are ``*_attribute_acc``, without a top-5."""
+        """Log solo-learn's metrics; of attributes its means over batches are ``*_attribute_acc``, without a top-5."""
         if self.multi_label:
             kept = {name: value for name, value in dictionary.items() if not name.endswith("acc5")}
             dictionary = {name.replace("acc1", "attribute_acc"): value for name, value in kept.items()}
         super().log_dict(dictionary, *args, **kwargs)
 
     def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
-        """Objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
+        """Compute objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
         out: dict[str, Any] = super().training_step(batch, batch_idx)  # type: ignore[assignment]
         z1, z2 = out["z"]
         return self.radial_step(z1, z2, out["loss"])
 
     def validation_step(self, batch: list[Tensor], batch_idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """solo-learn's step; warns once when the images are not of the training resolution."""
+        """Take solo-learn's step; warn once when the images are not of the training resolution."""
         trained, given = self.config.crop_size, batch[0].shape[-1]
         if given != trained and not self._warned_about_size:
             self._warned_about_size = True
@@ -164,7 +164,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return metrics
 
     def _attribute_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
-        out = self(X)
+        out: dict[str, Any] = self(X)
         loss, accuracy = attribute_scores(out["logits"], targets)
         out.update({"loss": loss, "acc1": accuracy, "acc5": accuracy})  # the names that solo-learn averages
         return out
@@ -193,9 +193,9 @@ def _method_kwargs(cfg: omegaconf.DictConfig) -> dict[str, Any]:
 
 
 def _keys_of_the_host(cfg: omegaconf.DictConfig) -> set[str]:
-    """Names what the base class adds to a copy that has our keys alone.
+    """Name what the base class adds to a copy that has our keys alone.
 
-    What it adds to ``cfg`` itself would leave out a key that the user, or an earlier run's configuration, sets.
+    Its additions to ``cfg`` itself would lack a key that the user, or an earlier run's configuration, sets.
     """
     bare = copy.deepcopy(cfg)
     ours = {key: value for key, value in _method_kwargs(cfg).items() if key in MethodConfig.model_fields}

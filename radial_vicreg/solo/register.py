@@ -1,4 +1,4 @@
-"""Adds the method to solo-learn's dictionary of methods."""
+"""Add the method to solo-learn's dictionary of methods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ METHOD_NAME = "radialvicreg"
 
 
 def register() -> None:
-    """Makes ``method: radialvicreg`` known to every solo-learn script of this process.
+    """Make ``method: radialvicreg`` known to every solo-learn script of this process.
 
     Raises:
         ImportError: solo-learn is not importable, or is the release 1.0.2 from PyPI, which has no ``METHODS`` of this

@@ -10,7 +10,7 @@ from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 
 
 class EpochSummary(pl.Callback):
-    """Prints loss, mean radius with its target, W1 to chi(d) and the online probe after every epoch.
+    """Print loss, mean radius with its target, W1 to chi(d) and the online probe after every epoch.
 
     Args:
         dim: dimension d of the embeddings; the cross-entropy is smallest at a radius of sqrt(d - 1).
@@ -20,7 +20,7 @@ class EpochSummary(pl.Callback):
         self.target = math.sqrt(max(dim - 1, 0))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Prints the line."""
+        """Print the line."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
 
         def mean(name: str) -> float | None:

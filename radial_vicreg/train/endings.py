@@ -1,4 +1,4 @@
-"""Runs Lightning's trainer and turns the ways in which a run can end early into errors that say so."""
+"""Run Lightning's trainer, and turn each way in which a run can end early into an error that says so."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def fit(
     val_loader: DataLoader[Any] | None,
     checkpoint: str | None,
 ) -> None:
-    """Trains until the end, or until SIGTERM, SIGUSR1 or Ctrl-C after the step in flight.
+    """Train until the end, or until SIGTERM, SIGUSR1 or Ctrl-C after the step in flight.
 
-    A stopped run keeps the checkpoint of its last whole epoch: what follows an epoch's start depends on seed and epoch
-    alone, so that the run that goes on equals one that was never stopped. A checkpoint within an epoch could not
-    promise that.
+    A stopped run keeps the checkpoint of its last whole epoch. What follows an epoch's start depends on seed and epoch
+    alone, so a run that goes on equals one that was never stopped. A checkpoint within an epoch could not promise that.
 
     Args:
         trainer: Lightning's.
@@ -56,14 +55,13 @@ def fit(
         print(_how_to_continue(trainer, "interrupted"))
         raise KeyboardInterrupt from exit_
     except Exception as error:
-        if (
-            stop_reason(trainer, error) is not None
-        ):  # whatever broke on the way out: workers that got the signal as well, say
+        # Anything may break on the way out: workers get the signal as well, say.
+        if stop_reason(trainer, error) is not None:
             raise RunStopped(_how_to_continue(trainer, "stopped by a signal")) from error
         if (problem := resource_problem(error)) is not None:
             raise WorkerDiedError(f"{problem}. {_how_to_continue(trainer, 'Stopped')}") from error
         if "DataLoader worker (pid" in str(error):
-            # Seen from the queue it has "exited unexpectedly"; which signal killed it, if any, is in the cause.
+            # The queue only says that it "exited unexpectedly"; the cause names the signal that killed it, if any.
             cause = next((e for e in (error, error.__cause__) if "by signal" in str(e)), error)
             raise WorkerDiedError(
                 f"{str(cause).splitlines()[0]} Killed means, as a rule, that memory ran out, and Bus error that shared "
@@ -74,7 +72,7 @@ def fit(
 
 @contextmanager
 def _handlers_restored() -> Iterator[None]:
-    """Lightning restores the others itself, but switches Ctrl-C off for good once it was pressed."""
+    """Restore the signal handlers: Lightning leaves Ctrl-C switched off once it was pressed."""
     if threading.current_thread() is not threading.main_thread():  # Python allows it there only
         yield
         return

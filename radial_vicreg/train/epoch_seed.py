@@ -13,7 +13,7 @@ _NUMPY_LIMIT = 2**32
 
 
 class EpochSeed(pl.Callback):
-    """Seeds Python, numpy and torch at every epoch from (seed, epoch, process), so that resuming is exact.
+    """Seed Python, numpy and torch at every epoch from (seed, epoch, process), so that resuming is exact.
 
     Args:
         seed: of the run.
@@ -23,7 +23,7 @@ class EpochSeed(pl.Callback):
         self.seed = seed
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Seeds the three generators."""
+        """Seed the three generators."""
         seed = (self.seed + trainer.current_epoch + _RANK_STRIDE * trainer.global_rank) % _NUMPY_LIMIT
         random.seed(seed)
         np.random.seed(seed)

@@ -1,4 +1,4 @@
-"""Stops a run whose loss is no longer a number, without stalling a GPU."""
+"""Stop a run whose loss is no longer a number, without stalling a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NonFiniteLossError(RunFailed):
 
 
 class FiniteGuard:
-    """Watches the loss terms of every step.
+    """Watch the loss terms of every step.
 
     On a CPU they are checked at once. On a GPU they are copied to pinned memory without blocking and looked at one
     step later, when the copy is long done. The terms are already averaged over the processes, and a mean with a NaN is
@@ -37,7 +37,7 @@ class FiniteGuard:
         self._pending: tuple[Tensor, list[str], int, torch.cuda.Event] | None = None
 
     def watch(self, names: list[str], values: Tensor, step: int) -> None:
-        """Takes the terms of one step.
+        """Take the terms of one step.
 
         Args:
             names: name of each term.
@@ -58,7 +58,7 @@ class FiniteGuard:
         self._pending = (host, names, step, copied)
 
     def flush(self) -> None:
-        """Judges a step that is still waiting; called at the end of an epoch, before its checkpoint.
+        """Judge a step that is still waiting; called at the end of an epoch, before its checkpoint.
 
         Raises:
             NonFiniteLossError: that step's terms are not finite.
@@ -70,7 +70,7 @@ class FiniteGuard:
             self._check(names, kept, step)
 
     def check_weights(self, weights: Iterable[Tensor], step: int) -> None:
-        """Looks at the weights after the last step of an epoch; one pass over them, and one wait for a GPU.
+        """Look at the weights after the last step of an epoch; one pass over them, and one wait for a GPU.
 
         A finite loss can leave weights that are not: without this, the epoch's checkpoint would hold them.
 
@@ -87,7 +87,7 @@ class FiniteGuard:
             raise self.error(f"weights are not finite after step {step}")
 
     def error(self, what: str) -> NonFiniteLossError:
-        """What happened, what to change, and where to go on from."""
+        """Make the error that says what happened, what to change, and where to go on from."""
         checkpoint = self.last_checkpoint()
         return NonFiniteLossError(
             f"{what}. The network has diverged: lower optimizer.lr, lengthen scheduler.warmup_epochs, or set "

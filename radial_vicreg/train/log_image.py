@@ -9,7 +9,7 @@ import numpy as np
 
 
 def takes_images(loggers: Sequence[Any]) -> bool:
-    """Whether one of Lightning's loggers shows images."""
+    """Tell whether one of Lightning's loggers shows images."""
     return any(_kind(logger) for logger in loggers)
 
 

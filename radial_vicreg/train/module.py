@@ -53,7 +53,7 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
             self.to(memory_format=torch.channels_last)
 
     def forward(self, X: Tensor) -> dict[str, Tensor]:
-        """Features, logits and embeddings of a batch of images.
+        """Compute features, logits and embeddings of a batch of images.
 
         Args:
             X: images, shape ``(N, 3, H, W)``.
@@ -68,7 +68,7 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
         return {"feats": feats, "logits": self.classifier(feats.detach()), "z": self.projector(feats)}
 
     def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
-        """Objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
+        """Compute objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
         _, views, targets = batch
         outs = [self(view) for view in views]
         probes = [self._probe(out["logits"], targets) for out in outs]
@@ -78,7 +78,7 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
         return self.radial_step(outs[0]["z"], outs[1]["z"], metrics["loss"])
 
     def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
-        """Logs the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size.
+        """Log the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size.
 
         For multi-label data ``val_attribute_acc`` and ``val_balanced_accuracy`` take the place of the accuracies.
         """
@@ -90,7 +90,7 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
             log_balanced_accuracy(self, self.balanced_accuracy, logits, targets)
 
     def configure_optimizers(self) -> Any:
-        """solo-learn's parameter groups, optimizer and schedule."""
+        """Build solo-learn's parameter groups, optimizer and schedule."""
         groups: list[dict[str, Any]] = [
             {"name": "backbone", "params": self.backbone.parameters()},
             {

@@ -19,16 +19,16 @@ _OUTPUTS = ("feats", "z", "logits")
 
 
 class OnlineProbes(pl.Callback):
-    """Trains a linear probe of the projector's output and a 2-layer MLP on the encoder; kNN after validation.
+    """Train a linear probe of the projector's output and a 2-layer MLP on the encoder; kNN after validation.
 
     A forward hook picks up ``feats``, ``z`` and ``logits`` of each step, detached, so that nothing is computed twice
     and no gradient can reach the network; heads and optimizer belong to this callback and never enter the module's
-    ``state_dict``. Both views of a batch are used to learn. The kNN's bank are the features of the epoch's first views,
-    as they were computed in training, up to ``knn_bank`` images on each process.
+    ``state_dict``. The heads learn from both views of a batch. The kNN's bank holds the features of the epoch's first
+    views, as training computed them, up to ``knn_bank`` images on each process.
 
-    Validation images of another resolution than the training's (solo-learn validates image folders at 224
-    pixels) are resized and embedded once more; the host's own linear probe is then scored on these as well, and for
-    multi-label targets always, since a host logs no AUROC.
+    Validation images that are not of the training resolution (solo-learn validates image folders at 224 pixels) are
+    resized and embedded once more, and the host's own linear probe is scored on these as well. For multi-label targets
+    it always is, since a host logs no AUROC.
 
     Logs ``val_<probe>_acc1`` and ``_acc5``, or the multi-label means; :meth:`results` adds ``online_<probe>`` to
     ``probes`` of ``results.json``.
@@ -54,29 +54,29 @@ class OnlineProbes(pl.Callback):
         self._hook: Any = None
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Starts to listen to the module's forward passes."""
+        """Start to listen to the module's forward passes."""
         if self._hook is None:
             self._hook = pl_module.register_forward_hook(self._listen)
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Leaves the module as it was."""
+        """Leave the module as it was."""
         if self._hook is not None:
             self._hook.remove()
         self._hook = None
         self._outputs = []
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """A bank holds features of one epoch."""
+        """Empty the bank: it holds features of one epoch."""
         self._bank.clear()
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
-        """Forgets forward passes of other callbacks."""
+        """Forget forward passes of other callbacks."""
         self._outputs = []
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """One step of the heads on both views."""
+        """Train the heads one step on both views."""
         views, self._outputs, targets = self._outputs, [], batch[-1]
         if not views or not trainer.enable_validation:
             return
@@ -90,12 +90,12 @@ class OnlineProbes(pl.Callback):
             self._trainer.step(inputs, targets.repeat(len(views), *[1] * (targets.ndim - 1)))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Collects the bank of every process."""
+        """Collect the bank of every process."""
         self._metrics = {}
         self._gathered = self._bank.gathered(pl_module.all_gather) if self.neighbours else None
 
     def on_validation_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
-        """Forgets forward passes of other callbacks."""
+        """Forget forward passes of other callbacks."""
         self._outputs = []
 
     @torch.no_grad()
@@ -108,7 +108,7 @@ class OnlineProbes(pl.Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Scores one batch."""
+        """Score one batch."""
         if trainer.sanity_checking or not self._outputs:
             return
         out, targets = self._outputs[-1], batch[-1]
@@ -131,7 +131,7 @@ class OnlineProbes(pl.Callback):
             self._metrics[name].update(value, targets)
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Computes and logs the figures."""
+        """Compute and log the figures."""
         self._gathered = None
         for name, metrics in self._metrics.items():
             self.found[f"online_{name}"] = figures = metrics.compute()
@@ -143,16 +143,16 @@ class OnlineProbes(pl.Callback):
             pl_module.log_dict(logged, sync_dist=True)
 
     def results(self) -> dict[str, Any]:
-        """``probes``: the figures of the last validation."""
+        """Give ``probes``: the figures of the last validation."""
         return {"probes": dict(self.found)}
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs."""
+        """Keep what a resumed run needs."""
         trainer = self._restored if self._trainer is None else self._trainer.state_dict()
         return {"trainer": trainer, "found": self.found}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores :meth:`state_dict`; the heads follow with the first batch, which tells their widths."""
+        """Restore :meth:`state_dict`; the heads follow with the first batch, which tells their widths."""
         self._restored = state_dict["trainer"]
         self.found = state_dict["found"]
 
@@ -182,9 +182,9 @@ class OnlineProbes(pl.Callback):
 
 
 def resize_to(images: Tensor, size: int) -> Tensor:
-    """Images ``(N, 3, H, W)`` at ``size`` by ``size`` pixels; the very tensor when they have that width already.
+    """Resize images ``(N, 3, H, W)`` to ``size`` by ``size`` pixels; a tensor of that width is returned as it is.
 
-    Halves are resized in float32, since a CPU has no antialiasing for them, and given back as halves.
+    Halves are resized in float32, since a CPU has no antialiasing for them.
     """
     if images.shape[-1] == size:
         return images

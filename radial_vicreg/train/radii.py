@@ -1,4 +1,4 @@
-"""Measures and draws the radii of the projector's output while a network trains."""
+"""Measure and draw the radii of the projector's output while a network trains."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from radial_vicreg.train.online_probes import resize_to
 
 _TRAINING_IMAGES = 2048  # used when there is no validation set
 _BATCH_SIZE = 256
-_NOT_LOGGED = ("count",)  # it never changes; results.json has it
+_NOT_LOGGED = ("count",)  # never changes, and results.json has it
 
 
 class RadiusMonitor(pl.Callback):
-    """Radii at initialisation, every few epochs and at the end, in evaluation mode and with batch statistics.
+    """Measure radii at initialisation, every few epochs and at the end, in evaluation mode and with batch statistics.
 
     Images are evenly spaced ones of the validation set, at most ``max_images``; without a validation set, 2,048
     augmented training images. Images that are not of the training resolution (solo-learn validates image folders
@@ -58,13 +58,13 @@ class RadiusMonitor(pl.Callback):
         self.source: str | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures the untrained network; a resumed run keeps the measurement of its first start."""
-        self.final_radii = None  # of a checkpoint that was its run's last, and of this run is not
+        """Measure the untrained network; a resumed run keeps the measurement of its first start."""
+        self.final_radii = None  # the checkpoint was its run's last, but is not this run's last
         if not self.history:
             self.initial_radii = self._measure(trainer, pl_module, epoch=0)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures every ``every_n_epochs`` epochs and after the last.
+        """Measure every ``every_n_epochs`` epochs and after the last.
 
         The last measurement belongs to its epoch, before the checkpoint: a run that is killed after that checkpoint has
         nothing left to do.
@@ -76,12 +76,12 @@ class RadiusMonitor(pl.Callback):
             self._measure(trainer, pl_module, epoch)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures a network whose training ended before ``max_epochs``."""
+        """Measure a network whose training ended before ``max_epochs``."""
         if self.final_radii is None and trainer.current_epoch > 0:
             self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
 
     def complete(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measures a trained network whose checkpoint does not hold the last measurement, where one process can."""
+        """Measure a trained network whose checkpoint does not hold the last measurement, where one process can."""
         if (
             self.final_radii is None
             and self.history
@@ -92,7 +92,7 @@ class RadiusMonitor(pl.Callback):
             self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
 
     def results(self) -> dict[str, Any]:
-        """``radii``: images used, and the statistics at initialisation, in between and at the end."""
+        """Give ``radii``: images used, and the statistics at initialisation, in between and at the end."""
         initial = self.history[0] if self.history else None
         final = self.history[-1] if self.final_radii is not None else None
         return {
@@ -105,7 +105,7 @@ class RadiusMonitor(pl.Callback):
         }
 
     def draw(self, folder: str) -> None:
-        """Writes ``radii.png`` and ``radii.pdf``: the evaluation-mode radii before and after, with the chi density."""
+        """Write ``radii.png`` and ``radii.pdf``: the evaluation-mode radii before and after, with the chi density."""
         if self.initial_radii is None or self.final_radii is None:
             return
         panels = [
@@ -118,12 +118,12 @@ class RadiusMonitor(pl.Callback):
         draw_radii(panels, dim=self.history[-1]["dim"], path=f"{folder}/radii")
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs; tensors and plain containers, so that it loads with ``weights_only=True``."""
+        """Keep what a resumed run needs, in tensors and plain containers: it must load with ``weights_only=True``."""
         radii = {"initial_radii": self.initial_radii, "final_radii": self.final_radii}
         return {"history": self.history, "source": self.source, **radii}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores :meth:`state_dict`."""
+        """Restore :meth:`state_dict`."""
         self.history = state_dict["history"]
         self.initial_radii = state_dict["initial_radii"]
         self.source = state_dict["source"]
@@ -134,7 +134,7 @@ class RadiusMonitor(pl.Callback):
         if images is None:
             return None
         measured: dict[str, RadiusMeasurement] = {}
-        # Augmentations, workers and kernels may draw random numbers: the training must not see that.
+        # Augmentations, workers and kernels may draw random numbers, which must not change the training's.
         with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
             torch.manual_seed(0)
             dtype = next(model.parameters()).dtype
@@ -188,7 +188,7 @@ def _title(when: str, entry: dict[str, Any]) -> str:
 
 
 def _with_histogram(entry: dict[str, Any] | None, radii: Tensor | None) -> dict[str, Any] | None:
-    """The entry with the evaluation-mode radii as a histogram, so that a report can draw them without the network."""
+    """Add the evaluation-mode radii as a histogram, so that a report can draw them without the network."""
     if entry is None or radii is None:
         return entry
     return {**entry, "histogram": radius_histogram(radii)}

@@ -1,4 +1,4 @@
-"""Keeps ``results.json`` current while a run trains."""
+"""Keep ``results.json`` current while a run trains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOCK = ".lock"
 
 
 class ResultsWriter(pl.Callback):
-    """Writes ``results.json`` beside the checkpoint: after every epoch, at the end, and when a run breaks off.
+    """Write ``results.json`` beside the checkpoint: after every epoch, at the end, and when a run breaks off.
 
     ``status`` is ``running``, ``finished``, ``stopped`` (before ``max_epochs``), ``interrupted`` or ``failed``. Other
     callbacks contribute what their ``results()`` returns. Only the first process writes.
@@ -54,7 +54,7 @@ class ResultsWriter(pl.Callback):
         self._description: dict[str, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Finds and claims the folder and writes the first, empty results.
+        """Find and claim the folder and write the first, empty results.
 
         Raises:
             UserError: another process writes into the folder, or solo-learn chose one that holds another run.
@@ -74,7 +74,7 @@ class ResultsWriter(pl.Callback):
         self._write(trainer, "running")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Adds the epoch's metrics; the last epoch's results are final, and written before its checkpoint."""
+        """Add the epoch's metrics; the last epoch's results are final, and written before its checkpoint."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self.history.append({"epoch": trainer.current_epoch + 1, **_without_step_values(metrics)})
         self._finished = trainer.current_epoch + 1 == trainer.max_epochs
@@ -83,14 +83,14 @@ class ResultsWriter(pl.Callback):
         self._write(trainer, "finished" if self._finished else "running")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Writes the results of a run that ended before ``max_epochs``, and lets go of the folder."""
+        """Write the results of a run that ended before ``max_epochs``, and release the folder."""
         if not self._finished:
             self._draw(trainer)
             self._write(trainer, "stopped")
         self._release()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Finishes the results of a run that solo-learn's auto-resume found complete, and so did not train.
+        """Finish the results of a run that solo-learn's auto-resume found complete and did not train.
 
         It was killed after its last checkpoint by a version that wrote its results later than that.
         """
@@ -108,7 +108,7 @@ class ResultsWriter(pl.Callback):
             self._write(trainer, "finished")
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Keeps what there is, with the reason."""
+        """Keep what there is, with the reason."""
         if self._description:
             reason = stop_reason(trainer, exception)
             error = f"{type(exception).__name__}: {exception}" if reason is None else reason
@@ -116,11 +116,11 @@ class ResultsWriter(pl.Callback):
         self._release()
 
     def state_dict(self) -> dict[str, Any]:
-        """History and time spent, for a resumed run."""
+        """Keep history and time spent, for a resumed run."""
         return {"history": self.history, "seconds": self._seconds()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores :meth:`state_dict`."""
+        """Restore :meth:`state_dict`."""
         self.history = state_dict["history"]
         self._seconds_before = state_dict["seconds"]
 
@@ -141,7 +141,7 @@ class ResultsWriter(pl.Callback):
             raise refusal or LockedError(f"another process is training in {self.folder}")
 
     def _start_of_run(self) -> str:
-        """When the run began; one that goes on in its folder keeps the time of its first start."""
+        """Say when the run began; one that goes on in its folder keeps the time of its first start."""
         before = None if self.folder is None else read_stored_run(self.folder / RESULTS)
         return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
@@ -158,7 +158,7 @@ class ResultsWriter(pl.Callback):
             )
 
     def _take_over(self, trainer: pl.Trainer, before: StoredRun) -> None:
-        """Add what the results of a killed run know and its checkpoint does not, and say there where the run goes on.
+        """Add what a killed run's results know and its checkpoint does not, and note in them where the run goes on.
 
         Checkpoints of earlier versions lack their own epoch, and solo-learn gives each start a folder of its own.
         """
@@ -220,7 +220,7 @@ class ResultsWriter(pl.Callback):
             return
         last = self.history[-1] if self.history else {}
         epochs = int(last.get("epoch", 0))
-        if status == "finished" and epochs != trainer.max_epochs:  # from a checkpoint older than its epoch's figures
+        if status == "finished" and epochs != trainer.max_epochs:  # the checkpoint is older than its epoch's figures
             last, epochs = {}, int(trainer.max_epochs or 0)
         content: dict[str, Any] = {
             **self._description,
@@ -247,19 +247,19 @@ class ResultsWriter(pl.Callback):
             unknown = {} if stored is None else stored.model_extra or {}
             return RunResults.model_validate({**unknown, **content})
 
-        # A probe that hangs on to the file does not end a training.
+        # A probe that holds on to the file must not end a training.
         RunResults.update(self.folder / RESULTS, with_additions, owner=True)
 
 
 def _completed(history: list[dict[str, Any]], stored: list[dict[str, Any]], epochs: int) -> list[dict[str, Any]]:
-    """A history with the entries up to an epoch that only the stored one has."""
+    """Complete a history with the entries up to an epoch that only the stored one has."""
     known = {entry["epoch"] for entry in history}
     missing = [entry for entry in stored if entry["epoch"] not in known and entry["epoch"] <= epochs]
     return sorted([*history, *missing], key=lambda entry: entry["epoch"])
 
 
 def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
-    """What the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
+    """Say what the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
     return {
         "precision": str(trainer.precision),
         "sync_batchnorm": any(isinstance(part, nn.SyncBatchNorm) for part in module.modules()),
@@ -268,7 +268,7 @@ def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any
 
 
 def _offline_probes(stored: RunResults, epochs: int) -> dict[str, Any]:
-    """Figures that ``radial-vicreg probe`` has added and that are of this epoch, or of the untrained network."""
+    """Keep figures of ``radial-vicreg probe`` that are of this epoch or of the untrained network."""
     probes = {} if stored.probes is None else stored.probes.plain()
     current = stored.epochs == epochs
     kept = [name for name in probes if name.startswith("offline_") and (current or name.endswith("_untrained"))]
@@ -276,14 +276,14 @@ def _offline_probes(stored: RunResults, epochs: int) -> dict[str, Any]:
 
 
 def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
-    """Lightning keeps ``x``, ``x_step`` and ``x_epoch`` of one metric; the mean over the epoch is the one to keep."""
+    """Keep the mean over the epoch where Lightning has ``x``, ``x_step`` and ``x_epoch`` of one metric."""
     kept = {name: value for name, value in metrics.items() if not name.endswith(("_step", "_epoch"))}
     means = {name.removesuffix("_epoch"): value for name, value in metrics.items() if name.endswith("_epoch")}
     return {**kept, **means}
 
 
 def _host_probe(last: dict[str, float]) -> dict[str, float | None]:
-    """Figures of the host's own linear probe; the online probes add what it does not log."""
+    """Choose the figures of the host's own linear probe; the online probes add what it does not log."""
     if BALANCED_ACCURACY in last:
         return {"balanced_accuracy": last[BALANCED_ACCURACY], "accuracy": last.get("val_attribute_acc")}
     return {"top1": last.get("val_acc1"), "top5": last.get("val_acc5")}

@@ -68,7 +68,7 @@ def embedded(config: RunConfig) -> Host:
 
 
 def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> Path:
-    """Train, and leave checkpoints, ``results.json`` and the figure of the radii in a folder of the run's own.
+    """Train, and leave checkpoints, ``results.json`` and the figure of the radii in the run's own folder.
 
     Args:
         config: as it was asked for.
@@ -84,7 +84,7 @@ def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embed
     """
     config = prepare(config)
     trainer = build_trainer(config)
-    # Before anything is said or written: outside of distributed strategies, Lightning takes the environment's word.
+    # Before any message or file: outside of distributed strategies, Lightning believes the environment.
     adopt_rank(trainer.global_rank)
     claim_runs_dir(config)
     host = choose_host(config)
@@ -149,11 +149,7 @@ def prepare(config: RunConfig) -> RunConfig:
 
 
 def _refuse_script_only(config: RunConfig) -> None:
-    """Refuse what only solo-learn's script reads, and ``radial-vicreg pretrain`` would ignore.
-
-    Raises:
-        UserError: solo-learn's key for resuming, or its kNN.
-    """
+    """Refuse what only solo-learn's script reads: its key for resuming, and its kNN."""
     if (checkpoint := config.resume_from_checkpoint) is not None:
         raise UserError(
             f"resume_from_checkpoint={checkpoint} is read by solo-learn's script only: here, ckpt={checkpoint} goes on"

@@ -82,7 +82,7 @@ def no_empty_folder(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-            with contextlib.suppress(OSError):  # not empty: what is in it says how far the run came
+            with contextlib.suppress(OSError):  # not empty: its content says how far the run came
                 folder.rmdir()
                 folder.parent.rmdir()
         raise

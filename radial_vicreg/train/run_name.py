@@ -16,7 +16,7 @@ from radial_vicreg.secrets import without_secrets
 
 LONGEST_NAME = 120  # characters; solo-learn's checkpoints are called <name>-<version>-ep=<epoch>.ckpt
 _DIGITS = 8
-_FIXED_DATA = ("cifar10", "cifar100", "stl10")  # torchvision checks their files: the data set's name says it all
+_FIXED_DATA = ("cifar10", "cifar100", "stl10")  # torchvision checks their files, so the data set's name is enough
 _IMAGES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})  # torchvision's list
 
 
@@ -82,10 +82,10 @@ def data_fingerprint(dataset: str, data_format: str, train_path: str | None) -> 
 
 
 def _image_names(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
-    """Class and file names below a folder; hidden ones are left out, and links that lead back to a folder above."""
+    """List class and file names below a folder, without hidden ones and links back to a folder above."""
     state = folder.stat()
     if (here := (state.st_dev, state.st_ino)) in above:
-        return  # a ring, which the reader of the images refuses by name
+        return  # a ring; the reader of the images refuses it by name
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):

@@ -1,4 +1,4 @@
-"""Says which images a run leaves out because they cannot be read."""
+"""Say which images a run leaves out because they cannot be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMED = 5
 
 
 class SkippedImages(pl.Callback):
-    """Keeps the number of images that ``data.on_bad_image=skip`` has left out for ``results.json``.
+    """Count the images that ``data.on_bad_image=skip`` has left out, for ``results.json``.
 
     Args:
         skipped: files left out, for ``"train"`` and ``"val"``.
@@ -23,12 +23,12 @@ class SkippedImages(pl.Callback):
         self.skipped = skipped
 
     def results(self) -> dict[str, Any]:
-        """``data.skipped_images``: how many of the training images and of the validation images."""
+        """Give ``data.skipped_images``: how many of the training images and of the validation images."""
         return {"data": {"skipped_images": {split: len(files) for split, files in self.skipped.items()}}}
 
 
 def skipped_text(skipped: Mapping[str, Sequence[str]]) -> str:
-    """One line: how many images of each set were left out, and the first names."""
+    """Say in one line how many images of each set were left out, with the first names."""
     parts = []
     for split, files in skipped.items():
         names = ", ".join(shown(file) for file in files[:_NAMED])

@@ -12,7 +12,7 @@ from radial_vicreg.train.checkpointing import AtomicCheckpointIO
 
 
 def solo_folder(trainer: pl.Trainer) -> Path | None:
-    """Where solo-learn's ``Checkpointer`` writes; known once training has started, None without one."""
+    """Find where solo-learn's ``Checkpointer`` writes; known once training has started, None without one."""
     checkpointer = _find(trainer)
     return None if checkpointer is None or not hasattr(checkpointer, "path") else Path(checkpointer.path)
 
@@ -31,7 +31,7 @@ def write_checkpoints_last(trainer: pl.Trainer) -> None:
     if checkpointer is None:
         return
     callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined]
-    # A new list: Lightning may be on its way through the old one.
+    # A new list, since Lightning may be iterating the old one.
     trainer.callbacks = [*(c for c in callbacks if c is not checkpointer), checkpointer]  # type: ignore[attr-defined]
     if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
         trainer.strategy.checkpoint_io = AtomicCheckpointIO()

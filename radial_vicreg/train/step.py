@@ -58,9 +58,9 @@ class RadialTraining(_Base):
         self._summed = 0
 
     def radial_step(self, z1: Tensor, z2: Tensor, class_loss: Tensor) -> Tensor:
-        """Objective of one batch plus the online probe's loss.
+        """Compute the objective of one batch plus the online probe's loss.
 
-        Logs every term under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step`` every
+        Log every term under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step`` every
         ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
 
         Args:
@@ -80,7 +80,7 @@ class RadialTraining(_Base):
         except ValueError as error:
             if all(bool(z.isfinite().all()) for z in (z1, z2)):
                 raise
-            # On a CPU the loss itself refuses them: a run that failed, and not wrong input.
+            # On a CPU the loss itself refuses them, but the run has failed: the input was not wrong.
             raise self._watch.error(f"not finite at step {self.global_step}: {error}") from error
         # One collective for all terms instead of one each.
         terms = {**self.objective.terms, "loss": loss.detach()}
@@ -91,12 +91,12 @@ class RadialTraining(_Base):
         return loss
 
     def on_train_epoch_start(self) -> None:
-        """An epoch has means of its own."""
+        """Start the epoch's means anew."""
         super().on_train_epoch_start()
         self._sums, self._summed = None, 0
 
     def on_train_start(self) -> None:
-        """Puts solo-learn's checkpoints after our callbacks; says what is known to diverge or to pull away from chi."""
+        """Put solo-learn's checkpoints after our callbacks, and warn of what diverges or pulls away from chi."""
         super().on_train_start()
         write_checkpoints_last(self.trainer)
         if (note := equilibrium_note(self.config)) is not None:
@@ -107,7 +107,7 @@ class RadialTraining(_Base):
                 rank_zero_warn(text)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Judges the last step of an epoch, and the weights that it left, before a checkpoint is written."""
+        """Judge the last step of an epoch, and the weights that it left, before a checkpoint is written."""
         if self.trainer.is_last_batch:
             self._watch.flush()
             self._watch.check_weights(self.parameters(), self.global_step)
@@ -119,7 +119,7 @@ class RadialTraining(_Base):
             self.log_dict(logged, on_step=False, on_epoch=True, sync_dist=True)
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """Attaches probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
+        """Attach probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
         config = self.config
         callbacks: list[pl.Callback] = []
         if not config.data.no_labels:
@@ -131,10 +131,10 @@ class RadialTraining(_Base):
         return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
 
     def _log_terms(self, names: list[str], values: Tensor) -> None:
-        """One sum for the epoch's means, and the values of a step now and then.
+        """Add to the epoch's sums, and log the values of a step now and then.
 
-        Lightning's ``log`` takes some tenths of a millisecond a call, whatever the network: one for each term and step
-        would be a good part of a small network's step.
+        Lightning's ``log`` takes some tenths of a millisecond: a call for each term at each step would be a good part
+        of a small network's time.
         """
         self._names, self._summed = names, self._summed + 1
         self._sums = values if self._sums is None else self._sums + values

@@ -1,4 +1,4 @@
-"""Ends a run in order when a scheduler asks for the machine."""
+"""End a run in order when a scheduler asks for the machine."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _STEPS_BETWEEN_VOTES = 8  # a vote is one small collective between hosts
 
 
 class StopOnSignal(pl.Callback):
-    """Stops after the step in flight, on every process at the same step, whichever of them got the signal.
+    """Stop after the step in flight, on every process at the same step, whichever of them got the signal.
 
-    It takes the place of Lightning's handler, which broadcasts from inside the handler: when only one process gets the
-    signal, the processes then wait for one another for ever.
+    It replaces Lightning's handler, which broadcasts from inside the handler: when only one process gets the signal,
+    the processes then wait for one another for ever.
 
     Args:
         leave_requeue: leave SIGUSR1 to Lightning where it uses it to put a Slurm job back into the queue.
@@ -44,8 +44,8 @@ class StopOnSignal(pl.Callback):
         self._group: Any = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Takes over the signals; Lightning restores what was before when the trainer is done."""
-        # A progress bar takes long to close, and must not be broken off. A new list: Lightning is inside the old one.
+        """Take over the signals; Lightning restores what was before when the trainer is done."""
+        # Before the progress bar: its closing takes long and must not be broken off. Lightning iterates the old list.
         others = [callback for callback in trainer.callbacks if callback is not self]  # type: ignore[attr-defined]
         bar = next((place for place, callback in enumerate(others) if isinstance(callback, ProgressBar)), None)
         if bar is not None:
@@ -58,7 +58,7 @@ class StopOnSignal(pl.Callback):
                     signal.signal(number, self._request)
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
-        """Lets the loader, which has started by now, report one dying worker and no more."""
+        """Let the loader, which has started by now, report one dying worker and no more."""
         handler = signal.getsignal(signal.SIGCHLD)
         if callable(handler) and not isinstance(handler, _FirstError) and _in_main_thread():
             signal.signal(signal.SIGCHLD, _FirstError(handler))
@@ -66,7 +66,7 @@ class StopOnSignal(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Stops when asked.
+        """Stop when asked.
 
         Raises:
             RunStopped: on every process at the same step.
@@ -84,7 +84,7 @@ class StopOnSignal(pl.Callback):
             raise RunStopped(self.reason)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Lets the other callbacks keep what they have, and waits a moment for a signal that a worker got before.
+        """Let the other callbacks keep what they have, and wait a moment for a signal that a worker got before.
 
         The end of a worker may show as any error of the connection to it.
         """
@@ -101,14 +101,14 @@ class StopOnSignal(pl.Callback):
 
 
 class ExitAfterSignal(pl.Callback):
-    """Ends solo-learn's script with exit status 143 when a signal stopped it; the last callback of the list.
+    """End solo-learn's script with exit status 143 when a signal stopped it; the last callback of the list.
 
-    Without it a run that was stopped early, or during the sanity check, ends with status 0 (Lightning's own exception
-    asks for no other), and one whose data-loading processes got the signal as well with an error of theirs.
+    Without it a run that was stopped early, or during the sanity check, ends with status 0, since Lightning's own
+    exception asks for no other. A run whose data-loading processes got the signal as well ends with their error.
     """
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Exits, once every other callback has kept what it has.
+        """Exit, once every other callback has kept what it has.
 
         Raises:
             SystemExit: 143, after a signal.
@@ -126,7 +126,7 @@ class ExitAfterSignal(pl.Callback):
 
 
 def stop_reason(trainer: pl.Trainer, exception: BaseException) -> str | None:
-    """Which signal ended a run, in words; None when it was none.
+    """Say which signal ended a run; None when it was none.
 
     Args:
         trainer: Lightning's.
@@ -155,10 +155,10 @@ class _FirstError:
 
 
 def _let_workers_die() -> None:
-    """Stop PyTorch from raising an error, whatever this process is at, when a data-loading process dies.
+    """Stop PyTorch from raising an error in the middle of anything when a data-loading process dies.
 
-    A scheduler sends SIGTERM to those as well, and the errors of the second and third would break off what the first
-    one's leads to: a checkpoint, the results.
+    A scheduler sends SIGTERM to those as well. The first one's error leads to a checkpoint and the results; errors of
+    the second and third would break that off.
     """
     if _in_main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -175,6 +175,6 @@ def _stoppers(trainer: pl.Trainer) -> list[StopOnSignal]:
 
 
 def _requeues(trainer: pl.Trainer) -> bool:
-    """Whether Lightning has taken SIGUSR1 to put a Slurm job back into the queue."""
+    """Tell whether Lightning has taken SIGUSR1 to put a Slurm job back into the queue."""
     environment = trainer._accelerator_connector.cluster_environment
     return bool(getattr(environment, "auto_requeue", False))

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
 from lightning.pytorch.strategies import StrategyRegistry
 from lightning.pytorch.utilities import rank_zero_only
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
@@ -36,7 +36,7 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     Raises:
         UserError: Lightning refuses the settings, or the job has another number of processes than they ask for.
     """
-    interactive = sys.stderr.isatty()  # a bar in a log file is a line for every step
+    interactive = sys.stderr.isatty()  # in a log file, a bar prints a line for every step
     arguments = inspect.signature(pl.Trainer.__init__).parameters
     settings = {key: value for key, value in config.plain().items() if key in arguments}
     settings.update(
@@ -72,7 +72,7 @@ def check_strategy(config: RunConfig) -> None:
 
 
 def effective_hardware(config: RunConfig) -> dict[str, Any]:
-    """Tell what this machine makes of the requested precision and BatchNorm; the configuration keeps what was asked.
+    """Tell what this machine makes of the requested precision and BatchNorm; the configuration keeps the request.
 
     Args:
         config: with an accelerator that is here.
@@ -111,7 +111,7 @@ def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_pe
 
 
 def adopt_rank(rank: int) -> None:
-    """Tell Lightning's ``rank_zero_only`` a process's rank; ``RANK`` or ``SLURM_PROCID`` may be of other things.
+    """Tell Lightning's ``rank_zero_only`` a process's rank; ``RANK`` or ``SLURM_PROCID`` may belong to other programs.
 
     Args:
         rank: the trainer's ``global_rank``.
@@ -142,7 +142,7 @@ def build_loggers(config: RunConfig, folder: Path) -> list[Any]:
 
 
 def _check_job(trainer: pl.Trainer) -> None:
-    """Compare a scheduler's tasks with the processes asked for: Lightning does so when files have been written."""
+    """Compare a scheduler's tasks with the processes asked for; Lightning does so only after files are written."""
     cluster = getattr(trainer.strategy.launcher, "cluster_environment", None)
     if cluster is None:
         return
