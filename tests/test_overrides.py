@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shlex
 import time
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.compose import compose
-from radial_vicreg.compose.overrides import PATHS, expand_home, quoted
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose.overrides import quoted
+from radial_vicreg.errors import UserError
 
 GIVEN = ["shared/dataset=folder", "data.train_path=images", "name=run"]
 
@@ -71,18 +72,20 @@ def test_a_secret_is_not_quoted_back(override: str) -> None:
     assert override.partition("=")[2] not in str(caught.value)
 
 
+PATHS = ("data.train_path", "data.val_path", "runs_dir", "ckpt")
+
+
 def test_home_is_expanded_in_every_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    cfg = compose("radialvicreg", [*GIVEN[:1], *(f'++{key}="~/{key}"' for key in PATHS)])
-    assert [OmegaConf.select(cfg, key) for key in PATHS] == [str(tmp_path / key) for key in PATHS]
-    relative = compose("radialvicreg", [*GIVEN, 'data.val_path="${data.train_path}/~x"'])
+    config = run_config(compose("radialvicreg", [*GIVEN[:1], *(f'++{key}="~/{key}"' for key in PATHS)]))
+    assert [attrgetter(key)(config) for key in PATHS] == [str(tmp_path / key) for key in PATHS]
+    relative = run_config(compose("radialvicreg", [*GIVEN, 'data.val_path="${data.train_path}/~x"']))
     assert relative.data.val_path == "images/~x"
-    assert OmegaConf.to_container(relative, resolve=False)["data"]["val_path"] == "${data.train_path}/~x"  # type: ignore[index, call-overload]
 
 
 def test_an_unknown_user_s_home_is_one_line() -> None:
-    with pytest.raises(ValueError, match=r"runs_dir=~nobody-here/x: no home folder is known for ~nobody-here"):
-        expand_home(OmegaConf.create({"runs_dir": "~nobody-here/x"}))
+    with pytest.raises(UserError, match=r"^runs_dir must be a path whose home folder is known, got '~nobody-here/x'$"):
+        run_config(compose("radialvicreg", [*GIVEN, 'runs_dir="~nobody-here/x"']))
 
 
 def bomb(levels: int, width: int, merged: bool = False) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from radial_vicreg.compose.overrides import expand_home, how_to_quote, sweeping
+from radial_vicreg.compose.overrides import how_to_quote, sweeping
 from radial_vicreg.compose.yaml_guard import check_anchors, check_references
 from radial_vicreg.errors import UserError, nearest
 from radial_vicreg.secrets import HIDDEN, is_secret
@@ -27,7 +27,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         config_path: folder to look in first.
 
     Returns:
-        The configuration, its paths with the user's home for ``~``.
+        The configuration.
 
     Raises:
         UserError: no such configuration or folder, an override that cannot be parsed (the quoted form is named), an
@@ -56,7 +56,6 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
             raise UserError(_explain(error, config_name)) from error
     check_references(cfg)
-    expand_home(cfg)
     try:
         missing = OmegaConf.missing_keys(cfg)
         if missing:

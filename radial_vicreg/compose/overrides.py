@@ -1,20 +1,10 @@
-"""Overrides as shells and people write them: paths that Hydra's grammar does not take, and the user's home."""
+"""Overrides as shells and people write them: paths and texts that Hydra's grammar does not take."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
-from omegaconf import DictConfig, OmegaConf, open_dict
-from omegaconf.errors import OmegaConfBaseException
-
-from radial_vicreg.errors import UserError
-
-PATHS = ("data.train_path", "data.val_path", "runs_dir", "ckpt")
-"""Keys whose values are paths: ``~`` stands for the user's home in them."""
 
 _KEY = re.compile(r"(\+{0,2}[\w.@/-]+)=(.+)", re.DOTALL)
 _LONGEST = 400
@@ -66,24 +56,3 @@ def sweeping(overrides: Sequence[str]) -> list[str]:
     except HydraException:
         return []  # the error for an unreadable one comes later, with its reason
     return [override for override, found in zip(overrides, parsed, strict=True) if found.is_sweep_override()]
-
-
-def expand_home(cfg: DictConfig) -> None:
-    """Put the user's home for the ``~`` at the beginning of every path of a configuration, in place.
-
-    Raises:
-        UserError: ``~NAME`` of a user that this machine does not know.
-    """
-    for key in PATHS:
-        try:
-            value: Any = OmegaConf.select(cfg, key)
-        except OmegaConfBaseException:
-            continue  # it cannot be resolved; the error comes when everything is resolved
-        if not isinstance(value, str) or not value.startswith("~"):
-            continue
-        try:
-            expanded = str(Path(value).expanduser())
-        except RuntimeError as error:
-            raise UserError(f"{key}={value}: no home folder is known for {value.split('/')[0]}") from error
-        with open_dict(cfg):
-            OmegaConf.update(cfg, key, expanded)
