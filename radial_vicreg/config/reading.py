@@ -37,6 +37,9 @@ TRAINER_ARGUMENTS = frozenset(
 )
 """Arguments of Lightning's Trainer, which may stand at the top of a configuration."""
 
+NO_PROBES = dict.fromkeys(("projector_linear", "encoder_mlp", "encoder_knn", "frozen_linear"), False)
+"""What ``probes: null`` stands for; a configuration without the section has the default probes."""
+
 _OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not close to one of ours
 _OWN_SECTIONS = ("diagnostics", "probes", "loggers")
 _OWN_KEYS = {"data": ("on_bad_image", "cache", "multi_label")}
@@ -65,6 +68,8 @@ def read_config(content: Mapping[str, Any], reader: Reader = "pretrain", foreign
     if reader != "stored":
         refuse_secrets(given)
         _refuse_unknown(given, reader, foreign)
+    if given.get("probes", NO_PROBES) is None:
+        given["probes"] = NO_PROBES
     given = _known(given, RunConfig)
     for key in FILLED_IN:
         if key not in given:

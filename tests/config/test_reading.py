@@ -175,9 +175,14 @@ def test_a_section_must_be_one(section: str, value: Any) -> None:
         read_config(with_key(section, value))
 
 
+def test_null_probes_are_none_at_all() -> None:
+    probes = read_config({**WITH_ALL, "probes": None}).probes
+    assert not any((probes.projector_linear, probes.encoder_mlp, probes.encoder_knn, probes.frozen_linear))
+
+
 def test_a_null_section_with_defaults_is_one_that_was_left_out() -> None:
-    config = read_config({**WITH_ALL, "probes": None, "auto_resume": None})
-    assert config.probes == RunConfig.model_fields["probes"].default
+    config = read_config({**WITH_ALL, "diagnostics": None, "auto_resume": None})
+    assert config.diagnostics == RunConfig.model_fields["diagnostics"].default
     assert "auto_resume" not in config.plain()
 
 
