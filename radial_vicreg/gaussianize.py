@@ -167,7 +167,7 @@ def _with_radii(points: Array, source: Array, target: Array) -> Array:
 
 
 def _on_one_ellipsoid(points: Array) -> bool:
-    """Whether an ellipsoid passes through all points: sampling error in the whitening blurs ties, but not this."""
+    """Tell whether an ellipsoid passes through all points: sampling error in the whitening blurs ties, but not this."""
     count, d = points.shape
     rows, columns = np.triu_indices(d)
     terms = len(rows) + d

@@ -39,7 +39,7 @@ class ViewStatistics(NamedTuple):
 
 
 def view_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> ViewStatistics:
-    """Invariance, variance, covariance and squared norms of two views, differentiable (twice, too).
+    """Compute invariance, variance, covariance and squared norms of two views, differentiable (twice, too).
 
     Where an analytic backward cannot serve (:func:`~radial_vicreg.losses._tracing.needs_plain_autograd`) the plain
     formulas stand in.
@@ -136,7 +136,7 @@ class _Statistics(torch.autograd.Function):
 
 
 def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """This rank's rows of both Gram matrices; variances; off-diagonal covariances, squared and summed."""
+    """Compute this rank's rows of both Gram matrices, variances, and squared sums of off-diagonal covariances."""
     divisor = deviations.shape[1] - 1
     gram = torch.bmm(own, deviations.mT).div_(divisor)
     squares = torch.empty_like(deviations[0])  # of one view at a time
@@ -147,7 +147,7 @@ def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor
 
 
 def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Both global covariance matrices without their diagonals; the diagonals; their squared sums."""
+    """Compute both global covariance matrices without their diagonals, the diagonals, and the squared sums."""
     local = torch.bmm(deviations.mT, deviations).div_(count - 1)
     covariance = sum_over_ranks(local) if gather else local
     diagonal = covariance.diagonal(dim1=1, dim2=2)
@@ -158,7 +158,7 @@ def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[T
 
 
 def _plain_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> tuple[Tensor, ...]:
-    """The differentiable outputs of :class:`_Statistics` by autograd."""
+    """Compute the differentiable outputs of :class:`_Statistics` by autograd."""
     first, second = (centred(gather_with_grad(z) if gather else z) for z in (z1, z2))
     if center:
         means = (z.mean(dim=0) for z in (z1, z2))
@@ -181,10 +181,10 @@ def _column_sums(x: Tensor) -> Tensor:
 
 
 def _row_squares(x: Tensor) -> Tensor:
-    """Sum of squares along the last dimension, without a tensor of squares."""
+    """Sum squares along the last dimension, without a tensor of squares."""
     return torch.linalg.vector_norm(x, dim=-1).square()
 
 
 def _square_sum(matrices: Tensor) -> Tensor:
-    """Squared Frobenius norm of each matrix, shape ``(2,)``."""
+    """Compute the squared Frobenius norm of each matrix, shape ``(2,)``."""
     return _row_squares(matrices).sum(dim=1)

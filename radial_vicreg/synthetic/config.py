@@ -69,7 +69,7 @@ class Objective:
         return Weights(*(float(getattr(self, name)) for name in Weights._fields))
 
     def spacing(self, num_samples: int) -> int:
-        """The entropy's m for N points.
+        """Return the entropy's m for N points.
 
         Raises:
             UserError: m is outside 1..N-1.
@@ -146,11 +146,11 @@ class SyntheticConfig(Objective):
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
     def start(self) -> Array:
-        """Starting points, shape ``(num_samples, dim)``."""
+        """Draw the starting points, shape ``(num_samples, dim)``."""
         return sample(self.distribution, self.num_samples, self.dim, alpha=self.alpha, seed=self.seed)
 
     def rates(self) -> Array:
-        """Learning rate of every step, shape ``(steps,)``."""
+        """Compute the learning rate of every step, shape ``(steps,)``."""
         return learning_rates(
             self.steps,
             self.lr,

@@ -42,7 +42,7 @@ def stack_weights(objectives: Sequence[Objective], like: Tensor) -> Any:
 
 
 def gradient(z: Tensor, kind: str, weights: Any, m: int) -> Tensor:
-    """Analytic gradient of the objective for a batch of runs.
+    """Compute the analytic gradient of the objective for a batch of runs.
 
     Args:
         z: points, shape ``(B, N, d)``, float32 or float64.
@@ -74,7 +74,7 @@ def gradient(z: Tensor, kind: str, weights: Any, m: int) -> Tensor:
 
 
 def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
-    """Every term of the objective at ``z`` of shape ``(N, d)``, unweighted, and the weighted total as ``loss``."""
+    """Compute every term of the objective at ``z`` (N, d), unweighted, and the weighted total as ``loss``."""
     with torch.no_grad():
         terms = {
             "loss": total_loss(z, objective),
@@ -90,7 +90,7 @@ def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
 
 
 def total_loss(z: Tensor, objective: Objective) -> Tensor:
-    """The objective of ``z`` (N, d) by :mod:`radial_vicreg.losses`, differentiable: the engines' standard."""
+    """Compute the objective of ``z`` (N, d) by :mod:`radial_vicreg.losses`, differentiable: the engines' standard."""
     total = objective.lambda2 * losses.variance_loss(z, VARIANCE_GAMMA, VARIANCE_EPS)
     total = total + objective.lambda3 * losses.covariance_loss(z)
     if objective.objective != "kl":
@@ -120,7 +120,7 @@ def _vcreg_gradient(z: Tensor, weights: Any) -> Tensor:
 
 
 def _entropy_slope(ordered: Tensor, m: int) -> Tensor:
-    """Derivative of the m-spacing entropy by each value of ``ordered``, sorted along dimension 1."""
+    """Derive the m-spacing entropy by each value of ``ordered``, sorted along dimension 1."""
     count = ordered.shape[1]
     spacing = ordered[:, m:] - ordered[:, :-m]
     inverse = torch.where(spacing > MIN_SPACING, 1 / spacing, 0) / (count - m)
