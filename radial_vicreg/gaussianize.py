@@ -163,7 +163,8 @@ def _with_radii(points: Array, source: Array, target: Array) -> Array:
     inside = np.interp(radii, source, target)
     nearest = np.clip(radii, source[0], source[-1])
     scale = inside * np.divide(1.0, nearest, out=np.zeros_like(nearest), where=nearest > 0)
-    return points * scale[:, None]
+    scaled: Array = points * scale[:, None]
+    return scaled
 
 
 def _on_one_ellipsoid(points: Array) -> bool:
@@ -197,7 +198,7 @@ def _why_degenerate(points: Array) -> str:
 
 def _checked(estimator: Any, X: Any) -> Array:
     check_is_fitted(estimator)
-    points = check_array(_to_numpy(X), dtype=np.float64)
+    points: Array = check_array(_to_numpy(X), dtype=np.float64)
     if points.shape[1] != estimator.n_features_in_:
         raise ValueError(f"X has {points.shape[1]} features, but was fitted with {estimator.n_features_in_}")
     return points

@@ -138,7 +138,7 @@ def _newton(outward: Radii, repulsion: float) -> Radii:
     # At the minimum the mean square is this, exactly; near the mode, half the repulsion is the variance.
     root_mean_square = math.sqrt(outward.mean() + repulsion * (length - 1) / length)
     half_width = min(math.sqrt(1.5 * repulsion), 0.9 * root_mean_square)
-    x = root_mean_square + half_width * np.linspace(-1, 1, length)
+    x: Radii = root_mean_square + half_width * np.linspace(-1, 1, length)
     value = _energy(x, outward, repulsion)
     for _ in range(_MOST_STEPS):
         force = repulsion / np.diff(x)

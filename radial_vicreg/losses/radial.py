@@ -237,7 +237,7 @@ def reverse_kl_of(radii: Tensor, targets: Tensor, bandwidth: float | None = None
     """Compute :func:`radial_reverse_kl_loss` from norms and draws, both in any order."""
     count = radii.shape[0]
     if bandwidth is None:
-        silverman = (3 * count / 4) ** (-1 / 5)
+        silverman: float = (3 * count / 4) ** (-1 / 5)
         width = (silverman**2 * radii.var()).clamp(min=MIN_BANDWIDTH**2).sqrt()
     else:
         width = radii.new_full((), bandwidth)

@@ -262,7 +262,8 @@ def _end(config: SyntheticConfig, folder: Path) -> Array:
     if not path.exists():
         with atomic_file(path) as stream:
             np.save(stream, run(config, snapshots=20, records=1).end)
-    return np.load(path)
+    points: Array = np.load(path)
+    return points
 
 
 def _range(metric: dict[str, Any]) -> str:

@@ -174,14 +174,17 @@ def off_diagonal_share(points: Array) -> float:
 def _directions(count: int, dim: int) -> Array:
     if dim == 2:
         angles = np.pi * np.arange(count) / count
-        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        circle: Array = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        return circle
     draws = np.random.default_rng(REFERENCE_SEED).standard_normal((count, dim))
-    return draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    directions: Array = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    return directions
 
 
 def _squared_distances(points: Array) -> Array:
     norms = np.square(points).sum(1)
-    return np.maximum(norms[:, None] + norms[None, :] - 2 * points @ points.T, 0)
+    distances: Array = np.maximum(norms[:, None] + norms[None, :] - 2 * points @ points.T, 0)
+    return distances
 
 
 def _henze_zirkler_moments(b2: float, d: int) -> tuple[float, float]:
