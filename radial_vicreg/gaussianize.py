@@ -1,8 +1,8 @@
 r"""Proposition 1 of the paper as code: the maps :math:`T_{VCReg}` and :math:`T_{Radial-VCReg}`.
 
-The first whitens; it makes a distribution normal exactly when that is Gaussian. The second also replaces the radius
-by a chi-distributed one of the same rank; it makes a distribution normal exactly when that is elliptically
-symmetric (with a continuous radius). Both are scikit-learn transformers, fitted in float64 on NumPy or PyTorch input.
+The first whitens; it makes Gaussian distributions normal, and no others. The second also replaces the radius by a
+chi-distributed one of the same rank; it makes elliptically symmetric distributions (with a continuous radius) normal,
+and no others. Both are scikit-learn transformers, fitted in float64 on NumPy or PyTorch input.
 """
 
 from __future__ import annotations

@@ -291,7 +291,7 @@ class RadialVICRegLoss(DrawingModule):
         )
 
     def _chi_targets(self, count: int, z: Tensor) -> Tensor | None:
-        """Make the chi radii that ``count`` embeddings like ``z`` are compared with, one column a view (or for both)."""
+        """Make the chi radii to compare ``count`` embeddings like ``z`` with, one column a view (or for both)."""
         if self.radial_objective == "reverse_kl":
             return self._draws(REVERSE_KL_TARGETS, z)
         if self.radial_objective != "wasserstein":

@@ -160,8 +160,8 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
 def _by_identity(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
     """Sort runs by the hash of their identity without the seed, and by their images.
 
-    Of a run whose requested precision is not known, it is that of the only experiment that agrees in everything else;
-    where there are several or none, the precision that the file states counts.
+    A run whose requested precision is not known takes that of the only experiment that agrees in everything else; with
+    several or none, the precision that the file states counts.
     """
     groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
     exact: dict[tuple[str, str], set[str]] = defaultdict(set)

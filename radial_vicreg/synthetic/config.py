@@ -126,7 +126,7 @@ class SyntheticConfig(Objective):
                 "seed must be at least 0, num_samples at least 2 and steps at least 1, "
                 f"got {self.seed}, {self.num_samples} and {self.steps}"
             )
-        # Two points and one step: what these refuse is refused before the run and not during it.
+        # Two points and one step refuse wrong values before the run, not during it.
         sample(self.distribution, 2, self.dim, alpha=self.alpha)
         learning_rates(1, self.lr, schedule=self.schedule, warmup_steps=self.warmup_steps, final_lr=self.final_lr)
         self.spacing(self.num_samples)

@@ -1,7 +1,7 @@
 """How far points are from N(0, I): distances, moments, tests. Memory is bounded whatever the number of points.
 
-What looks at pairs (exact transport, MMD, the normality test) does so on a fixed-size subsample, the same one for
-the same seed; everything else looks at all points.
+Exact transport, MMD and the normality test look at pairs: they take a subsample of fixed size, the same for the same
+seed. Everything else looks at all points.
 """
 
 from __future__ import annotations

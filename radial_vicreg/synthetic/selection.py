@@ -27,7 +27,7 @@ def method_of(config: dict[str, Any]) -> str:
 def best_settings(rows: Iterable[Row]) -> dict[tuple[float, str], SyntheticConfig]:
     """Find the setting of lowest mean :data:`METRIC` over its seeds, by alpha and method.
 
-    Settings of which a seed diverged are out.
+    Leave out settings of which a seed diverged.
 
     Args:
         rows: rows of a sweep over one distribution.
