@@ -27,7 +27,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command, to its end also where nobody reads what it prints.
+    """Run one sub-command, and finish it even where nobody reads what it prints.
 
     Args:
         argv: arguments after the program's name; default: those of the process.

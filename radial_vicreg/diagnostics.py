@@ -35,7 +35,7 @@ class RadiusMeasurement:
 
 
 def radius_statistics(z: Tensor) -> dict[str, float]:
-    r"""Statistics of a matrix of embeddings against :math:`\mathcal N(0, I)`.
+    r"""Compare a matrix of embeddings against :math:`\mathcal N(0, I)`.
 
     Args:
         z: embeddings, shape ``(N, d)``, N at least 2.
@@ -71,7 +71,7 @@ def radius_statistics(z: Tensor) -> dict[str, float]:
 
 
 def radius_histogram(radii: Tensor) -> dict[str, list[float]]:
-    """Histogram of radii with bins of equal width, chosen as NumPy's ``"auto"`` does, at most 200.
+    """Count radii in bins of equal width, chosen as NumPy's ``"auto"`` does, at most 200.
 
     Args:
         radii: shape ``(N,)``, finite.
@@ -87,7 +87,7 @@ def radius_histogram(radii: Tensor) -> dict[str, list[float]]:
 
 @torch.no_grad()
 def measure_radii(model: nn.Module, batches: Iterable[Tensor], batch_statistics: bool) -> RadiusMeasurement:
-    """Embeds images and measures their radii; the model is left exactly as it was.
+    """Embed images and measure their radii; leave the model exactly as it was.
 
     Args:
         model: called on a batch of images ``(B, 3, H, W)``, returns a dictionary with the embeddings under ``"z"``.

@@ -11,17 +11,17 @@ from torch import Tensor
 
 
 def is_distributed() -> bool:
-    """Whether ``torch.distributed`` is initialised with more than one process."""
+    """Tell whether ``torch.distributed`` is initialised with more than one process."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def world_size() -> int:
-    """Number of processes; 1 when ``torch.distributed`` is not initialised."""
+    """Return the number of processes; 1 when ``torch.distributed`` is not initialised."""
     return dist.get_world_size() if is_distributed() else 1
 
 
 def rank() -> int:
-    """Index of this process; 0 when ``torch.distributed`` is not initialised."""
+    """Return the index of this process; 0 when ``torch.distributed`` is not initialised."""
     return dist.get_rank() if is_distributed() else 0
 
 
@@ -38,7 +38,7 @@ def all_gather(x: Tensor) -> Tensor:
 
 
 def sum_over_ranks(x: Tensor) -> Tensor:
-    """Sum of ``x`` over ranks, without gradients.
+    """Add up ``x`` over ranks, without gradients.
 
     Args:
         x: any shape, the same on every rank; not changed.
@@ -66,7 +66,7 @@ def gather_with_grad(x: Tensor) -> Tensor:
 
 
 def mean_over_ranks(x: Tensor) -> Tensor:
-    """Mean of ``x`` over ranks; the backward pass averages the gradient over ranks (one all-reduce).
+    """Average ``x`` over ranks; the backward pass averages the gradient over ranks (one all-reduce).
 
     Unlike :func:`gather_with_grad`, the ranks may compute different functions of the result.
 
@@ -87,7 +87,7 @@ def broadcast_from_rank_zero(x: Tensor) -> Tensor:
 
 
 def any_rank(flag: bool) -> bool:
-    """Whether ``flag`` is true on at least one rank. Every rank must call it; it waits for the device."""
+    """Tell whether ``flag`` is true on at least one rank. Every rank must call it; it waits for the device."""
     if not is_distributed():
         return flag
     on_gpu = dist.get_backend() == "nccl"
@@ -97,7 +97,7 @@ def any_rank(flag: bool) -> bool:
 
 
 def gather_integers(values: Sequence[int], device: torch.device) -> Tensor:
-    """Table of every rank's ``values``, shape ``(world_size, len(values))``, int64 on ``device``."""
+    """Collect every rank's ``values`` in a table of shape ``(world_size, len(values))``, int64 on ``device``."""
     row = torch.tensor([list(values)], dtype=torch.int64).to(device, non_blocking=True)
     return all_gather(row)
 

@@ -61,24 +61,23 @@ def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int) -> Any:
     return figure
 
 
-def new_figure(rows: int = 1, columns: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Any, Any]:
+def new_figure(columns: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Any, Any]:
     """Make a figure with an Agg canvas, which needs no display and leaves pyplot's state alone.
 
     Args:
-        rows: of panels.
-        columns: of panels.
+        columns: of panels, which stand in one row.
         width: of a panel in inches.
         height: of a panel in inches.
 
     Returns:
-        The figure and its axes, an array of shape ``(rows, columns)``.
+        The figure and its axes, an array of shape ``(1, columns)``.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    figure = Figure(figsize=(width * columns, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    return figure, figure.subplots(1, columns, squeeze=False)
 
 
 def save_figure(figure: Any, path: str | Path) -> list[Path]:

@@ -22,7 +22,7 @@ _LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # what _temporary make
 
 
 def write_json(path: str | Path, content: Any) -> Path:
-    """Writes JSON atomically: the old file or the whole new one is there, never a part.
+    """Write JSON atomically: the old file or the whole new one is there, never a part.
 
     Non-finite floats become ``null``, since ``NaN`` is not JSON and most readers refuse it.
 
@@ -44,7 +44,7 @@ def write_json(path: str | Path, content: Any) -> Path:
 
 
 def claim_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
-    """Make sure that an output can be written, before the work starts that it is for.
+    """Check that an output can be written, before the work for it starts.
 
     Nothing is created: a command that is refused for another reason leaves nothing behind.
 
@@ -79,7 +79,7 @@ class DiskFullError(RunFailed, OSError):
 
 @contextmanager
 def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """Opens a file for writing that takes its name only once it is complete and on the disk.
+    """Open a file for writing that takes its name only once it is complete and on the disk.
 
     It is written beside its target: a rename is atomic only within one file system, and the system's folder for
     temporary files often lies on another.
@@ -111,7 +111,7 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def atomic_link(target: Path, name: Path) -> None:
-    """Makes ``name`` a relative symbolic link to its neighbour ``target``; a link of that name is replaced in one step.
+    """Make ``name`` a relative symbolic link to its neighbour ``target``; replace a link of that name in one step.
 
     Args:
         target: an existing file.
@@ -126,7 +126,7 @@ def atomic_link(target: Path, name: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes what killed processes had begun to write into a folder; nobody else may be writing there."""
+    """Remove what killed processes had begun to write into a folder; nobody else may be writing there."""
     for file in folder.glob(".*.tmp"):
         if _LEFTOVER.fullmatch(file.name):  # others may have hidden files of their own there
             file.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 r"""Proposition 1 of the paper as code: the maps :math:`T_{VCReg}` and :math:`T_{Radial-VCReg}`.
 
-The first whitens; it makes a distribution normal exactly when that is Gaussian. The second also replaces the radius
-by a chi-distributed one of the same rank; it makes a distribution normal exactly when that is elliptically
-symmetric (with a continuous radius). Both are scikit-learn transformers, fitted in float64 on NumPy or PyTorch input.
+The first whitens; it makes Gaussian distributions normal, and no others. The second also replaces the radius by a
+chi-distributed one of the same rank; it makes elliptically symmetric distributions (with a continuous radius) normal,
+and no others. Both are scikit-learn transformers, fitted in float64 on NumPy or PyTorch input.
 """
 
 from __future__ import annotations
@@ -163,11 +163,12 @@ def _with_radii(points: Array, source: Array, target: Array) -> Array:
     inside = np.interp(radii, source, target)
     nearest = np.clip(radii, source[0], source[-1])
     scale = inside * np.divide(1.0, nearest, out=np.zeros_like(nearest), where=nearest > 0)
-    return points * scale[:, None]
+    scaled: Array = points * scale[:, None]
+    return scaled
 
 
 def _on_one_ellipsoid(points: Array) -> bool:
-    """Whether an ellipsoid passes through all points: sampling error in the whitening blurs ties, but not this."""
+    """Tell whether an ellipsoid passes through all points: sampling error in the whitening blurs ties, but not this."""
     count, d = points.shape
     rows, columns = np.triu_indices(d)
     terms = len(rows) + d
@@ -197,7 +198,7 @@ def _why_degenerate(points: Array) -> str:
 
 def _checked(estimator: Any, X: Any) -> Array:
     check_is_fitted(estimator)
-    points = check_array(_to_numpy(X), dtype=np.float64)
+    points: Array = check_array(_to_numpy(X), dtype=np.float64)
     if points.shape[1] != estimator.n_features_in_:
         raise ValueError(f"X has {points.shape[1]} features, but was fitted with {estimator.n_features_in_}")
     return points

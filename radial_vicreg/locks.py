@@ -31,7 +31,7 @@ class HeldLock:
     """A lock that is held from :meth:`acquire` to :meth:`release`, with a file beside it that says by whom.
 
     The system drops the lock with the process, however it ends; what is left on the disk means nothing by itself.
-    Where the file system has no locks, one warning is given and the work goes on.
+    A file system without locks gives one warning, and the work goes on.
 
     Args:
         path: of the lock file; its folder is created.

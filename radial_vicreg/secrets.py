@@ -31,7 +31,7 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
 
 
 def without_secrets(value: Any) -> Any:
-    """Replace what the environment holds as a secret, which ``${oc.env:...}`` may have copied into a configuration.
+    """Hide the environment's secrets, which ``${oc.env:...}`` may have copied into a configuration.
 
     Args:
         value: plain containers.
@@ -44,7 +44,7 @@ def without_secrets(value: Any) -> Any:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a key or a variable is named like one that holds an API key or a password."""
+    """Tell whether a key or a variable is named like one that holds an API key or a password."""
     return _SECRET.search(name) is not None
 
 

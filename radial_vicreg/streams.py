@@ -47,7 +47,7 @@ class LastingStream:
             self._lead_nowhere()
 
     def _lead_nowhere(self) -> None:
-        """Point the descriptor at the null device: also for children, and for the flush at the end of the process."""
+        """Point the descriptor at the null device, for children and for the flush at the end of the process as well."""
         try:
             descriptor = self._stream.fileno()
         except (OSError, ValueError):

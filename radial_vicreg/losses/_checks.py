@@ -19,19 +19,19 @@ HALF_DTYPES = (torch.float16, torch.bfloat16)
 
 
 def full_precision(z: Tensor) -> torch.autocast:
-    """Context that switches autocast off on the device of ``z``: in fp16 the squares overflow."""
+    """Switch autocast off on the device of ``z``: in fp16 the squares overflow."""
     return torch.autocast(device_type=z.device.type, enabled=False)
 
 
 def checked_view(z: Tensor) -> Tensor:
-    """``z`` in at least float32, known to be a finite float batch of shape ``(N >= 2, d >= 1)``."""
+    """Return ``z`` in at least float32 if it is a finite float batch of shape ``(N >= 2, d >= 1)``."""
     z = _checked_layout(z, "z")
     require_finite(z, "z")
     return z
 
 
 def checked_pair(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
-    """Both views checked as by :func:`checked_view` and known to be of one shape."""
+    """Check both views as :func:`checked_view` does, and that they have one shape."""
     pair = _checked_layouts(z1, z2, ("z1", "z2"))
     for name, z in zip(("z1", "z2"), pair, strict=True):
         require_finite(z, name)
@@ -39,7 +39,7 @@ def checked_pair(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def checked_vector(values: Tensor, name: str, length: int | None = None) -> Tensor:
-    """Finite 1-D float tensor in at least float32; with ``length``, of exactly that many values."""
+    """Check a finite 1-D float tensor, with ``length`` of that many values; return it in at least float32."""
     _require_float(values, name, "(N,)")
     if values.dim() != 1:
         raise ValueError(f"{name}: expected shape (N,), got {tuple(values.shape)}; pass one number per sample.")
@@ -53,10 +53,10 @@ def checked_vector(values: Tensor, name: str, length: int | None = None) -> Tens
 
 
 def checked_batch(z1: Tensor, z2: Tensor, agree: bool) -> tuple[Tensor, Tensor]:
-    """Both views checked for training.
+    """Check both views for training.
 
-    On a CPU non-finite values raise at once (but for tracers, see :func:`require_finite`); on a GPU they are not
-    looked for, since that would stall it.
+    On a CPU non-finite values raise at once (but for tracers, see :func:`require_finite`). On a GPU nobody looks for
+    them, since that would stall it.
 
     Args:
         z1: embeddings of view 1, shape ``(N, d)``.
@@ -89,7 +89,7 @@ def checked_batch(z1: Tensor, z2: Tensor, agree: bool) -> tuple[Tensor, Tensor]:
 def require_finite(values: Tensor, name: str) -> None:
     """Raise a ValueError that counts the non-finite entries of ``values`` (waits for a GPU).
 
-    Nothing is looked for where there are no values to look at: under a tracer or a transform of ``torch.func``.
+    Skip the check where there are no values to look at: under a tracer or a transform of ``torch.func``.
     """
     if not values_are_at_hand():
         return
@@ -106,7 +106,7 @@ def require_finite(values: Tensor, name: str) -> None:
 
 
 def checked_spacing(m: int | None, count: int) -> int:
-    """The spacing ``m``, by default ``round(sqrt(count))``, known to be within ``1..count-1``."""
+    """Check that the spacing ``m`` lies within ``1..count-1``; None becomes ``round(sqrt(count))``."""
     if m is None:
         return round(math.sqrt(count))
     if isinstance(m, bool) or not isinstance(m, Integral) or not 1 <= m <= count - 1:
@@ -117,12 +117,12 @@ def checked_spacing(m: int | None, count: int) -> int:
 
 
 def checked_number(name: str, value: Any, *, positive: bool = False) -> float:
-    """``value`` as a finite float that is not negative; with ``positive``, above zero."""
+    """Return ``value`` as a float if it is finite and not negative; with ``positive``, above zero."""
     allowed = "a finite number > 0" if positive else "a finite number >= 0"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name}: expected {allowed}, got {value!r} ({type(value).__name__}).")
     number: Any = value  # Real declares no order
-    # By comparisons, which also refuse nan: a compiler's symbolic number has no isfinite, and a whole number may be too
+    # Comparisons also refuse nan; a compiler's symbolic number has no isfinite, and a whole number may be too
     # large for a float.
     if not 0 <= number <= sys.float_info.max or (positive and float(number) == 0):
         raise ValueError(f"{name}: expected {allowed}, got {value!r}.")
@@ -130,21 +130,21 @@ def checked_number(name: str, value: Any, *, positive: bool = False) -> float:
 
 
 def checked_integer(name: str, value: Any, minimum: int) -> int:
-    """``value`` as an int of at least ``minimum``."""
+    """Return ``value`` as an int if it is at least ``minimum``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise ValueError(f"{name}: expected an integer >= {minimum}, got {value!r} ({type(value).__name__}).")
     return int(value)
 
 
 def checked_flag(name: str, value: Any) -> bool:
-    """``value``, known to be a bool (a YAML string such as ``"false"`` would count as true)."""
+    """Return ``value`` if it is a bool (a YAML string such as ``"false"`` would count as true)."""
     if not isinstance(value, bool):
         raise ValueError(f"{name}: expected true or false, got {value!r} ({type(value).__name__}).")
     return value
 
 
 def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """``value``, known to be one of ``choices``."""
+    """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
         raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}.")
     return str(value)

@@ -18,14 +18,14 @@ CACHED_QUANTILE_VECTORS = 32
 
 
 def chi_log_normalizer(dim: int) -> float:
-    r""":math:`(\frac d2-1)\log 2+\log\Gamma(\frac d2)`, the constant of equation 3 of the paper, in nats."""
+    r"""Compute :math:`(\frac d2-1)\log 2+\log\Gamma(\frac d2)`, the constant of equation 3 of the paper, in nats."""
     return (dim / 2 - 1) * math.log(2) + math.lgamma(dim / 2)
 
 
 def chi_quantiles(count: int, dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Ascending chi(dim) quantiles at ``(i - 1/2) / count``, shape ``(count,)``.
+    """Return ascending chi(dim) quantiles at ``(i - 1/2) / count``, shape ``(count,)``.
 
-    One tensor for every caller, so it must not be written to. Cached on the device: SciPy takes milliseconds,
+    All callers share one tensor, so nobody may write to it. It is cached on the device: SciPy takes milliseconds,
     and a copy to a GPU at each step would stall it. A graph of torch.compile or torch.export holds them as a constant.
     """
     # Index: a compiler's symbolic size becomes the number that SciPy wants.
@@ -33,9 +33,9 @@ def chi_quantiles(count: int, dim: int, dtype: torch.dtype, device: torch.device
 
 
 def chi_draws(count: int, dim: int, like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """``count`` draws from chi(dim), unsorted, with the dtype and device of ``like``.
+    """Draw ``count`` values from chi(dim), unsorted, with the dtype and device of ``like``.
 
-    A root of a chi-squared draw each, so the cost does not grow with ``dim``. The values depend only on the
+    Each is the root of a chi-squared draw, so the cost does not grow with ``dim``. The values depend only on the
     state of ``generator`` (``None``: the global CPU generator), not on the device of ``like``.
     """
     source = torch.device("cpu") if generator is None else generator.device

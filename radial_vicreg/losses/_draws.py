@@ -42,7 +42,7 @@ class DrawingModule(nn.Module):
 
     @outside_graphs
     def _draws(self, count: int, z: Tensor) -> Tensor:
-        """``count`` draws for each of two views, in the columns, with dimension, dtype and device of ``z``."""
+        """Draw ``count`` values for each of two views, in the columns, with dimension, dtype and device of ``z``."""
         # One generator per call, not one that runs on: the draws are then the same on every rank and after a resume.
         entropy = np.random.SeedSequence((self.seed, self._drawn)).generate_state(1, np.uint64)
         generator = torch.Generator().manual_seed(int(entropy[0]))
@@ -78,7 +78,7 @@ class DrawingModule(nn.Module):
 
 
 def _count_of(state: Any, key: str) -> int:
-    """The number of calls from a ``state_dict``: a 0-d int64 tensor or, in older checkpoints, an int."""
+    """Read the number of calls from a ``state_dict``: a 0-d int64 tensor or, in older checkpoints, an int."""
     if isinstance(state, Tensor):
         if state.dim() != 0 or state.dtype != torch.int64 or state.is_meta:
             raise ValueError(

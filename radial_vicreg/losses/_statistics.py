@@ -1,10 +1,8 @@
 """All that the objective needs from two views, in few passes over them: forward, and an analytic backward.
 
 The formulas are those of :mod:`radial_vicreg.losses.vicreg` and :func:`radial_vicreg.losses.radial.squared_norms`
-(:func:`_plain_statistics` is written with them, and the tests compare). What differs is the cost: one centred copy
-serves variance and covariance of both views, the backward pass is one matrix product a view where autograd takes two,
-and the gradients of all terms are added up in place. On a CPU every new N x d tensor costs more in page faults than
-the arithmetic that fills it.
+(:func:`_plain_statistics` is written with them, and the tests compare). docs/objective.md, "The backward pass",
+derives the gradient and says why it is cheaper.
 """
 
 from __future__ import annotations
@@ -39,14 +37,10 @@ class ViewStatistics(NamedTuple):
 
 
 def view_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> ViewStatistics:
-    """Invariance, variance, covariance and squared norms of two views, differentiable (twice, too).
+    """Compute invariance, variance, covariance and squared norms of two views, differentiable (twice, too).
 
-    Where an analytic backward cannot serve (:func:`~radial_vicreg.losses._tracing.needs_plain_autograd`) the plain
-    formulas stand in.
-
-    With more samples than dimensions the ranks add up their ``d x d`` second moments; otherwise they exchange
-    embeddings and each takes its own rows of the ``N x N`` Gram matrix. Either way a rank does its share of the
-    matrix products only, and the backward pass needs no communication (with ``center``: d numbers).
+    The plain formulas stand in where an analytic backward cannot serve
+    (:func:`~radial_vicreg.losses._tracing.needs_plain_autograd`).
 
     Args:
         z1: embeddings of view 1 on this rank, shape ``(n, d)``, checked, at least float32.
@@ -108,7 +102,7 @@ class _Statistics(torch.autograd.Function):
             return *(next(found) if z.requires_grad else None for z in (z1, z2)), None, None
         *normed, own, difference, matrix, variances, deviation, covariances, squared = saved
         rows, dim = z1.shape
-        # Each rank's loss holds the statistics of the whole batch, and DDP will divide by the number of ranks.
+        # Names and formulas: docs/objective.md, "The backward pass".
         share = (world_size() if ctx.gather else 1) / (dim * (ctx.count - 1))
         columns = -share * grads[1] * (deviation < VARIANCE_GAMMA) / deviation
         pull = 4 * share * grads[2] * (covariances >= 0)[:, None]
@@ -116,8 +110,6 @@ class _Statistics(torch.autograd.Function):
         mixing = matrix * pull[:, None]
         gradient = torch.empty_like(own)
         if ctx.count <= dim:
-            # The rows of a Gram matrix sum to zero: it may as well meet the embeddings themselves as their deviations,
-            # and what stretches the norms then rides along on its diagonal.
             mixing.diagonal(offset=ctx.first, dim1=1, dim2=2).add_(stretch)
             for view, z in enumerate(normed):
                 torch.mm(mixing[view], z, out=gradient[view])
@@ -136,7 +128,7 @@ class _Statistics(torch.autograd.Function):
 
 
 def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """This rank's rows of both Gram matrices; variances; off-diagonal covariances, squared and summed."""
+    """Compute this rank's rows of both Gram matrices, variances, and squared sums of off-diagonal covariances."""
     divisor = deviations.shape[1] - 1
     gram = torch.bmm(own, deviations.mT).div_(divisor)
     squares = torch.empty_like(deviations[0])  # of one view at a time
@@ -147,7 +139,7 @@ def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor
 
 
 def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Both global covariance matrices without their diagonals; the diagonals; their squared sums."""
+    """Compute both global covariance matrices without their diagonals, the diagonals, and the squared sums."""
     local = torch.bmm(deviations.mT, deviations).div_(count - 1)
     covariance = sum_over_ranks(local) if gather else local
     diagonal = covariance.diagonal(dim1=1, dim2=2)
@@ -158,7 +150,7 @@ def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[T
 
 
 def _plain_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> tuple[Tensor, ...]:
-    """The differentiable outputs of :class:`_Statistics` by autograd."""
+    """Compute the differentiable outputs of :class:`_Statistics` by autograd."""
     first, second = (centred(gather_with_grad(z) if gather else z) for z in (z1, z2))
     if center:
         means = (z.mean(dim=0) for z in (z1, z2))
@@ -181,10 +173,11 @@ def _column_sums(x: Tensor) -> Tensor:
 
 
 def _row_squares(x: Tensor) -> Tensor:
-    """Sum of squares along the last dimension, without a tensor of squares."""
-    return torch.linalg.vector_norm(x, dim=-1).square()
+    """Sum squares along the last dimension, without a tensor of squares."""
+    norms: Tensor = torch.linalg.vector_norm(x, dim=-1)
+    return norms.square()
 
 
 def _square_sum(matrices: Tensor) -> Tensor:
-    """Squared Frobenius norm of each matrix, shape ``(2,)``."""
+    """Compute the squared Frobenius norm of each matrix, shape ``(2,)``."""
     return _row_squares(matrices).sum(dim=1)

@@ -19,31 +19,31 @@ R = TypeVar("R")
 
 
 def values_are_at_hand() -> bool:
-    """Whether Python may look at values; false under a tracer and under transforms such as ``torch.func.vmap``."""
+    """Tell whether Python may look at values; false under a tracer and under transforms such as ``torch.func.vmap``."""
     return not (torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed())
 
 
 def is_transformed() -> bool:
-    """Whether a transform of ``torch.func`` is at work: ``grad``, ``jacrev``, ``hessian``, ``vmap``, ..."""
+    """Tell whether a transform of ``torch.func`` is at work: ``grad``, ``jacrev``, ``hessian``, ``vmap``, ..."""
     # What torch.autograd.Function itself asks; there is no public name for it.
     return torch._C._are_functorch_transforms_active()
 
 
 def is_exported() -> bool:
-    """Whether ``torch.export`` is at work."""
-    # Its own question, torch.compiler.is_exporting, is younger than the oldest PyTorch that we take.
+    """Tell whether ``torch.export`` is at work."""
+    # torch.compiler.is_exporting is younger than the oldest PyTorch that we take.
     return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
 
 
 def needs_plain_autograd(z1: Tensor, z2: Tensor) -> bool:
-    """Whether ``torch.autograd.Function`` with an analytic backward cannot serve: transforms, exports, forward mode."""
+    """Tell whether an analytic backward cannot serve: under transforms, exports and forward mode."""
     return is_transformed() or is_exported() or _has_tangent(z1) or _has_tangent(z2)
 
 
 def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate what torch.compile has to leave alone, such as a random generator; else it warns of what it met there.
+    """Keep torch.compile out of a function, such as a random generator; else it warns of what it met there.
 
-    Unlike ``torch.compiler.disable`` it does not load the compiler, which takes seconds, for people without one.
+    Unlike ``torch.compiler.disable``, do not load the compiler where nobody compiles: it takes seconds.
     """
     disabled: Callable[P, R] = torch._disable_dynamo(function)
 
@@ -55,5 +55,5 @@ def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _has_tangent(z: Tensor) -> bool:
-    # Not asked while compiling, where forward mode comes as a transform.
+    # While compiling, forward mode comes as a transform.
     return not torch.compiler.is_compiling() and forward_ad.unpack_dual(z).tangent is not None

@@ -34,7 +34,7 @@ def marginal_entropy(z: Tensor) -> Tensor:
 
 
 def hypercovariance_loss(z: Tensor) -> Tensor:
-    r""":func:`~radial_vicreg.losses.covariance_loss` of :math:`\sigma(z)`.
+    r"""Covariance loss (:func:`~radial_vicreg.losses.covariance_loss`) of :math:`\sigma(z)`.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -52,7 +52,7 @@ def hypercovariance_loss(z: Tensor) -> Tensor:
 
 
 def e2mc_loss(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT) -> Tensor:
-    """Minus :func:`marginal_entropy` plus ``hypercovariance_weight`` times :func:`hypercovariance_loss`.
+    """Weighted :func:`hypercovariance_loss` minus :func:`marginal_entropy`.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -72,7 +72,7 @@ def e2mc_loss(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT)
 
 
 def e2mc_of(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT) -> Tensor:
-    """:func:`e2mc_loss` of a batch that is checked already."""
+    """Compute :func:`e2mc_loss` of a batch that is checked already."""
     squashed = z.sigmoid()
     return hypercovariance_weight * covariance_of(centred(squashed)) - _marginal_entropy_of(squashed)
 

@@ -53,10 +53,10 @@ def radial_equilibrium(
     normalize_ce: bool = False,
     objective: str = "kl",
 ) -> RadialEquilibrium | None:
-    r"""Mean, deviation and distance to chi(d) of the radii that minimise the radial term, free of everything else.
+    r"""Describe the radii that minimise the radial term alone: mean, deviation and distance to chi(d).
 
-    Training adds VICReg's terms and a network that cannot place radii one by one: this is where the radial term
-    pulls, and not where a run ends.
+    Training adds VICReg's terms, and a network cannot place radii one by one: a run is pulled there and ends
+    elsewhere.
 
     Args:
         dim: :math:`d`.
@@ -88,7 +88,7 @@ def radial_equilibrium(
 
 
 def equilibrium_radii(dim: int, ratio: float, count: int, m: int) -> Radii:
-    r"""The radii that minimise :math:`\frac1N\sum_i\tfrac12r_i^2-(d-1)\log r_i` minus ``ratio`` times the entropy.
+    r"""Find the radii that minimise :math:`\frac1N\sum_i\tfrac12r_i^2-(d-1)\log r_i` minus ``ratio`` times the entropy.
 
     Args:
         dim: d.
@@ -117,7 +117,7 @@ def _summary(dim: int, ratio: float, count: int, m: int) -> RadialEquilibrium:
 
 
 def _chain_minimum(dim: int, length: int, repulsion: float) -> Radii:
-    """Ascending radii of one chain."""
+    """Find the ascending radii of one chain."""
     if repulsion == 0:
         return np.full(length, math.sqrt(dim - 1))
     if dim == 1 and length == 1:
@@ -138,7 +138,7 @@ def _newton(outward: Radii, repulsion: float) -> Radii:
     # At the minimum the mean square is this, exactly; near the mode, half the repulsion is the variance.
     root_mean_square = math.sqrt(outward.mean() + repulsion * (length - 1) / length)
     half_width = min(math.sqrt(1.5 * repulsion), 0.9 * root_mean_square)
-    x = root_mean_square + half_width * np.linspace(-1, 1, length)
+    x: Radii = root_mean_square + half_width * np.linspace(-1, 1, length)
     value = _energy(x, outward, repulsion)
     for _ in range(_MOST_STEPS):
         force = repulsion / np.diff(x)
@@ -164,7 +164,7 @@ def _newton(outward: Radii, repulsion: float) -> Radii:
 
 
 def _energy(x: Radii, outward: Radii, repulsion: float) -> float:
-    """What :func:`_newton` minimises; infinite outside its domain."""
+    """Compute what :func:`_newton` minimises; infinite outside its domain."""
     spacings = np.diff(x)
     if x[0] <= 0 or (spacings <= 0).any():
         return math.inf

@@ -154,7 +154,7 @@ class RadialVICRegLoss(DrawingModule):
         self._unread: _Unread | None = None
 
     def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
-        """Total loss of two views of one batch; ``terms`` then holds its parts.
+        """Compute the total loss of two views of one batch; ``terms`` then holds its parts.
 
         Args:
             z1: embeddings of view 1 on this rank, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -172,7 +172,7 @@ class RadialVICRegLoss(DrawingModule):
         z1, z2 = checked_batch(z1, z2, agree=gather)
         count = z1.shape[0] * (world_size() if gather else 1)
         m = checked_spacing(self.radial_spacing, count)
-        # Before the rest: SciPy and generators are no operations that torch.compile could put into its graph.
+        # Draw before the rest: torch.compile cannot put SciPy and generators into its graph.
         targets = self._chi_targets(count, z1)
         with full_precision(z1):
             statistics = view_statistics(z1, z2, gather, self.radial_center)
@@ -182,7 +182,7 @@ class RadialVICRegLoss(DrawingModule):
                 first, second = (gather_with_grad(z) if gather else z for z in (z1, z2))
                 terms["e2mc"] = e2mc_of(first) + e2mc_of(second)
                 terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
-        if is_transformed():  # what is wrapped for a transform is of no use after it
+        if is_transformed():  # a transform's wrapped tensors are of no use after it
             self._terms, self._unread = {}, None
         elif not is_exported():
             self._terms = {name: term.detach() for name, term in terms.items()}
@@ -205,7 +205,7 @@ class RadialVICRegLoss(DrawingModule):
         return samples or self.radial_objective == "reverse_kl"
 
     def extra_repr(self) -> str:
-        """What the chosen objective reads, and whatever else is not at its default."""
+        """Show what the chosen objective reads, and whatever else is not at its default."""
         read = {*_COMMON, *_READ[self.radial_objective]}
         if self.draws_samples:
             read.add("seed")
@@ -216,15 +216,15 @@ class RadialVICRegLoss(DrawingModule):
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def _ordered_radii(self, squared: Tensor, gather: bool) -> Tensor:
-        """Radii of all ranks, sorted along the first dimension, one column a view; with gradient if a term needs it."""
-        # Here and not where a log reads `terms`, which one rank may do alone: ranks exchange radii.
+        """Sort the radii of all ranks, one column a view; with gradient if a term needs it."""
+        # Not where a log reads `terms`: one rank may do that alone, and ranks exchange radii here.
         radii = (squared if self._uses_order else squared.detach()).sqrt().T
         return (gather_with_grad(radii) if gather else radii).sort(dim=0).values
 
     def _loss_terms(
         self, statistics: ViewStatistics, ordered: Tensor, targets: Tensor | None, m: int
     ) -> dict[str, Tensor]:
-        """The total and what it is the sum of."""
+        """Compute the total and its parts."""
         terms = {
             "vicreg_invariance": statistics.invariance,
             "vicreg_variance": statistics.variance,
@@ -237,7 +237,7 @@ class RadialVICRegLoss(DrawingModule):
         )
         terms.update(self._radial_terms(statistics, ordered, targets, m))
         terms["loss"] = terms["vicreg_loss"]
-        # Zero is not added: torch.compile would take the sum for the detached `vicreg_loss` and drop its gradient.
+        # Do not add zero: torch.compile would take the sum for the detached `vicreg_loss` and drop its gradient.
         if self.radial_objective != "none":
             terms["loss"] = terms["loss"] + terms["radial_loss"]
         return terms
@@ -263,11 +263,11 @@ class RadialVICRegLoss(DrawingModule):
         return terms
 
     def _unread_terms(self, squared: Tensor, ordered: Tensor, mean: Tensor, m: int) -> dict[str, Tensor]:
-        """What every log shows, whether the loss needs it or not."""
+        """Compute what every log shows, whether the loss needs it or not."""
         dim = mean.shape[1]
         entropy = spacing_entropy_of(ordered, m)
         quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
-        # From the sorted radii, which are those of all ranks.
+        # The sorted radii are those of all ranks.
         cross_entropy = chi_cross_entropy_of(ordered.square(), dim, normalize=False)
         return {
             "radial_ce": self._cross_entropy(squared, dim),
@@ -291,7 +291,7 @@ class RadialVICRegLoss(DrawingModule):
         )
 
     def _chi_targets(self, count: int, z: Tensor) -> Tensor | None:
-        """What the radii of ``count`` embeddings like ``z`` are compared with, one column a view (or for both)."""
+        """Make the chi radii to compare ``count`` embeddings like ``z`` with, one column a view (or for both)."""
         if self.radial_objective == "reverse_kl":
             return self._draws(REVERSE_KL_TARGETS, z)
         if self.radial_objective != "wasserstein":

@@ -53,10 +53,10 @@ def chi_cross_entropy(z: Tensor, normalize: bool = False) -> Tensor:
 
 
 def m_spacing_entropy(radii: Tensor, m: int | None = None) -> Tensor:
-    r"""The one-sided m-spacing estimate of the differential entropy of a sample (equation 5 of the paper).
+    r"""Differential entropy of a sample by its one-sided m-spacings (equation 5 of the paper).
 
     :math:`\frac1{N-m}\sum_{i=1}^{N-m}\log\big(\frac{N+1}m(r_{(i+m)}-r_{(i)})\big)`. Spacings are clamped from
-    below by ``MIN_SPACING``, so ties give a finite value and no gradient; nothing is added to them.
+    below by ``MIN_SPACING``: ties give a finite value and no gradient, and all other spacings count as they are.
 
     Args:
         radii: the sample, shape ``(N,)``, in any order; float16, bfloat16, float32 or float64.
@@ -82,7 +82,7 @@ def radial_gaussianization_loss(
     m: int | None = None,
     normalize_ce: bool = False,
 ) -> Tensor:
-    r"""The paper's :math:`r(Z;\beta_1,\beta_2)` (equations 6, 7): cross-entropy minus entropy, weighted.
+    r"""Weighted cross-entropy minus entropy: the paper's :math:`r(Z;\beta_1,\beta_2)` (equations 6, 7).
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -211,33 +211,33 @@ def radial_reverse_kl_loss(
 
 
 def squared_norms(z: Tensor) -> Tensor:
-    """Squared norm of every row, at least ``MIN_SQUARED_NORM``, shape ``(N,)``."""
+    """Compute the squared norm of every row, at least ``MIN_SQUARED_NORM``, shape ``(N,)``."""
     return z.square().sum(dim=1).clamp(min=MIN_SQUARED_NORM)
 
 
 def chi_cross_entropy_of(squared: Tensor, dim: int, normalize: bool) -> Tensor:
-    """:func:`chi_cross_entropy` from squared norms; a logarithm of squares needs no root."""
+    """Compute :func:`chi_cross_entropy` from squared norms; a logarithm of squares needs no root."""
     energy = torch.add(squared, squared.log(), alpha=1 - dim)
     return energy.mean() * (0.5 / dim if normalize else 0.5)
 
 
 def spacing_entropy_of(ordered: Tensor, m: int) -> Tensor:
-    """:func:`m_spacing_entropy` of samples sorted along the first dimension, averaged over further ones."""
+    """Compute :func:`m_spacing_entropy` of samples sorted along the first dimension, averaged over further ones."""
     count = ordered.shape[0]
     spacings = (ordered[m:] - ordered[:-m]).clamp(min=MIN_SPACING)
     return spacings.log().mean() + math.log((count + 1) / m)
 
 
 def wasserstein_of(ordered: Tensor, target: Tensor) -> Tensor:
-    """Mean absolute difference of sorted norms and sorted targets."""
+    """Average the absolute differences of sorted norms and sorted targets."""
     return (ordered - target).abs().mean()
 
 
 def reverse_kl_of(radii: Tensor, targets: Tensor, bandwidth: float | None = None) -> Tensor:
-    """:func:`radial_reverse_kl_loss` from norms and draws, both in any order."""
+    """Compute :func:`radial_reverse_kl_loss` from norms and draws, both in any order."""
     count = radii.shape[0]
     if bandwidth is None:
-        silverman = (3 * count / 4) ** (-1 / 5)
+        silverman: float = (3 * count / 4) ** (-1 / 5)
         width = (silverman**2 * radii.var()).clamp(min=MIN_BANDWIDTH**2).sqrt()
     else:
         width = radii.new_full((), bandwidth)

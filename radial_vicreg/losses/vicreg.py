@@ -60,8 +60,7 @@ def covariance_loss(z: Tensor) -> Tensor:
     r"""Sum of the squared covariances between different dimensions, divided by ``d``.
 
     :math:`c(Z)=\frac1d\sum_{i\neq j}C_{ij}^2` with :math:`C=\frac1{N-1}\sum_n(z_n-\bar z)(z_n-\bar z)^\top`.
-    With fewer samples than dimensions it is computed from the ``N x N`` Gram matrix, and no ``d x d`` matrix
-    is formed.
+    With fewer samples than dimensions the ``N x N`` Gram matrix takes the place of the ``d x d`` covariance.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -79,17 +78,17 @@ def covariance_loss(z: Tensor) -> Tensor:
 
 
 def centred(z: Tensor) -> Tensor:
-    """``z`` minus its batch mean."""
+    """Subtract the batch mean from ``z``."""
     return z - z.mean(dim=0)
 
 
 def variance_of(deviations: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANCE_EPS) -> Tensor:
-    """:func:`variance_loss` of a batch that is centred already."""
+    """Compute :func:`variance_loss` of a batch that is centred already."""
     return F.relu(gamma - (_variances(deviations) + eps).sqrt()).mean()
 
 
 def covariance_of(deviations: Tensor) -> Tensor:
-    """:func:`covariance_loss` of a batch that is centred already."""
+    """Compute :func:`covariance_loss` of a batch that is centred already."""
     count, dim = deviations.shape
     if count < dim:
         # ||Z Z^T||_F = ||Z^T Z||_F. Zero only if the variance sits in few dimensions: rounding may then cross

@@ -1,5 +1,5 @@
 """The paper's tables and figures from ``results.json`` files."""
 
-from radial_vicreg.report.build import Report, build_report
+from radial_vicreg.report.build import build_report
 
-__all__ = ["Report", "build_report"]
+__all__ = ["build_report"]

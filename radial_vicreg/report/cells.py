@@ -75,7 +75,7 @@ class Cell:
         return f"radial-vicreg pretrain --config-name {self.config}{extra} seed=5"
 
     def differences(self, stated: bool) -> list[str]:
-        """``name ours (wanted)`` of what differs from the paper, or from our choices where the paper says nothing."""
+        """List ``name ours (wanted)`` of what differs from the paper, or from our choices where it says nothing."""
         return [str(deviation) for deviation in self.deviations if deviation.stated is stated]
 
 
@@ -106,7 +106,7 @@ class Table:
 
 
 def build_tables(experiments: Sequence[Experiment], source: str = "online", select: str = "paper") -> list[Table]:
-    """Tables 1 to 4 with every cell that the experiments can fill.
+    """Build tables 1 to 4 with every cell that the experiments can fill.
 
     Args:
         experiments: grouped runs.

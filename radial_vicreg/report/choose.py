@@ -35,7 +35,7 @@ class Choice:
 
 
 def choose_nearest(fitting: Sequence[Experiment], config: str, score: Score) -> Choice:
-    """Takes the experiment whose settings are nearest to the paper's; of equal ones that with most seeds.
+    """Take the experiment whose settings are nearest to the paper's; of equal ones the one with most seeds.
 
     Args:
         fitting: one at least; the method of the cell.
@@ -61,9 +61,9 @@ def choose_nearest(fitting: Sequence[Experiment], config: str, score: Score) -> 
 
 
 def choose_best(fitting: Sequence[Experiment], config: str, score: Score, swept: Sequence[str], by: str) -> Choice:
-    """Takes the experiment with the best mean score over the values of the swept keys.
+    """Take the experiment with the best mean score over the values of the swept keys.
 
-    All other settings are the same for all that are compared: the nearest to the paper's.
+    All compared experiments agree in every other setting: that of the one nearest to the paper.
 
     Args:
         fitting: one at least; the method of the cell with any value of the swept keys.
@@ -94,7 +94,7 @@ def choose_best(fitting: Sequence[Experiment], config: str, score: Score, swept:
 
 
 def _comparable(fitting: Sequence[Experiment], config: str, score: Score, swept: Collection[str]) -> list[Experiment]:
-    """Those that agree with the nearest one in everything that is not swept."""
+    """Keep those that agree with the nearest one in everything that is not swept."""
 
     def rank(experiment: Experiment) -> tuple[Any, ...]:
         found = deviations(experiment.setting, config, free=swept)

@@ -1,4 +1,4 @@
-"""Reads ``results.json`` files and sorts the runs into experiments whose seeds may be averaged."""
+"""Read ``results.json`` files and sort the runs into experiments whose seeds may be averaged."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Figure = Callable[[RunResults], float | None]
 
 
 def probe_figure(probe: str, metric: str) -> Figure:
-    """The figure of a probe, by the attribute of :class:`radial_vicreg.results.ProbeFigures`."""
+    """Return a reader of a probe's figure, an attribute of :class:`radial_vicreg.results.ProbeFigures`."""
     return lambda results: getattr(results.probe(probe), metric)
 
 
 def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure:
-    """A statistic of the radii in evaluation mode, see :class:`radial_vicreg.results.RadiusStatistics`."""
+    """Return a reader of a radius statistic (evaluation mode), see :class:`radial_vicreg.results.RadiusStatistics`."""
 
     def read(results: RunResults) -> float | None:
         entry = results.radii.initial if moment == "initial" else results.radii.final
@@ -73,7 +73,7 @@ class Run:
         return self.results.seed
 
     def figure(self, figure: Figure) -> float | None:
-        """A number of the results, or None."""
+        """Look up a number of the results, or None."""
         value = figure(self.results)
         return None if value is None else float(value)
 
@@ -95,13 +95,13 @@ class Experiment:
     notes: list[str] = field(default_factory=list)
 
     def values(self, figure: Figure) -> list[float]:
-        """The figure of every run that has it."""
+        """List the figure of every run that has it."""
         found = (run.figure(figure) for run in self.runs)
         return [value for value in found if value is not None]
 
 
 def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
-    """Finds every ``results.json`` below a folder.
+    """Find every ``results.json`` below a folder.
 
     Args:
         folder: searched through; links to folders are not followed.
@@ -135,7 +135,7 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
 def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
     """Put the seeds of one experiment together: the same identity and the same images.
 
-    The identity is computed from each run's configuration. Of several runs of one seed the one that began last counts.
+    The identity is computed from each run's configuration. Of several runs of one seed, the one that began last counts.
     Nothing is averaged over different identities.
 
     Args:
@@ -158,10 +158,10 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
 
 
 def _by_identity(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
-    """Runs by the hash of their identity without the seed, and by their images.
+    """Sort runs by the hash of their identity without the seed, and by their images.
 
-    Of a run whose requested precision is not known, it is that of the only experiment that agrees in everything else;
-    where there are several or none, the precision that the file states counts.
+    A run whose requested precision is not known takes that of the only experiment that agrees in everything else; with
+    several or none, the precision that the file states counts.
     """
     groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
     exact: dict[tuple[str, str], set[str]] = defaultdict(set)

@@ -39,7 +39,7 @@ class Difference:
     paired: bool
 
     def __str__(self) -> str:
-        """``value ± s.e. (kind, n; interval)``."""
+        """Write ``value ± s.e. (kind, n; interval)``."""
         if self.error is None or self.low is None or self.high is None:
             return f"{self.value:.2f} (n {self.counts[0]} and {self.counts[1]}: no standard error)"
         kind = f"paired, n {self.counts[0]}" if self.paired else f"Welch, n {self.counts[0]} and {self.counts[1]}"
@@ -65,13 +65,13 @@ class Lead:
 
 
 def by_seed(experiment: Experiment, figure: Figure) -> dict[Hashable, float]:
-    """The figure of every run that has it, by the run's seed."""
+    """Look up the figure of every run that has it, by the run's seed."""
     found = {run.seed: run.figure(figure) for run in experiment.runs}
     return {seed: value for seed, value in found.items() if value is not None}
 
 
 def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Difference:
-    """Compares two experiments.
+    """Compare two experiments.
 
     Args:
         first: value of each seed, one at least.
@@ -99,7 +99,7 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
 
 
 def lead(rivals: Sequence[Mapping[Hashable, float]], largest: bool = True) -> Lead | None:
-    """Finds the best and the runner-up by their means.
+    """Find the best and the runner-up by their means.
 
     Args:
         rivals: value of each seed of every one; empty where there is none.

@@ -26,7 +26,7 @@ _LETTER, _HANDLE, _LINE = 0.085, 0.7, 0.22  # inches in a legend: a letter on av
 
 
 def draw_curves(experiments: Sequence[Experiment]) -> tuple[Any, str]:
-    """Draws one line an experiment and panel; the legend names what differs between them.
+    """Draw one line an experiment and panel; the legend names what differs between them.
 
     Args:
         experiments: with a ``history``; one at least, and as many as there are colours are drawn.
@@ -53,7 +53,7 @@ def draw_curves(experiments: Sequence[Experiment]) -> tuple[Any, str]:
 
 
 def has_curves(experiment: Experiment) -> bool:
-    """Whether its first run has two epochs or more."""
+    """Tell whether its first run has two epochs or more."""
     return len(experiment.runs[0].results.history) > 1
 
 

@@ -42,7 +42,7 @@ class Drawn:
 
 
 def draw_all(experiments: Sequence[Experiment]) -> list[Drawn]:
-    """Every figure, in the paper's order; those that cannot be drawn say why."""
+    """Draw every figure, in the paper's order; those that cannot be drawn say why."""
     return [
         _radii(
             experiments,
@@ -88,7 +88,7 @@ def _radii(experiments: Sequence[Experiment], name: str, objectives: tuple[str, 
 
 
 def _panel(label: str, entry: RadiusEntry | None, paper_value: float) -> tuple[str, dict[str, Any]]:
-    """Title and histogram of a measurement that :func:`_is_drawable`."""
+    """Return title and histogram of a measurement that :func:`_is_drawable`."""
     assert entry is not None
     assert entry.histogram is not None
     title = f"{label}\n$W_1$ to $\\chi$ = {entry.eval.w1_chi:.2f} (paper: {paper_value:g})"
@@ -100,7 +100,7 @@ def _is_drawable(entry: RadiusEntry | None) -> bool:
 
 
 def _comparable(experiments: Sequence[Experiment], objectives: tuple[str, ...]) -> list[Experiment] | None:
-    """One experiment for each objective from the family that is nearest to the paper's CIFAR-100, d 512."""
+    """Take one experiment for each objective from the family that is nearest to the paper's CIFAR-100, d 512."""
     families: dict[str, dict[str, list[Experiment]]] = defaultdict(lambda: defaultdict(list))
     for experiment in experiments:
         radii = experiment.runs[0].results.radii
@@ -120,7 +120,7 @@ def _comparable(experiments: Sequence[Experiment], objectives: tuple[str, ...]) 
 
 
 def _paper_rank(experiment: Experiment) -> tuple[float, ...]:
-    """For sorting: those nearest to one of the paper's settings first, then those with most seeds."""
+    """Rank for sorting: nearest to one of the paper's settings first, then most seeds."""
     setting = experiment.setting
     near = [nearness(deviations(setting, name)) for name in paper()["configs"] if matches(setting, name)]
     return (*min(near, default=(float("inf"),)), -len(experiment.runs))
@@ -161,7 +161,7 @@ def _scatter(experiments: Sequence[Experiment]) -> Drawn:
 
 
 def _scatter_legend(figure: Any, objectives: Sequence[str], rates: Sequence[float]) -> None:
-    """Colours are objectives, shapes are learning rates."""
+    """Explain colours (objectives) and shapes (learning rates)."""
     from matplotlib.lines import Line2D
 
     def handle(colour: str, marker: str, label: str) -> Any:
@@ -216,7 +216,7 @@ def _heat_maps(experiments: Sequence[Experiment]) -> Drawn:
 
 
 def _grids_of(experiment: Experiment, others: Sequence[Experiment]) -> list[_Grid]:
-    """The grids that an experiment is a point of: without a cross-entropy, those of both readings of its 1/d."""
+    """List the grids that an experiment is a point of: without a cross-entropy, those of both readings of its 1/d."""
     setting = experiment.setting
     if "ce_normalize" in setting.details:
         return [(setting.grid, setting.details["ce_normalize"])]

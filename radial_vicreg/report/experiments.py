@@ -26,9 +26,9 @@ _COLUMNS = {"lr": "lr", "max_epochs": "Epochs"}
 
 
 def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[list[list[Text]]]]:
-    """Header and body; the best of each family of comparable ones is bold where it is clearly better than the next.
+    """Write header and body; of comparable experiments the best is bold where it is clearly better than the next.
 
-    Rates and epochs have a column; so has every other setting that differs within a family.
+    Rates and epochs have a column, and so does every other setting that differs within a family.
     """
     shown = [name for name, (figure, _) in _FIGURES.items() if any(found.values(figure) for found in experiments)]
     details = {**_COLUMNS, **{key: key for key in _differing(experiments) if key not in _COLUMNS}}
@@ -46,7 +46,7 @@ def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[
 
 
 def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
-    """Hosts and versions that disagree, and how far the best of each family is from the next."""
+    """Note hosts and versions that disagree, and how far the best of each family is from the next."""
     notes = [f"{found.experiment_hash}: {note}" for found in experiments for note in found.notes]
     names = [f"{found.setting.label} ({found.experiment_hash})" for found in experiments]
     differences = [
@@ -57,7 +57,7 @@ def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def experiment_csv(experiments: Sequence[Experiment]) -> str:
-    """One line an experiment, full precision: mean, standard deviation and seeds of every figure."""
+    """Write one line an experiment, in full precision: mean, standard deviation and seeds of every figure."""
     settings = ["images", "backbone", "dim", "objective", "beta1", "beta2", "gamma", "center", "e2mc"]
     details = sorted({key for experiment in experiments for key in experiment.setting.details})
     columns = ["experiment_hash", *settings, *details, "seeds", "notes"]
@@ -84,7 +84,7 @@ def _families(experiments: Sequence[Experiment]) -> list[list[int]]:
 
 
 def _leads(experiments: Sequence[Experiment]) -> list[tuple[str, int, int, Lead]]:
-    """Figure, positions of the best and the runner-up of a family among all experiments, and their difference."""
+    """List by family and figure the best and the runner-up (places among all experiments) and their difference."""
     found = []
     for family in _families(experiments):
         for name, (figure, largest) in _FIGURES.items():
@@ -97,7 +97,7 @@ def _leads(experiments: Sequence[Experiment]) -> list[tuple[str, int, int, Lead]
 
 
 def _differing(experiments: Sequence[Experiment]) -> list[str]:
-    """Details with several values in one family, in their order."""
+    """List details with several values in one family, in their order."""
     found = []
     for family in _families(experiments):
         settings = [experiments[index].setting for index in family]

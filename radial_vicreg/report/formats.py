@@ -22,7 +22,7 @@ Row = Sequence[Sequence[Text]]
 
 
 def to_markdown(header: Sequence[str], body: Sequence[Row]) -> str:
-    """A pipe table."""
+    """Write a pipe table."""
 
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -34,7 +34,7 @@ def to_markdown(header: Sequence[str], body: Sequence[Row]) -> str:
 
 
 def to_latex(header: Sequence[str], body: Sequence[Row], caption: str, label: str, notes: Sequence[str] = ()) -> str:
-    """A floating table with booktabs rules; the notes are comments in front of it."""
+    """Write a floating table with booktabs rules; the notes are comments in front of it."""
 
     def line(cells: Sequence[str]) -> str:
         return " & ".join(cells) + r" \\"
@@ -66,7 +66,7 @@ def to_latex(header: Sequence[str], body: Sequence[Row], caption: str, label: st
 
 
 def to_csv(columns: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    """A header and lines, separated by commas."""
+    """Write a header and lines, separated by commas."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)

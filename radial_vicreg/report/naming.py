@@ -12,7 +12,7 @@ _METHOD = ("method", "beta1", "beta2", "gamma", "center", "e2mc", "weights")
 
 
 def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
-    """Names every experiment by what differs in method and rate, and by as many details as tell them apart.
+    """Name every experiment by what differs in method and rate, and by as many details as tell them apart.
 
     Args:
         experiments: the ones to tell apart.
@@ -40,7 +40,7 @@ def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
 
 
 def differences(settings: Sequence[Setting], without: Collection[str] = ()) -> list[str]:
-    """For each setting the parts that are not the same for all that have them.
+    """List for each setting the parts that are not the same for all that have them.
 
     Args:
         settings: the ones to tell apart.
@@ -55,7 +55,7 @@ def differences(settings: Sequence[Setting], without: Collection[str] = ()) -> l
 
 
 def _differing(described: Sequence[dict[str, str]]) -> list[str]:
-    """Parts with several values, the method's first."""
+    """List parts with several values, the method's first."""
     details = [key for parts in described for key in parts if key not in _METHOD]
     keys = dict.fromkeys([*_METHOD, *details])
     return [key for key in keys if len({parts[key] for parts in described if key in parts}) > 1]

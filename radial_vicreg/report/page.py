@@ -27,7 +27,7 @@ def build_page(
     figures: Sequence[Drawn],
     problems: Sequence[Problem],
 ) -> str:
-    """The page; images are inside it and it loads nothing.
+    """Build the page; images are inside it and it loads nothing.
 
     Args:
         title: heading.
@@ -59,7 +59,7 @@ def _code(note: str) -> Markup:
 
 
 def _paper(heading: str) -> Markup:
-    """The class of the columns that hold the paper's values."""
+    """Return the class of the columns that hold the paper's values."""
     return Markup(" class=paper" if heading.endswith(", paper") else "")
 
 

@@ -36,7 +36,7 @@ class Deviation:
     stated: bool
 
     def __str__(self) -> str:
-        """``key ours (wanted)``."""
+        """Write ``key ours (wanted)``."""
         return f"{self.key} {self.ours} ({self.wanted})"
 
     @property
@@ -50,14 +50,14 @@ class Deviation:
 
 @cache
 def paper() -> dict[str, Any]:
-    """The content of ``paper.json``."""
+    """Read ``paper.json``."""
     content: dict[str, Any] = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
     return content
 
 
 @cache
 def our_choices(name: str) -> frozenset[str]:
-    """Keys of one of the paper's configurations whose values are ours: the paper does not state them.
+    """List the keys of one of the paper's configurations whose values are ours: the paper does not state them.
 
     Args:
         name: key of ``configs`` in ``paper.json``.
@@ -71,7 +71,7 @@ def our_choices(name: str) -> frozenset[str]:
 
 
 def matches(setting: Setting, name: str, free: Collection[str] = ()) -> bool:
-    """Whether a run is the method of one of the paper's configurations: data set, backbone, d, objective, weights.
+    """Tell whether a run is the method of one of the paper's configurations: data, backbone, d, objective, weights.
 
     Args:
         setting: of the run.
@@ -97,7 +97,7 @@ def matches(setting: Setting, name: str, free: Collection[str] = ()) -> bool:
 
 
 def deviations(setting: Setting, name: str, free: Collection[str] = ()) -> list[Deviation]:
-    """Where a run of the right method differs from a configuration of the paper.
+    """List where a run of the right method differs from a configuration of the paper.
 
     Args:
         setting: of the run.
@@ -117,18 +117,18 @@ def deviations(setting: Setting, name: str, free: Collection[str] = ()) -> list[
 
 
 def nearness(found: Sequence[Deviation]) -> tuple[float, ...]:
-    """For sorting: few and small differences from what the paper states come first, then those from our choices."""
+    """Rank for sorting: by number and size of differences from what the paper states, then from our choices."""
     kinds = [[deviation for deviation in found if deviation.stated is stated] for stated in (True, False)]
     return tuple(x for kind in kinds for x in (len(kind), round(sum(deviation.distance for deviation in kind), 6)))
 
 
 def is_conditional(key: str) -> bool:
-    """Whether only some objectives have this detail, so that a run without it agrees with either value."""
+    """Tell whether only some objectives have this detail, so that a run without it agrees with either value."""
     return key in _CONDITIONAL
 
 
 def as_number(value: Any) -> Any:
-    """The value as a float where it is one, so that 100 and ``"100.0"`` are alike."""
+    """Turn a value into a float where it is one, so that 100 and ``"100.0"`` are alike."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -39,19 +39,19 @@ class Correlation:
 
 
 def summarise(values: Sequence[float]) -> Summary | None:
-    """Mean and sample standard deviation, or None without a value."""
+    """Take mean and sample standard deviation; None without a value."""
     if not values:
         return None
     return Summary(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))
 
 
 def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """Pearson's r with Fisher's interval; None for fewer than four points or where one coordinate is constant."""
+    """Compute Pearson's r with Fisher's interval; None for fewer than four points or a constant coordinate."""
     return _correlation(x, y, rank=False)
 
 
 def spearman(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """Spearman's rho with the interval of Bonett and Wright (2000); None as in :func:`pearson`."""
+    """Compute Spearman's rho with the interval of Bonett and Wright (2000); None as in :func:`pearson`."""
     return _correlation(x, y, rank=True)
 
 

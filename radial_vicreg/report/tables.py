@@ -34,13 +34,13 @@ class ColumnLead:
     lead: Lead
 
     def __str__(self) -> str:
-        """One note."""
+        """Write one note."""
         place = ", ".join(filter(None, (self.block, self.column, self.metric)))
         return f"{place}: {self.labels[0]} minus {self.labels[1]} {self.lead.difference}"
 
 
 def table_rows(table: Table) -> tuple[list[str], list[list[list[Text]]]]:
-    """Header and body of one of the paper's tables.
+    """Write header and body of one of the paper's tables.
 
     Ours and the paper's value side by side; ours is bold where it is clearly better than the runner-up of its column
     and block (:data:`BOLD_RULE`). A missing cell carries the number of its command.
@@ -62,7 +62,7 @@ def table_rows(table: Table) -> tuple[list[str], list[list[list[Text]]]]:
 
 
 def leads(table: Table) -> list[ColumnLead]:
-    """Best against runner-up of every column, block and metric in which two methods have a value."""
+    """Compare best and runner-up of every column, block and metric in which two methods have a value."""
     found = []
     for block in dict.fromkeys(block for block, _, _ in table.rows):
         rows = [(label, cells) for other, label, cells in table.rows if other == block]
@@ -78,7 +78,7 @@ def leads(table: Table) -> list[ColumnLead]:
 
 
 def table_notes(table: Table) -> list[str]:
-    """What a reader must know of the cells: what is missing, was chosen or differs, and which leads are clear."""
+    """Note what is missing, was chosen or differs in the cells, and which leads are clear."""
     notes = list(table.notes)
     for number, (command, cells) in enumerate(_missing(table).items(), start=1):
         remarks = list(dict.fromkeys(remark for cell in cells for remark in cell.remarks))
@@ -98,7 +98,7 @@ def table_notes(table: Table) -> list[str]:
 
 
 def table_csv(table: Table) -> str:
-    """One line a cell and metric, full precision; the best of a column and block with its lead over the runner-up."""
+    """Write one line a cell and metric, in full precision; the best of a column and block has its lead beside it."""
     columns = [
         *("table", "block", "method", "column", "metric", "mean", "std", "seeds", "paper_mean", "paper_std"),
         *("config", "experiment_hash", "deviations", "deviations_from_our_choice", "chosen", "chosen_from", "remarks"),
@@ -124,7 +124,7 @@ def table_csv(table: Table) -> str:
 
 
 def text_of(value: Summary | None, bold: bool = False) -> Text:
-    """``mean ± deviation``."""
+    """Write ``mean ± deviation``."""
     if value is None:
         return Text(MISSING)
     return Text(f"{value.mean:.2f}" + (f" ± {value.std:.2f}" if value.std is not None else ""), bold)
@@ -152,7 +152,7 @@ def _difference(found: ColumnLead | None) -> list[object]:
 
 
 def _missing(table: Table) -> dict[str, list[Cell]]:
-    """Cells without a value by the command that fills them; one run can fill several."""
+    """Group cells without a value by the command that fills them; one run can fill several."""
     found: dict[str, list[Cell]] = {}
     for cell in table.cells:
         if not cell.values:

@@ -31,7 +31,7 @@ class SweepRun:
     overrides: tuple[str, ...]
 
     def arguments(self, *more: str) -> list[str]:
-        """What follows ``radial-vicreg pretrain``; ``more`` comes last."""
+        """List what follows ``radial-vicreg pretrain``; ``more`` comes last."""
         return ["--config-name", self.config_name, *self.overrides, *more]
 
 
@@ -55,7 +55,7 @@ class Sweep:
     parameters: dict[str, tuple[Any, ...]]
 
     def runs(self) -> list[SweepRun]:
-        """Every point of the grid; the last parameter changes fastest."""
+        """List every point of the grid; the last parameter changes fastest."""
         points = itertools.product(*self.parameters.values())
         return [
             SweepRun(index, self.config_name, (*self.fixed, *map("{}={}".format, self.parameters, point)))
@@ -63,14 +63,14 @@ class Sweep:
         ]
 
     def for_pretrain(self) -> str:
-        """The same sweep for W&B's agent with ``radial-vicreg pretrain`` as its program, as YAML."""
+        """Write the sweep as YAML for W&B's agent, with ``radial-vicreg pretrain`` as its program."""
         given = [part for part in self.content["command"] if "=" in str(part) and not str(part).startswith("$")]
         command = [*_PRETRAIN_COMMAND, self.config_name, *given, _SWEPT_ARGUMENTS]
         return yaml_text({**self.content, "program": "radial-vicreg", "command": command})
 
 
 def load_sweep(name: str | Path) -> Sweep:
-    """Reads a sweep file.
+    """Read a sweep file.
 
     Args:
         name: a path, or the name of one of the package's own below ``yaml/sweeps``, for example

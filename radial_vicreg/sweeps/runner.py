@@ -1,4 +1,4 @@
-"""Runs a sweep in one shell, one run after the other."""
+"""Run a sweep in one shell, one run after the other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS_TO_STOP = 30  # Lightning finishes its step and writes the results afte
 
 
 def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = (), resume: bool = False) -> list[int]:
-    """Trains every run that is not finished, each in a process of its own; one that fails does not stop the rest.
+    """Train every run that is not finished, each in its own process; one that fails does not stop the rest.
 
     What a run prints goes to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability, which are likely to
     diverge, come last under their own numbers.
@@ -90,7 +90,7 @@ def claimed(run: SweepRun, overrides: Sequence[str]) -> Iterator[RunState]:
 def _train_unless_taken(
     state: RunState, overrides: Sequence[str], resume: bool, logs: Path, failed: list[int]
 ) -> str | None:
-    """Train one run and add it to ``failed`` if it fails; what there is to say, or None."""
+    """Train one run and add it to ``failed`` if it fails; return what there is to say, or None."""
     index = state.run.index
     try:
         with claimed(state.run, overrides) as current:
@@ -107,7 +107,7 @@ def _train_unless_taken(
 
 
 def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) -> list[str]:
-    """List what follows ``radial-vicreg pretrain`` for one run, which goes on where it can when asked to."""
+    """List what follows ``radial-vicreg pretrain`` for one run; with ``resume`` it continues where it can."""
     return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
 
 

@@ -34,7 +34,7 @@ class RunState:
 
 
 def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[RunState]:
-    """Looks for the results of every run.
+    """Look for the results of every run.
 
     Args:
         runs: of one sweep.

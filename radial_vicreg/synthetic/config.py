@@ -69,7 +69,7 @@ class Objective:
         return Weights(*(float(getattr(self, name)) for name in Weights._fields))
 
     def spacing(self, num_samples: int) -> int:
-        """The entropy's m for N points.
+        """Return the entropy's m for N points.
 
         Raises:
             UserError: m is outside 1..N-1.
@@ -126,7 +126,7 @@ class SyntheticConfig(Objective):
                 "seed must be at least 0, num_samples at least 2 and steps at least 1, "
                 f"got {self.seed}, {self.num_samples} and {self.steps}"
             )
-        # Two points and one step: what these refuse is refused before the run and not during it.
+        # Two points and one step refuse wrong values before the run, not during it.
         sample(self.distribution, 2, self.dim, alpha=self.alpha)
         learning_rates(1, self.lr, schedule=self.schedule, warmup_steps=self.warmup_steps, final_lr=self.final_lr)
         self.spacing(self.num_samples)
@@ -146,11 +146,11 @@ class SyntheticConfig(Objective):
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
     def start(self) -> Array:
-        """Starting points, shape ``(num_samples, dim)``."""
+        """Draw the starting points, shape ``(num_samples, dim)``."""
         return sample(self.distribution, self.num_samples, self.dim, alpha=self.alpha, seed=self.seed)
 
     def rates(self) -> Array:
-        """Learning rate of every step, shape ``(steps,)``."""
+        """Compute the learning rate of every step, shape ``(steps,)``."""
         return learning_rates(
             self.steps,
             self.lr,

@@ -66,7 +66,8 @@ def _x(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
     t = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), size=(n, 1))
     signs = rng.choice([-1.0, 1.0], size=(n, d))
     signs[:, 0] = 1.0
-    return t * signs
+    points: Array = t * signs
+    return points
 
 
 def _gaussian(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
@@ -74,56 +75,63 @@ def _gaussian(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
 
 
 def _mixture(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Alpha X + (1 - alpha) N(0, I)."""
+    """Draw from alpha X + (1 - alpha) N(0, I)."""
     # All three draws are made whatever alpha is: runs that differ in alpha alone share them.
     from_x = rng.random((n, 1)) < alpha
     return np.where(from_x, _x(rng, n, d, alpha), _gaussian(rng, n, d, alpha))
 
 
 def _sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """A Gaussian whose even pie slices are turned onto the odd ones."""
+    """Draw from a Gaussian whose even pie slices are turned onto the odd ones."""
     points = _gaussian(rng, n, d, alpha)
     radius = np.linalg.norm(points, axis=1)
     angle = np.arctan2(points[:, 1], points[:, 0]) % (2 * np.pi)
     width = 2 * np.pi / NUM_SLICES
     even = np.floor(angle / width).astype(int) % 2 == 0
     angle = np.where(even, angle - width, angle)
-    return radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    turned: Array = radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return turned
 
 
 def _stretched_sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    return _sunshine(rng, n, d, alpha) * STRETCH
+    points: Array = _sunshine(rng, n, d, alpha) * STRETCH
+    return points
 
 
 def _elongated_sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    return _sunshine(rng, n, d, alpha) * ELONGATION
+    points: Array = _sunshine(rng, n, d, alpha) * ELONGATION
+    return points
 
 
 def _directions(rng: np.random.Generator, n: int, d: int) -> Array:
     points = rng.standard_normal((n, d))
-    return points / np.linalg.norm(points, axis=1, keepdims=True)
+    directions: Array = points / np.linalg.norm(points, axis=1, keepdims=True)
+    return directions
 
 
 def _sphere(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """The sphere of radius sqrt d exactly: one atom in the radius."""
-    return np.sqrt(d) * _directions(rng, n, d)
+    """Draw from the sphere of radius sqrt d exactly: one atom in the radius."""
+    points: Array = np.sqrt(d) * _directions(rng, n, d)
+    return points
 
 
 def _ring(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """A thin shell of radius sqrt d, the radius uniform within 10 %."""
+    """Draw from a thin shell of radius sqrt d, the radius uniform within 10 %."""
     radius = rng.uniform(1 - RING_WIDTH, 1 + RING_WIDTH, size=(n, 1))
     second_moment = 1 + RING_WIDTH**2 / 3
-    return radius * np.sqrt(d / second_moment) * _directions(rng, n, d)
+    points: Array = radius * np.sqrt(d / second_moment) * _directions(rng, n, d)
+    return points
 
 
 def _ball(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Uniform in the ball of radius sqrt(d + 2)."""
+    """Draw uniformly from the ball of radius sqrt(d + 2)."""
     radius = rng.random((n, 1)) ** (1 / d)
-    return np.sqrt(d + 2) * radius * _directions(rng, n, d)
+    points: Array = np.sqrt(d + 2) * radius * _directions(rng, n, d)
+    return points
 
 
 def _student_t(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Student-t with 5 degrees of freedom, scaled to identity covariance."""
+    """Draw from Student-t with 5 degrees of freedom, scaled to identity covariance."""
     scale = np.sqrt(rng.chisquare(STUDENT_DEGREES, size=(n, 1)) / (STUDENT_DEGREES - 2))
     return rng.standard_normal((n, d)) / scale
 

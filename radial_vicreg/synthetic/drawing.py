@@ -37,7 +37,7 @@ DPI = 92
 
 
 def run_figure(result: RunResult, path: Path) -> None:
-    """Start, finish, paths, density, radii against chi and loss terms of one run, on one page.
+    """Draw start, finish, paths, density, radii against chi and loss terms of one run, on one page.
 
     Args:
         result: the run; the first two coordinates are drawn.
@@ -56,7 +56,7 @@ def run_figure(result: RunResult, path: Path) -> None:
 
 
 def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any], path: Path) -> None:
-    """Figure 1: samples of X, samples after Radial-VCReg twice, Wasserstein distance against alpha.
+    """Draw figure 1: samples of X, samples after Radial-VCReg twice, Wasserstein distance against alpha.
 
     Args:
         panels: title and points of every scatter panel.
@@ -73,7 +73,7 @@ def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any], path: 
 
 
 def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
-    """Median and range over seeds of the Wasserstein distance against alpha, and how many runs diverged."""
+    """Draw median and range over seeds of the Wasserstein distance against alpha, and how many runs diverged."""
     alphas = np.array(numbers["size"]["alphas"])
     lowest = 0.0
     for shift, (method, (label, colour, marker)) in zip((-0.018, -0.006, 0.006, 0.018), METHODS.items(), strict=True):
@@ -115,7 +115,7 @@ def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
 def figure3(
     sunshine: Array, finals: Sequence[tuple[str, Array]], rows: Sequence[Row], normal: dict[str, float], path: Path
 ) -> None:
-    """Figure 3: the sunshine, its final samples by beta2, and E2MC against the radial loss.
+    """Draw figure 3: the sunshine, its final samples by beta2, and E2MC against the radial loss.
 
     Args:
         sunshine: starting points.
@@ -141,7 +141,7 @@ def figure3(
 
 
 def scatter(axis: Axes, points: Array, title: str, half: float | None = None) -> None:
-    """First two coordinates of some of the points, in equal aspect.
+    """Draw the first two coordinates of some of the points, in equal aspect.
 
     Args:
         axis: where to draw.

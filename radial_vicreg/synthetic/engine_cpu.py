@@ -86,6 +86,6 @@ class CpuEngine:
     @property
     def points(self) -> Array:
         """Points in the order in which they were given, shape ``(N, d)``."""
-        points = np.empty_like(self._z.T, order="C")
+        points: Array = np.empty_like(self._z.T, order="C")
         points[self._order] = self._z.T
         return points

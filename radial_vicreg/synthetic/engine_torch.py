@@ -97,7 +97,7 @@ class TorchEngine:
         self._step += 1
 
     def _captured(self) -> torch.cuda.CUDAGraph | None:
-        """The step as a CUDA graph; None, with a warning, where it cannot be captured (the step then runs eagerly)."""
+        """Capture the step as a CUDA graph; warn and return None where that fails (the step then runs eagerly)."""
         start = self._z.clone()
         graph = torch.cuda.CUDAGraph()
         captured: torch.cuda.CUDAGraph | None = graph
@@ -121,7 +121,7 @@ class TorchEngine:
 
 
 def available_device(name: str | torch.device) -> torch.device:
-    """The torch device of that name.
+    """Return the torch device of that name.
 
     Raises:
         UserError: no such device here.

@@ -121,7 +121,7 @@ def make_figure1(
 
 
 def planned_runs(size: Size) -> Runs:
-    """Every run of the figure: by method, by share of X (``x`` is X itself), one a seed."""
+    """List every run of the figure: by method, by share of X (``x`` is X itself), one a seed."""
     # The default m is round(sqrt(N)); saying it would give the same run another key.
     m = None if size.m == round(math.sqrt(size.num_samples)) else size.m
     published = SyntheticConfig(num_samples=size.num_samples, m=m, steps=size.steps, lr=size.lr, **PUBLISHED)
@@ -143,7 +143,7 @@ def planned_runs(size: Size) -> Runs:
 
 
 def table_lines(numbers: dict[str, Any]) -> list[str]:
-    """The numbers of ``results.json`` as text: X with every seed, the distances over alpha, and how to read them."""
+    """Write ``results.json`` as text: X with every seed, the distances over alpha, and how to read them."""
     size, methods = numbers["size"], numbers["methods"]
     lines = [
         f"N = {size['num_samples']:,}, {size['steps']:,} steps, seeds 0 to {size['seeds'] - 1}: "
@@ -196,12 +196,12 @@ def _labels(size: dict[str, Any]) -> dict[str, str]:
 
 
 def _setting(config: SyntheticConfig) -> dict[str, Any]:
-    """What all runs of a method share."""
+    """Return what all runs of a method share."""
     return {name: value for name, value in vars(config).items() if name not in ("distribution", "alpha", "seed")}
 
 
 def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, Any]:
-    """Settings by method, spreads by method and share of X; ``start`` is what the runs of VCReg began with."""
+    """Gather settings by method, spreads by method and share of X; ``start`` is what the runs of VCReg began with."""
     methods = {
         method: {place: _spread([rows[config.key] for config in group]) for place, group in by_alpha.items()}
         for method, by_alpha in runs.items()
@@ -214,7 +214,7 @@ def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, Any]:
 
 
 def _spread(rows: list[Row]) -> dict[str, Any]:
-    """Median and range over the finished runs, values by seed (None: diverged) and how many diverged."""
+    """Take median and range over the finished runs, values by seed (None: diverged), and count diverged runs."""
     spread: dict[str, Any] = {"runs": len(rows), "diverged": sum(row["after"] is None for row in rows)}
     for metric in ("w2_exact", "radial_kl", "off_diagonal_share"):
         by_seed = [None if row["after"] is None else row["after"][metric] for row in rows]
@@ -231,7 +231,7 @@ def _spread(rows: list[Row]) -> dict[str, Any]:
 def _panels(
     runs: Runs, rows: dict[str, Row], size: Size, folder: Path, on_row: OnRow | None
 ) -> Iterator[tuple[str, Array, dict[str, Any]]]:
-    """Title, points and numbers of panels (a), (b) and (b'), all of the seed whose distance in (b) is the median."""
+    """Make panels (a), (b), (b'): title, points, numbers, all of the seed whose distance in (b) is the median."""
     seed = _median_seed([rows[config.key] for config in runs["radial_vcreg"][X]])
     published, stable = (runs[method][X][seed] for method in ("radial_vcreg", "radial_vcreg_stable"))
     shown = {
@@ -250,19 +250,20 @@ def _panels(
 
 
 def _median_seed(rows: list[Row]) -> int:
-    """Seed of the median of the finished runs: a typical run, never the best one."""
+    """Return the seed of the median of the finished runs: a typical run, never the best one."""
     finished = [seed for seed, row in enumerate(rows) if row["after"] is not None]
     ordered = sorted(finished, key=lambda seed: rows[seed]["after"]["w2_exact"])
     return ordered[(len(ordered) - 1) // 2] if ordered else 0
 
 
 def _end(config: SyntheticConfig, folder: Path) -> Array:
-    """Final points of a run (the last finite ones when it diverged), kept in ``folder``."""
+    """Return the final points of a run (the last finite ones when it diverged), kept in ``folder``."""
     path = folder / f"{config.key}.npy"
     if not path.exists():
         with atomic_file(path) as stream:
             np.save(stream, run(config, snapshots=20, records=1).end)
-    return np.load(path)
+    points: Array = np.load(path)
+    return points
 
 
 def _range(metric: dict[str, Any]) -> str:

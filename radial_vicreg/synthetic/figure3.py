@@ -71,7 +71,7 @@ def make_figure3(
     workers: int | None = None,
     on_row: OnRow | None = None,
 ) -> dict[str, Any]:
-    """Figure 3: the sunshine, its final samples by beta2, and E2MC against the radial loss over runs.
+    """Make the runs of figure 3, draw them and write their numbers.
 
     Args:
         out: folder of ``figure3.png``, ``results.json`` and the runs; it can be resumed.
@@ -114,7 +114,7 @@ def make_figure3(
 
 
 def table_lines(numbers: dict[str, Any]) -> list[str]:
-    """The numbers of ``results.json`` as text."""
+    """Write the numbers of ``results.json`` as text."""
     lines = [f"{'final radii of the sunshine':<52}{'mean':>8}{'std':>8}"]
     for title, radius in numbers["radius"].items():
         lines.append(f"{title.translate({36: None, 92: None, 95: None}):<52}{radius['mean']:8.3f}{radius['std']:8.3f}")
@@ -128,7 +128,7 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
 
 
 def normal_reference(size: Size) -> dict[str, float]:
-    """Means of the drawn metrics over samples of N(0, I) of the runs' own N: they depend on N."""
+    """Average the drawn metrics over samples of N(0, I) of the runs' own N: they depend on N."""
     rng = np.random.default_rng(0)
     samples = [rng.standard_normal((size.num_samples, 2)) for _ in range(NORMAL_SAMPLES)]
     measured = [measure(points, seed=seed, subsample=size.subsample) for seed, points in enumerate(samples)]
@@ -145,7 +145,7 @@ def _final_points(base: SyntheticConfig) -> list[tuple[str, Array]]:
 
 
 def _end(config: SyntheticConfig) -> tuple[Array, str]:
-    """Final points of a run and, where it diverged, a remark."""
+    """Return the final points of a run and, where it diverged, a remark."""
     result = run(config, snapshots=20, records=1)
     return result.end, "" if result.diverged_at is None else f", diverged at step {result.diverged_at}"
 

@@ -73,7 +73,7 @@ def descend(
 
 @compiled
 def measure(z: Any, radius: Any, mean: Any, covariance: Any, min_squared_norm: float) -> None:
-    """Radii, mean and unbiased covariance of the points."""
+    """Measure radii, mean and unbiased covariance of the points."""
     d, n = z.shape
     for i in range(n):
         radius[i] = 0.0
@@ -93,7 +93,7 @@ def measure(z: Any, radius: Any, mean: Any, covariance: Any, min_squared_norm: f
 
 @compiled
 def vcreg_map(mean: Any, covariance: Any, n: int, w: Any, c: Any, linear: Any, offset: Any) -> None:
-    """The variance and covariance gradient as an affine map: ``linear @ z_i + offset`` for every point."""
+    """Write the variance and covariance gradient as an affine map: ``linear @ z_i + offset`` for every point."""
     d = len(mean)
     for j in range(d):
         deviation = np.sqrt(covariance[j, j] + c.variance_eps)
@@ -107,7 +107,7 @@ def vcreg_map(mean: Any, covariance: Any, n: int, w: Any, c: Any, linear: Any, o
 
 @compiled
 def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, w: Any, c: Any) -> None:
-    """``slope[i]``: derivative by the i-th smallest radius over that radius. ``padded`` has m zeros in front."""
+    """Derive by the i-th smallest radius, over that radius: ``slope[i]``. ``padded`` has m zeros in front."""
     n = len(radius)
     pull, smallest = w.beta1 / n, np.sqrt(c.min_squared_norm)
     if w.beta2 == 0:
@@ -127,7 +127,7 @@ def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, w: Any, c: An
 
 @compiled
 def wasserstein_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
-    """Derivative of mean |r_(i) - q_i| by each radius, over that radius."""
+    """Derive mean |r_(i) - q_i| by each radius, over that radius."""
     n = len(radius)
     smallest = np.sqrt(c.min_squared_norm)
     for i in range(n):
@@ -136,7 +136,7 @@ def wasserstein_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> 
 
 @compiled
 def reverse_kl_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
-    """Derivative of -mean log density of the targets by each radius, over that radius; Silverman's bandwidth."""
+    """Derive -mean log density of the targets by each radius, over that radius; Silverman's bandwidth."""
     n, count = len(radius), len(targets)
     silverman = (3 * n / 4) ** (-1 / 5)
     mean = radius.sum() / n
@@ -170,7 +170,7 @@ def reverse_kl_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> N
 
 @compiled
 def e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: int, w: Any, c: Any) -> None:
-    """Gradient of -marginal entropy + hypercovariance of sigmoid(z); ``order[j]`` is the last order of row j."""
+    """Add up -marginal entropy's and hypercovariance's gradient at sigmoid(z); ``order[j]`` is row j's last order."""
     d, n = z.shape
     push = w.gamma / (d * (n - m))
     mean, values, inverse = np.empty(d), np.empty(n), padded[m:]
@@ -200,7 +200,7 @@ def e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: i
 
 @compiled
 def move(z: Any, new: Any, slope: Any, extra: Any, linear: Any, offset: Any, rate: float) -> None:
-    """One gradient step in any dimension; ``extra`` (d, N) is a gradient that is neither radial nor affine."""
+    """Make one gradient step in any dimension; ``extra`` (d, N) is a gradient that is neither radial nor affine."""
     d, n = z.shape
     for j in range(d):
         for i in range(n):
@@ -218,7 +218,7 @@ def move(z: Any, new: Any, slope: Any, extra: Any, linear: Any, offset: Any, rat
 def move_in_plane(
     z: Any, radius: Any, slope: Any, linear: Any, offset: Any, rate: float, mean: Any, covariance: Any, floor: float
 ) -> None:
-    """:func:`move` and :func:`measure` in one pass for d = 2: half the time of the step."""
+    """Do :func:`move` and :func:`measure` in one pass for d = 2: half the time of the step."""
     n = z.shape[1]
     x, y = z[0], z[1]
     xx, xy, yy = 1 - rate * linear[0, 0], rate * linear[0, 1], 1 - rate * linear[1, 1]

@@ -1,7 +1,7 @@
 """How far points are from N(0, I): distances, moments, tests. Memory is bounded whatever the number of points.
 
-What looks at pairs (exact transport, MMD, the normality test) does so on a fixed-size subsample, the same one for
-the same seed; everything else looks at all points.
+Exact transport, MMD and the normality test look at pairs: they take a subsample of fixed size, the same for the same
+seed. Everything else looks at all points.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REFERENCE_SEED = 20_251
 
 
 def measure(points: Array, *, seed: int = 0, subsample: int = SUBSAMPLE) -> dict[str, Any]:
-    """All metrics of a cloud of points.
+    """Measure a cloud of points by every metric.
 
     Args:
         points: shape ``(N, d)``, finite.
@@ -78,7 +78,7 @@ def measure(points: Array, *, seed: int = 0, subsample: int = SUBSAMPLE) -> dict
 
 
 def exact_wasserstein2(first: Array, second: Array) -> float:
-    """Wasserstein-2 distance between two samples of shape ``(n, d)`` by exact transport; n x n memory."""
+    """Compute the Wasserstein-2 distance of two samples of shape ``(n, d)`` by exact transport; n x n memory."""
     try:
         import ot
     except ImportError as error:  # pragma: no cover - depends on the environment
@@ -89,13 +89,13 @@ def exact_wasserstein2(first: Array, second: Array) -> float:
 
 
 def normal_floor(size: int, dim: int, seed: int = 0) -> float:
-    """:func:`exact_wasserstein2` between two samples of N(0, I): what a perfect run would show at this size."""
+    """Compare two samples of N(0, I) by :func:`exact_wasserstein2`: a perfect run would show this at this size."""
     first, second = np.random.default_rng([REFERENCE_SEED + 1, seed]).standard_normal((2, size, dim))
     return exact_wasserstein2(first, second)
 
 
 def sliced_wasserstein2(points: Array) -> float:
-    """Root mean square over directions of the 1-D Wasserstein-2 distances to exact normal quantiles, all points."""
+    """Take the root mean square over directions of the 1-D Wasserstein-2 distances to exact normal quantiles."""
     quantiles = scipy.stats.norm.ppf((np.arange(len(points)) + 0.5) / len(points))
     squares = [
         np.square(np.sort(points @ direction) - quantiles).mean()
@@ -105,7 +105,7 @@ def sliced_wasserstein2(points: Array) -> float:
 
 
 def mmd2_to_normal(points: Array) -> float:
-    """Unbiased squared MMD to N(0, I), Gaussian kernel of squared width d; the normal's side in closed form.
+    """Estimate the squared MMD to N(0, I) without bias: Gaussian kernel of squared width d, closed form for the normal.
 
     Around zero for normal points, where it may be negative.
     """
@@ -119,7 +119,7 @@ def mmd2_to_normal(points: Array) -> float:
 
 
 def normality_test(points: Array) -> tuple[float, float]:
-    """Henze-Zirkler test of multivariate normality (any mean and covariance), with its lognormal approximation.
+    """Test multivariate normality (any mean and covariance) by Henze and Zirkler, with their lognormal approximation.
 
     Args:
         points: shape ``(n, d)``; n x n memory.
@@ -145,7 +145,7 @@ def normality_test(points: Array) -> tuple[float, float]:
 
 
 def angular_uniformity(points: Array) -> tuple[float, float] | tuple[None, None]:
-    """Are the directions uniform on the sphere? Kolmogorov-Smirnov along fixed directions.
+    """Test whether the directions are uniform on the sphere: Kolmogorov-Smirnov along fixed directions.
 
     Returns:
         The largest statistic and its Bonferroni-corrected p-value; None, None for d = 1.
@@ -165,7 +165,7 @@ def angular_uniformity(points: Array) -> tuple[float, float] | tuple[None, None]
 
 
 def off_diagonal_share(points: Array) -> float:
-    """Share of points more than :data:`OFF_DIAGONAL_DEGREES` away from every diagonal; a point at zero is on all."""
+    """Return the share of points beyond :data:`OFF_DIAGONAL_DEGREES` of every diagonal; a point at zero is on all."""
     norms = np.linalg.norm(points, axis=1)
     along = np.abs(points).sum(1) / math.sqrt(points.shape[1])  # the projection on the nearest diagonal
     return float(np.mean(along < math.cos(math.radians(OFF_DIAGONAL_DEGREES)) * norms))
@@ -174,18 +174,21 @@ def off_diagonal_share(points: Array) -> float:
 def _directions(count: int, dim: int) -> Array:
     if dim == 2:
         angles = np.pi * np.arange(count) / count
-        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        circle: Array = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        return circle
     draws = np.random.default_rng(REFERENCE_SEED).standard_normal((count, dim))
-    return draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    directions: Array = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    return directions
 
 
 def _squared_distances(points: Array) -> Array:
     norms = np.square(points).sum(1)
-    return np.maximum(norms[:, None] + norms[None, :] - 2 * points @ points.T, 0)
+    distances: Array = np.maximum(norms[:, None] + norms[None, :] - 2 * points @ points.T, 0)
+    return distances
 
 
 def _henze_zirkler_moments(b2: float, d: int) -> tuple[float, float]:
-    """Mean and variance of the statistic under normality (Henze and Zirkler, 1990)."""
+    """Compute mean and variance of the statistic under normality (Henze and Zirkler, 1990)."""
     a = 1 + 2 * b2
     w = (1 + b2) * (1 + 3 * b2)
     mean = 1 - a ** (-d / 2) * (1 + d * b2 / a + d * (d + 2) * b2**2 / (2 * a**2))

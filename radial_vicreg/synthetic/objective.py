@@ -42,7 +42,7 @@ def stack_weights(objectives: Sequence[Objective], like: Tensor) -> Any:
 
 
 def gradient(z: Tensor, kind: str, weights: Any, m: int) -> Tensor:
-    """Analytic gradient of the objective for a batch of runs.
+    """Compute the analytic gradient of the objective for a batch of runs.
 
     Args:
         z: points, shape ``(B, N, d)``, float32 or float64.
@@ -54,27 +54,29 @@ def gradient(z: Tensor, kind: str, weights: Any, m: int) -> Tensor:
         Gradient of each run's loss, shape ``(B, N, d)``.
     """
     total = _vcreg_gradient(z, weights)
+    gamma: Tensor = weights.gamma
     if kind == "e2mc":
-        return total + weights.gamma[:, :, None] * _e2mc_gradient(z, m)
+        return total + gamma[:, :, None] * _e2mc_gradient(z, m)
     count, dim = z.shape[1:]
     radii = z.square().sum(-1).clamp_min(MIN_SQUARED_NORM).sqrt()
     # Where the losses clamp the norm, they have no gradient.
     reciprocal = torch.where(radii > math.sqrt(MIN_SQUARED_NORM), 1 / radii, 0)
     if kind == "reverse_kl":
-        slope = weights.gamma * _reverse_kl_slope(radii, dim)
+        slope = gamma * _reverse_kl_slope(radii, dim)
     else:
         ordered, order = torch.sort(radii, dim=1, stable=True)
         if kind == "kl":
             slope = weights.beta1 * (ordered - (dim - 1) / ordered) / count
             slope = slope - weights.beta2 * _entropy_slope(ordered, m)
         else:
-            slope = weights.gamma * torch.sign(ordered - chi_quantiles(count, dim, z.dtype, z.device)) / count
+            slope = gamma * torch.sign(ordered - chi_quantiles(count, dim, z.dtype, z.device)) / count
         slope = torch.empty_like(slope).scatter_(1, order, slope)
-    return total + (slope * reciprocal)[:, :, None] * z
+    pull: Tensor = slope * reciprocal
+    return total + pull[:, :, None] * z
 
 
 def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
-    """Every term of the objective at ``z`` of shape ``(N, d)``, unweighted, and the weighted total as ``loss``."""
+    """Compute every term of the objective at ``z`` (N, d), unweighted, and the weighted total as ``loss``."""
     with torch.no_grad():
         terms = {
             "loss": total_loss(z, objective),
@@ -90,7 +92,7 @@ def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
 
 
 def total_loss(z: Tensor, objective: Objective) -> Tensor:
-    """The objective of ``z`` (N, d) by :mod:`radial_vicreg.losses`, differentiable: the engines' standard."""
+    """Compute the objective of ``z`` (N, d) by :mod:`radial_vicreg.losses`, differentiable: the engines' standard."""
     total = objective.lambda2 * losses.variance_loss(z, VARIANCE_GAMMA, VARIANCE_EPS)
     total = total + objective.lambda3 * losses.covariance_loss(z)
     if objective.objective != "kl":
@@ -115,12 +117,12 @@ def _vcreg_gradient(z: Tensor, weights: Any) -> Tensor:
     deviation = (covariance.diagonal(dim1=1, dim2=2) + VARIANCE_EPS).sqrt()
     stretch = torch.where(deviation < VARIANCE_GAMMA, -weights.lambda2 / (dim * (count - 1) * deviation), 0)
     off_diagonal = covariance - torch.diag_embed(covariance.diagonal(dim1=1, dim2=2))
-    linear = 4 * weights.lambda3[:, :, None] / (dim * (count - 1)) * off_diagonal + torch.diag_embed(stretch)
+    linear: Tensor = 4 * weights.lambda3[:, :, None] / (dim * (count - 1)) * off_diagonal + torch.diag_embed(stretch)
     return centred @ linear
 
 
 def _entropy_slope(ordered: Tensor, m: int) -> Tensor:
-    """Derivative of the m-spacing entropy by each value of ``ordered``, sorted along dimension 1."""
+    """Derive the m-spacing entropy by each value of ``ordered``, sorted along dimension 1."""
     count = ordered.shape[1]
     spacing = ordered[:, m:] - ordered[:, :-m]
     inverse = torch.where(spacing > MIN_SPACING, 1 / spacing, 0) / (count - m)
@@ -130,7 +132,7 @@ def _entropy_slope(ordered: Tensor, m: int) -> Tensor:
 
 def _reverse_kl_slope(radii: Tensor, dim: int) -> Tensor:
     count = radii.shape[1]
-    silverman = (3 * count / 4) ** (-1 / 5)
+    silverman: float = (3 * count / 4) ** (-1 / 5)
     free_width = silverman * radii.var(1, keepdim=True).sqrt()
     width = free_width.clamp_min(MIN_BANDWIDTH)
     direct, by_width = torch.zeros_like(radii), torch.zeros_like(width)

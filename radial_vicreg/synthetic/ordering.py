@@ -43,7 +43,7 @@ def order_by_radius(radius: Any, z: Any, order: Any) -> None:
 
 @compiled
 def radix_sort(radius: Any, z: Any, order: Any, first_bit: int) -> None:
-    """Stable sort by the bits from ``first_bit`` on, which ascend with a non-negative float64's value."""
+    """Sort stably by the bits from ``first_bit`` on, which ascend with a non-negative float64's value."""
     n = len(radius)
     keys = radius.view(np.int64)
     mask = (1 << RADIX_BITS) - 1
@@ -67,7 +67,7 @@ def radix_sort(radius: Any, z: Any, order: Any, first_bit: int) -> None:
 
 @compiled
 def take(values: Any, source: Any) -> None:
-    """``values[:] = values[source]``."""
+    """Do ``values[:] = values[source]``."""
     old = values.copy()
     for i in range(len(values)):
         values[i] = old[source[i]]
@@ -75,7 +75,7 @@ def take(values: Any, source: Any) -> None:
 
 @compiled
 def insert(radius: Any, z: Any, order: Any, budget: int) -> bool:
-    """Insertion sort within ``budget`` moves; False when it gave up, with every point still in exactly one place."""
+    """Sort by insertion within ``budget`` moves; False when it gave up, with every point still in exactly one place."""
     d, n = z.shape[0], len(radius)
     held = np.empty(d)
     for i in range(1, n):

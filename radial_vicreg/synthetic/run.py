@@ -104,7 +104,7 @@ def run(
 
 
 def summarise(result: RunResult, subsample: int = SUBSAMPLE) -> dict[str, Any]:
-    """The content of ``results.json``: configuration, metrics before and after, and how far the run moved."""
+    """Build the content of ``results.json``: configuration, metrics before and after, and how far the run moved."""
     config = result.config
     finished = result.diverged_at is None
     moved = relative_displacement(result.start, result.end)
@@ -124,12 +124,12 @@ def summarise(result: RunResult, subsample: int = SUBSAMPLE) -> dict[str, Any]:
 
 
 def relative_displacement(start: Array, end: Array) -> float:
-    """Root-mean-square displacement over the root-mean-square radius of the start."""
+    """Divide the root-mean-square displacement by the root-mean-square radius of the start."""
     return float(np.sqrt(np.square(end - start).sum() / max(np.square(start).sum(), np.finfo(float).tiny)))
 
 
 def note(config: SyntheticConfig, moved: float, diverged_at: int | None) -> str:
-    """One line on what became of the run."""
+    """Write one line on what became of the run."""
     if diverged_at is not None:
         return f"diverged at step {diverged_at}: the rate {config.lr:g} is past stability for these weights"
     if moved >= HARDLY_MOVED:

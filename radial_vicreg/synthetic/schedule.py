@@ -15,7 +15,7 @@ SCHEDULES = ("cosine", "linear", "constant")
 def learning_rates(
     steps: int, lr: float, *, schedule: str = "cosine", warmup_steps: int = 100, final_lr: float = 1e-6
 ) -> NDArray[np.float64]:
-    """Linear warm-up to ``lr``, then decay to ``final_lr`` (appendix C; warm-up length and final rate: the authors').
+    """Warm up linearly to ``lr``, then decay to ``final_lr`` (appendix C; warm-up and final rate are the authors').
 
     Args:
         steps: number of steps, at least 1.

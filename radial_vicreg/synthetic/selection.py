@@ -20,14 +20,14 @@ PUBLISHED_WEIGHTS: dict[str, float] = {"beta1": 100.0, "beta2": 100.0, "lambda2"
 
 
 def method_of(config: dict[str, Any]) -> str:
-    """``vcreg`` when both radial weights are zero, ``radial_vcreg`` otherwise."""
+    """Return ``vcreg`` when both radial weights are zero, ``radial_vcreg`` otherwise."""
     return "vcreg" if config["beta1"] == config["beta2"] == 0 else "radial_vcreg"
 
 
 def best_settings(rows: Iterable[Row]) -> dict[tuple[float, str], SyntheticConfig]:
-    """The setting of lowest mean :data:`METRIC` over its seeds, by alpha and method.
+    """Find the setting of lowest mean :data:`METRIC` over its seeds, by alpha and method.
 
-    Settings of which a seed diverged are out.
+    Leave out settings of which a seed diverged.
 
     Args:
         rows: rows of a sweep over one distribution.
@@ -49,7 +49,7 @@ def best_settings(rows: Iterable[Row]) -> dict[tuple[float, str], SyntheticConfi
 
 
 def winners_elsewhere(rows: Iterable[Row]) -> dict[float, tuple[float, float | None, float]]:
-    """How far a minimum over settings is biased: the best Radial-VCReg setting on one seed, then on the other seeds.
+    """Show how biased a minimum over settings is: the best Radial-VCReg setting on one seed, then on the others.
 
     Args:
         rows: rows of a sweep over one distribution with several seeds.
@@ -83,7 +83,7 @@ def winners_elsewhere(rows: Iterable[Row]) -> dict[float, tuple[float, float | N
 
 
 def summary_lines(rows: list[Row]) -> list[str]:
-    """A table as text: by alpha the untouched start and the best of each method, then what went wrong."""
+    """Write a table as text: by alpha the untouched start and the best of each method, then what went wrong."""
     best = best_settings(rows)
     values: dict[SyntheticConfig, list[float]] = defaultdict(list)
     starts: dict[float, dict[int, float]] = defaultdict(dict)
@@ -121,7 +121,7 @@ def summary_lines(rows: list[Row]) -> list[str]:
 
 
 def _published_lines(rows: list[Row]) -> list[str]:
-    """The published weights by alpha and rate: their runs diverge at some seeds, so a best setting leaves them out."""
+    """Write the published weights by alpha and rate: some seeds diverge, so a best setting leaves them out."""
     values: dict[tuple[float, float], list[float | None]] = defaultdict(list)
     for row in rows:
         config = row["config"]

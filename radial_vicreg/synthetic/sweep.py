@@ -54,7 +54,7 @@ class Grid:
     subsample: int
 
     def runs(self) -> list[SyntheticConfig]:
-        """Every run of the grid, in the order in which they are made."""
+        """List every run of the grid, in the order in which they are made."""
         combinations = itertools.product(*self.axes.values())
         shared = asdict(self.base)
         runs = [SyntheticConfig(**{**shared, **dict(zip(self.axes, values, strict=True))}) for values in combinations]
@@ -170,13 +170,13 @@ class ResultsFile:
         self._lock.release()
 
     def append(self, row: Row) -> None:
-        """Write one row; it is on the disk when this returns."""
+        """Write one row to the disk before returning."""
         os.write(self._descriptor, (json.dumps(row) + "\n").encode())
         os.fsync(self._descriptor)
 
 
 def read_rows(out: Path) -> list[Row]:
-    """All rows of the result files in a folder, one a run, each under the name that its distribution has today."""
+    """Read the rows of a folder's result files, one a run, each under the name that its distribution has today."""
     rows: dict[str, Row] = {}
     for path in sorted(out.glob("results-*.jsonl")):
         for line in path.read_text().splitlines(keepends=True):
@@ -196,7 +196,7 @@ def _under_todays_name(row: Row) -> Row:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -215,7 +215,7 @@ def finished_row(
     seconds: float,
     subsample: int,
 ) -> Row:
-    """The row of a run that has ended at ``points``, or diverged."""
+    """Build the row of a run that has ended at ``points``, or diverged."""
     row: Row = {
         "key": config.key,
         "config": asdict(config),
