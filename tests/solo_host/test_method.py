@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import RESNET
 from hosts_fixtures import MakeCfg, MakeConfig
 from omegaconf import DictConfig, OmegaConf
 
@@ -118,7 +119,7 @@ def test_without_labels_the_total_stays_finite_and_every_parameter_gets_a_gradie
 def test_the_small_stem_follows_the_data_set_or_the_setting(
     tiny_config: MakeConfig, dataset: str, stem: str, kernel: int
 ) -> None:
-    config = tiny_config(f"data.dataset={dataset}", f"method_kwargs.small_image_stem={stem}")
+    config = tiny_config(*RESNET, f"data.dataset={dataset}", f"method_kwargs.small_image_stem={stem}")
     backbone = build(config).backbone
     assert backbone.conv1.kernel_size == (kernel, kernel)
     assert isinstance(backbone.maxpool, torch.nn.Identity) == (kernel == 3)
