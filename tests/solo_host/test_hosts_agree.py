@@ -8,11 +8,15 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
+from helpers import TINY_VIT
 from hosts_fixtures import MakeConfig
 from torch.utils.data import DataLoader
 
 pytestmark = pytest.mark.solo
 pytest.importorskip("solo.methods", reason="solo-learn is not installed")
+
+from solo.backbones import vit_tiny  # noqa: E402
+from solo.methods.base import BaseMethod  # noqa: E402
 
 from radial_vicreg.config import RunConfig  # noqa: E402
 from radial_vicreg.data.build import open_data  # noqa: E402
@@ -20,6 +24,13 @@ from radial_vicreg.solo.data import solo_config  # noqa: E402
 from radial_vicreg.solo.method import RadialVICReg  # noqa: E402
 from radial_vicreg.train.module import RadialVICRegModule  # noqa: E402
 from radial_vicreg.train.run import prepare  # noqa: E402
+
+
+@pytest.fixture
+def tiny_overrides(tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """With networks of the usual size: other tests replace solo-learn's ``vit_tiny``, which is compared here."""
+    monkeypatch.setitem(BaseMethod._BACKBONES, "vit_tiny", vit_tiny)
+    return [item for item in tiny_overrides if item not in TINY_VIT]
 
 
 def build(host: str, config: RunConfig) -> pl.LightningModule:
