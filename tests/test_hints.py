@@ -30,7 +30,7 @@ ECHOED = {"knn_eval", "backbone.kwargs"}
 def texts() -> Iterator[tuple[str, str]]:
     """Where, and a text that a user reads."""
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "bash").rglob("*.s*")]:
-        if path.name != "CHANGELOG.md":  # it tells how things were
+        if path.name not in ("CHANGELOG.md", "configuration.md"):  # of how things were, and of all that there is
             yield path.name, path.read_text(encoding="utf-8")
     for path in (ROOT / "radial_vicreg").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
