@@ -9,12 +9,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg.config import RunConfig, read_config
 
-#: Overrides of a network of four tokens, with small checkpoints, for runs of ``radial-vicreg pretrain``.
-SMALL_VIT = [
-    "backbone.name=vit_tiny",
-    "+backbone.kwargs={patch_size:16,img_size:32,depth:1,embed_dim:24,num_heads:1}",
-]
-
 _CONTENT: dict[str, Any] = {
     "method": "vicreg",
     "name": "study",

@@ -63,6 +63,14 @@ def test_every_command_explains_itself_without_pytorch(line: str, helps: dict[st
     assert heavy == []
 
 
+def test_a_sweep_is_listed_without_pytorch() -> None:
+    code = "import sys; from radial_vicreg import cli; status = cli.main(['sweep', 'tables/table1', '--list']);"
+    code += "sys.exit(status or 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("0: radial-vicreg pretrain ")
+
+
 @pytest.mark.slow
 def test_data_digits_prepares_an_image_folder(tmp_path: Path) -> None:
     assert cli.main(["data", "digits", "--out", str(tmp_path / "digits")]) == 0

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
+from radial_vicreg.config import MethodConfig, ProbesConfig
 from radial_vicreg.config.documents import json_schema, key_tables
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +57,12 @@ def test_an_editor_sees_what_is_wrong(content: dict[str, Any]) -> None:
 
 def test_interpolations_and_keys_of_ones_own_are_right() -> None:
     assert problems({"my_rate": 0.1, "optimizer": {"lr": "${my_rate}"}, "gradient_clip_val": 1.0}) == []
+
+
+def test_the_tables_with_the_papers_symbols_and_logged_names_hold_every_key() -> None:
+    readme, probes = (ROOT / "README.md").read_text(), (ROOT / "docs" / "probes.md").read_text()
+    assert [key for key in MethodConfig.model_fields if f"`{key}`" not in readme] == []
+    assert [key for key in ProbesConfig.model_fields if f"`{key}`" not in probes] == []
 
 
 def test_the_command_prints_either(capsys: pytest.CaptureFixture[str]) -> None:

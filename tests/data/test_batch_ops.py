@@ -108,7 +108,7 @@ def test_equalizing_a_few_levels_is_pillows(levels: list[int]) -> None:
     assert torch.equal(batch_ops.equalize(to_tensor([image])), to_tensor([ImageOps.equalize(image)]))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None)
 @given(
     st.tuples(st.integers(1, SIZE), st.integers(1, SIZE)),
     st.tuples(st.floats(0, 1), st.floats(0, 1)),

@@ -12,7 +12,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from configs import SMALL_VIT, make_config
+from configs import make_config
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
@@ -214,7 +214,6 @@ def pretrain_overrides(device_config: MakeConfig, tmp_path: Path) -> list[str]:
         *("shared/dataset=folder", f"data.train_path={data.train_path}", f"data.val_path={data.val_path}"),
         *("data.num_workers=0", "method_kwargs.proj_hidden_dim=16", "method_kwargs.proj_output_dim=16"),
         *("optimizer.batch_size=8", "scheduler.warmup_epochs=1", "accelerator=cpu", "precision=32"),
-        *SMALL_VIT,
         f"runs_dir={tmp_path / 'runs'}",
     ]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from configs import SMALL_VIT, make_config
+from configs import make_config
 
 from radial_vicreg import cli
 from radial_vicreg.data import folder as folder_module
@@ -50,6 +50,6 @@ def test_a_run_lists_and_opens_each_folder_once(tiny_overrides: list[str], monke
     monkeypatch.setattr(LabelledFolder, "make_dataset", counted)
     monkeypatch.setattr(folder_module, "unreadable_images", counted_opening)
     settings = ["host=standalone", "max_epochs=1", "probes.frozen_linear=true", "data.on_bad_image=skip"]
-    assert cli.main(["pretrain", *tiny_overrides, *SMALL_VIT, *settings]) == 0
+    assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
     assert sorted(folder.name for folder in listed) == ["train", "val"]
     assert len(opened) == len(set(opened)) == 24 + 12

@@ -203,7 +203,7 @@ def dotted(model: type = RunConfig, prefix: str = "") -> list[str]:
 
 
 @given(changes=st.dictionaries(st.sampled_from(sorted(dotted())), VALUES, min_size=1, max_size=2))
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_value_is_accepted_or_refused_in_words(changes: dict[str, Any]) -> None:
     try:
         cfg = changed(**changes)
@@ -233,7 +233,6 @@ OVERRIDES = st.one_of(
 @given(overrides=st.lists(OVERRIDES, min_size=1, max_size=2))
 @settings(
     deadline=None,
-    max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_override_ends_in_a_traceback(overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,12 +96,13 @@ def test_main_knn_points_to_our_knn(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "shown"),
     [
-        ("def inner():\n    raise ValueError('of the script')\ninner()\n", 1, "line 2, in inner"),
-        ("import sys\nsys.exit('a text')\n", 1, "a text"),
-        ("import sys\nsys.exit(7)\n", 7, ""),
-        ("def (\n", 1, "SyntaxError"),
+        pytest.param(
+            "def inner():\n    raise ValueError('of the script')\ninner()\n", 1, "line 2, in inner", id="error"
+        ),
+        pytest.param("import sys\nsys.exit('a text')\n", 1, "a text", id="text", marks=pytest.mark.slow),
+        pytest.param("import sys\nsys.exit(7)\n", 7, "", id="status", marks=pytest.mark.slow),
+        pytest.param("def (\n", 1, "SyntaxError", id="syntax", marks=pytest.mark.slow),
     ],
-    ids=["error", "text", "status", "syntax"],
 )
 def test_a_script_s_own_traceback_and_status_are_shown(tmp_path: Path, body: str, status: int, shown: str) -> None:
     script = tmp_path / "theirs.py"

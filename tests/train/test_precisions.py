@@ -11,7 +11,6 @@ from subprocess import CompletedProcess
 import lightning.pytorch as pl
 import pytest
 import torch
-from configs import SMALL_VIT
 from torch.utils.data import DataLoader, TensorDataset
 
 from radial_vicreg.compose import compose, run_config
@@ -21,7 +20,6 @@ from radial_vicreg.train.run import prepare
 
 PRECISIONS = ["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true", "16-true"]
 SMALLEST = [
-    *SMALL_VIT,
     # No Adam: its eps of 1e-8 is 0 in float16.
     *("shared/optimizer=sgd", "optimizer.batch_size=8", "optimizer.lr=1e-3", "optimizer.classifier_lr=1e-3"),
     *("probes.encoder_knn=true", "probes.knn_neighbours=[3]"),
