@@ -103,7 +103,7 @@ def distributions(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 @pytest.fixture(scope="module")
 def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
-    """Makes a virtual environment with Hydra and nothing else, once for each pair, and gives its interpreter."""
+    """Makes a virtual environment with what the door needs, once for each pair, and gives its interpreter."""
 
     @functools.cache
     def make(version: str, hydra: str) -> Path:
@@ -111,7 +111,7 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str,
         assert base is not None
         folder = tmp_path_factory.mktemp("venv") / "an environment"
         run(base, "-m", "venv", folder)
-        run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", hydra)
+        run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", hydra, "pydantic")
         return folder / "bin" / "python"
 
     return make
