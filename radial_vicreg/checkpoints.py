@@ -202,7 +202,7 @@ def read_tensors(path: str | Path) -> Any:
             raise EOFError
         # Mapped, since callers ask what is in a file more often than they use its tensors. A file that is no ZIP
         # archive may have torch.save's old format, which cannot be mapped.
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_whole)
+        return torch.load(str(path), map_location="cpu", weights_only=True, mmap=is_whole)
     except Exception as error:  # a damaged or hostile file leads the unpickler to errors of any kind
         raise UserError(f"{path} cannot be read as a checkpoint: {_reason(error, start, is_whole)}") from error
 

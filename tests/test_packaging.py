@@ -228,8 +228,8 @@ def test_hydras_compose_and_ours_find_the_configurations(installed: Installed, t
     )
     assert run(installed.python, "test_own.py", cwd=tmp_path).split() == ["radialvicreg", "77"]
     ours = (
-        "from radial_vicreg.compose.composition import compose; "
-        "print(compose('radialvicreg', []).method, compose('study', ['seed=78'], 'own').seed)"
+        "from radial_vicreg.compose import compose, run_config; "
+        "print(run_config(compose('radialvicreg', [])).method, run_config(compose('study', ['seed=78'], 'own')).seed)"
     )
     # Without a warning of Hydra's next version, which refuses what solo-learn's scripts ask of it.
     assert run(installed.python, "-W", "error", "-c", ours, cwd=tmp_path).split() == ["radialvicreg", "78"]
