@@ -11,6 +11,7 @@ from subprocess import CompletedProcess
 import lightning.pytorch as pl
 import pytest
 import torch
+from helpers import with_resnet, without
 from torch.utils.data import DataLoader, TensorDataset
 
 from radial_vicreg.compose import compose, run_config
@@ -78,7 +79,7 @@ def test_main_pretrain_trains_in_bfloat16_with_every_callback(
 
     location = find_solo_learn().location
     assert location is not None
-    overrides = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "precision="))]
+    overrides = without(with_resnet(tiny_overrides), "runs_dir", "precision")
     script = str(location.parent / "main_pretrain.py")
     done = run_python(script, "--config-name", "radialvicreg", *overrides, "max_epochs=1", "precision=bf16-true")
     assert done.returncode == 0, done.stderr[-2000:]
