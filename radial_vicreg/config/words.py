@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel
@@ -30,7 +30,7 @@ def inner_model(annotation: Any) -> type[BaseModel] | None:
     """Find the section that a field holds: directly, or null, or in a list."""
     for kind in _alternatives(annotation):
         bare, _ = _bare(kind)
-        if isinstance(bare, type) and issubclass(bare, BaseModel):
+        if _is_section(bare):
             return bare
         if get_origin(bare) is tuple and (found := inner_model(get_args(bare)[0])) is not None:
             return found
@@ -61,7 +61,7 @@ def _kind(kind: Any, marks: list[Any]) -> str:
         item = get_args(kind)[0]
         model = inner_model(item)
         return "a list of sections" if model is not None else f"a list, each {_words(item, [])}"
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
+    if _is_section(kind):
         return A_SECTION
     return {bool: "true or false", str: "a text"}.get(kind) or _number(kind is int, marks)
 
@@ -81,6 +81,11 @@ def _number(whole: bool, marks: list[Any]) -> str:
     if high is not None:
         return f"{name}, {start} to {high:,}" if whole else f"{name}, {start} to {high:g}"
     return f"{name}, {start}{' or more' if above is None else ''}" if start else name
+
+
+def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
+    # Python 3.10 takes tuple[int, ...] for a class, and then issubclass does not.
+    return get_origin(kind) is None and isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
