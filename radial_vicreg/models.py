@@ -72,10 +72,10 @@ def check_backbone(config: RunConfig) -> None:
     if config.backbone.name not in BACKBONES or (config.backbone.name in _RESNETS and not arguments):
         return  # the host names the backbones that it has; a plain ResNet takes any size
     size = config.crop_size
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        backbone, _ = build_backbone(config)
+    with torch.random.fork_rng(devices=[]):
+        backbone = build_backbone(config)[0].to("meta")  # timm before 1.0.21 cannot build a ViT there
         try:
-            backbone(torch.zeros(2, 3, size, size))
+            backbone(torch.zeros(2, 3, size, size, device="meta"))
         except Exception as error:  # torchvision and timm assert, divide and index in their own ways
             raise UserError(
                 f"backbone.name={config.backbone.name} with backbone.kwargs={arguments} does not take images of {size}"
