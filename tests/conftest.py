@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import lightning
 import numpy as np
 import pytest
 import torch
+from packaging.version import parse as version
 from PIL import Image
 
 REPOSITORY = Path(__file__).parents[1]
@@ -24,11 +26,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_slow = pytest.mark.skip(reason="slow: run with --slow")
     no_solo = pytest.mark.skip(reason="solo-learn is not installed: bash/install_solo_learn.sh")
+    no_resume = pytest.mark.skip(reason=f"ckpt= needs lightning 2.6, found {lightning.__version__}")
     for item in items:
         if "slow" in item.keywords and not config.getoption("--slow"):
             item.add_marker(no_slow)
         if "solo" in item.keywords and not _solo_installed():
             item.add_marker(no_solo)
+        if "resume" in item.keywords and version(lightning.__version__) < version("2.6"):
+            item.add_marker(no_resume)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -20,6 +20,7 @@ ENVIRONMENTS = {
 }
 
 
+@pytest.mark.resume
 @pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_one_process_is_the_first_whatever_the_environment_says(
     environment: dict[str, str], run_settings: list[str], tmp_path: Path, run_python: RunPython
