@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
+from packaging.version import parse as version
 
 from radial_vicreg import cli
 from radial_vicreg.config import MethodConfig, ProbesConfig
@@ -22,6 +24,9 @@ def problems(content: Any) -> list[str]:
     return [error.message for error in Draft202012Validator(json_schema()).iter_errors(content)]
 
 
+@pytest.mark.skipif(
+    version(pydantic.VERSION) < version("2.12"), reason=f"pydantic {pydantic.VERSION} words a schema in another way"
+)
 def test_the_committed_schema_is_of_this_configuration() -> None:
     written = json.loads((ROOT / "yaml" / "schema.json").read_text())
     assert written == json_schema(), "run `radial-vicreg config-schema > yaml/schema.json`"

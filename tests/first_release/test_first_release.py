@@ -122,6 +122,7 @@ def test_a_finished_run_of_a_sweep_is_not_trained_again(
     assert "run 0 is finished" in capsys.readouterr().out
 
 
+@pytest.mark.resume
 def test_an_interrupted_run_of_a_sweep_is_resumed(
     overrides: list[str], release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +137,7 @@ def test_an_interrupted_run_of_a_sweep_is_resumed(
 # ---- resumed ----
 
 
+@pytest.mark.resume
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("ckpt", ["last", "auto", "path"])
 def test_a_killed_run_goes_on_to_its_end(
@@ -162,6 +164,7 @@ def resume(overrides: list[str], host: str, ckpt: str) -> int:
     return main(["pretrain", *overrides, *more])
 
 
+@pytest.mark.resume
 def test_a_copied_run_goes_on_from_its_last_epoch_whatever_the_file_times(
     overrides: list[str], only: Only, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,7 +129,8 @@ def measure_products(name: str, folder: Path) -> Flat:
 def _folder(folder: Path, results: dict[str, Any]) -> Flat:
     """Names of folder and files, and the values in results.json by which runs are told apart."""
     time = re.sub(r"^\d{8}-\d{6}$", "YYYYMMDD-HHMMSS", folder.name)
-    files = sorted(file for file in folder.rglob("*") if not file.is_dir())
+    # Lightning before 2.6 leaves an empty hparams.yaml beside metrics.csv.
+    files = sorted(file for file in folder.rglob("*") if not file.is_dir() and file.name != "hparams.yaml")
     return {
         "folder": f"{folder.parent.name}/{time}",
         **{key: results[key] for key in ("name", "config_hash", "experiment_hash", "schema_version", "status")},

@@ -9,6 +9,8 @@ from pathlib import Path
 import cases
 import freeze
 import pytest
+import timm
+from packaging.version import parse as version
 
 CONFIGURATIONS, IDENTITIES, COMMANDS, PRODUCTS = map(
     freeze.read, ("configurations", "identities", "commands", "products")
@@ -67,6 +69,8 @@ def test_a_run_leaves_what_is_frozen(topic: str, name: str, trained: Callable[[s
 
 @pytest.mark.parametrize("name", runs(list(cases.RUNS)))
 def test_a_run_has_the_frozen_loss_terms(name: str, trained: Callable[[str], Measured]) -> None:
+    if "resnet" not in name and version(timm.__version__) < version("1.0.23"):
+        pytest.skip(f"timm before 1.0.23 draws a ViT's weights in another order, found {timm.__version__}")
     assert trained(name)[1]["numbers"] == pytest.approx(RUN_TOPICS["numbers"][name], rel=1e-2, abs=1e-2)
 
 

@@ -27,6 +27,8 @@ SMALL = Grid(
 
 
 def comparable(rows: list[dict]) -> dict[str, dict]:
+    """Rows by key, without times and without the last bits of sums, which go with an array's place in memory."""
+    rows = json.loads(json.dumps(rows), parse_float=lambda digits: round(float(digits), 12))
     return {row["key"]: {name: value for name, value in row.items() if name != "seconds"} for row in rows}
 
 
