@@ -68,7 +68,7 @@ class RunConfig(OpenSection):
     seed: int = Field(5, ge=0, lt=2**32, description="of everything that is random")
     backbone: BackboneConfig
     data: DataConfig
-    augmentations: Annotated[tuple[AugmentationConfig, ...], Items, Field(min_length=1)] = Field(
+    augmentations: Annotated[tuple[AugmentationConfig, ...], Field(min_length=1), Items] = Field(
         description="pipelines of random crops, see yaml/shared/augmentation"
     )
     method_kwargs: MethodConfig
