@@ -35,13 +35,13 @@ def test_every_row_is_known_to_the_sweep_and_made_once(capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 def test_a_missing_row_is_made_again_and_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = {json.dumps(row["config"]): row for row in read_rows(RESULTS.parent)}
+    rows = {json.dumps(row["config"], sort_keys=True): row for row in read_rows(RESULTS.parent)}
     kept, torn = RESULTS.read_text().splitlines(keepends=True)[:-1], '{"key": "torn by a ki'
     RESULTS.write_text("".join(kept) + torn)
     assert main(SWEEP) == 0
     assert "32 of 32 runs of this sweep" in capsys.readouterr().out
     made = read_rows(RESULTS.parent)[-1]
-    for name, value in rows[json.dumps(made["config"])]["after"].items():
+    for name, value in rows[json.dumps(made["config"], sort_keys=True)]["after"].items():
         assert made["after"][name] == pytest.approx(value, rel=1e-6), name
 
 

@@ -131,7 +131,7 @@ def test_the_agent_trains_two_runs_and_goes_on_after_one_that_fails(
     done = run_agent(stand_in)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-3000:]
-    assert "radial_ce_loss_weight: expected a finite number >= 0, got -1" in said
+    assert "method_kwargs.radial_ce_loss_weight must be a finite number, 0 or more, got -1" in said
     started = [entry for entry in stand_in.states if entry]
     assert {name for entry in started for name in entry} == {"run0", "run1", "run2"}
     found = sorted(tmp_path.glob("trained_models/radialvicreg/*/results.json"))
