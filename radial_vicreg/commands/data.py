@@ -21,7 +21,8 @@ def run(arguments: Sequence[str]) -> int:
 
     Raises:
         UserError: the target holds something else.
-        OSError: no room, or the download is out of reach.
+        OSError: no room.
+        UnreachableError: the download is out of reach.
     """
     parser = Parser(prog="radial-vicreg data", description="Prepare a data set.")
     sets = parser.add_subparsers(dest="name", required=True)

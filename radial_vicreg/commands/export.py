@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Raises:
         UserError: no such run, an architecture that the format does not have, or features that differ.
-        ImportError: safetensors is not installed.
+        MissingPackageError: safetensors is not installed.
     """
     parser = Parser(
         prog="radial-vicreg export",

@@ -11,8 +11,8 @@ def register() -> None:
     """Make ``method: radialvicreg`` known to every solo-learn script of this process.
 
     Raises:
-        ImportError: solo-learn is not importable, or is the release 1.0.2 from PyPI, which has no ``METHODS`` of this
-            form; the message says what to do.
+        MissingPackageError: solo-learn is not importable, or is the release 1.0.2 from PyPI, which has no ``METHODS``
+            of this form; the message says what to do.
     """
     try:
         from solo.methods import METHODS
