@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, effective_objective
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, objective_of
 
 AS_REQUESTED_SINCE = 2
 """Schema version of ``results.json`` from which its configuration is the requested one on a CPU, too."""
@@ -68,13 +68,13 @@ def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, A
         processes: number of training processes.
 
     Returns:
-        ``objective`` (see :func:`radial_vicreg.keys.effective_objective`), ``projector``, ``small_stem``, ``backbone``,
+        ``objective`` (see :func:`radial_vicreg.keys.objective_of`), ``projector``, ``small_stem``, ``backbone``,
         ``data``, ``augmentations``, ``optimizer``, ``scheduler``, ``max_epochs``, ``accumulate_grad_batches``,
         ``precision``, ``sync_batchnorm``, ``processes`` and ``seed``.
     """
     kwargs = config.get("method_kwargs") or {}
     parts: dict[str, Any] = {
-        "objective": effective_objective(str(config.get("method")), kwargs),
+        "objective": objective_of(config),
         "projector": [kwargs.get("proj_hidden_dim"), kwargs.get("proj_output_dim")],
         "augmentations": config.get("augmentations"),
         "max_epochs": config.get("max_epochs"),

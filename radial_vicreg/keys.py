@@ -57,6 +57,9 @@ RADIAL_READS: dict[str, dict[str, tuple[str, ...]]] = {
 
 VICREG_WEIGHTS = ("sim_loss_weight", "var_loss_weight", "cov_loss_weight")
 
+METHODS = ("radialvicreg", "vicreg")
+"""Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other brings a loss of its own."""
+
 OPTIMIZER_DEFAULTS: dict[str, dict[str, Any]] = {
     "sgd": {"momentum": 0.9},
     "lars": {"momentum": 0.9, "eta": 1e-3, "clip_lr": False, "exclude_bias_n_norm": False},
@@ -67,6 +70,21 @@ OPTIMIZER_DEFAULTS: dict[str, dict[str, Any]] = {
 
 SMALL_IMAGE_DATASETS = ("cifar10", "cifar100")
 """Their ResNets get the small-image stem under ``small_image_stem: auto``, which is solo-learn's own rule."""
+
+
+def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Reduce a configuration to what its loss depends on.
+
+    Args:
+        config: resolved, plain containers.
+
+    Returns:
+        Of ours, see :func:`effective_objective`; of any other ``loss``, its target with its arguments, and the views
+        that it is called with. The method's name is no part of it.
+    """
+    if loss := config.get("loss"):
+        return {"loss": dict(loss), "views": config.get("loss_views") or "pair"}
+    return effective_objective(str(config.get("method")), config.get("method_kwargs") or {})
 
 
 def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from radial_vicreg.checkpoints import CHECKPOINTS, find_checkpoint, read_checkpo
 from radial_vicreg.compose import stored_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
+from radial_vicreg.keys import METHODS
 from radial_vicreg.models import Encoder, build_encoder
 from radial_vicreg.results import RESULTS, ForeignResults, RunResults
 
@@ -79,8 +80,10 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
     if results is None and not args.is_file():
         raise UserError(f"{folder} has neither results.json nor args.json, so the network's shape is unknown")
     content = _read_json(args) if results is None else results.config
-    if (method := content.get("method")) not in (None, "vicreg", "radialvicreg"):
-        raise UserError(f"{folder} is a run of {method}: only VICReg's and Radial-VICReg's runs can be opened")
+    method = content.get("method")
+    # A run with a loss of its own has the same network, and its loss is not looked at.
+    if method not in (None, *METHODS) and not content.get("loss"):
+        raise UserError(f"{folder} is a run of {method}: only runs of radial-vicreg can be opened")
     try:
         return stored_config(content), results
     except UserError as error:

@@ -71,15 +71,17 @@ def check_backbone(config: RunConfig) -> None:
     arguments = config.backbone.arguments()
     if config.backbone.name not in BACKBONES or (config.backbone.name in _RESNETS and not arguments):
         return  # a host names the backbones that it has; a plain ResNet takes any size
-    size = config.crop_size
     with torch.random.fork_rng(devices=[]):
         backbone = build_backbone(config)[0].to("meta")  # timm before 1.0.21 cannot build a ViT there
+    for index, augmentation in enumerate(config.augmentations):
+        size = augmentation.crop_size
         try:
             backbone(torch.zeros(2, 3, size, size, device="meta"))
         except Exception as error:  # torchvision and timm assert, divide and index in their own ways
+            hint = "; +backbone.kwargs.dynamic_img_size=true lets a transformer take several" if index else ""
             raise UserError(
                 f"backbone.name={config.backbone.name} with backbone.kwargs={arguments} does not take images of {size}"
-                f" pixels (augmentations.0.crop_size): {' '.join(str(error).split())}"
+                f" pixels (augmentations.{index}.crop_size): {' '.join(str(error).split())}{hint}"
             ) from error
 
 

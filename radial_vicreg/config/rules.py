@@ -5,8 +5,9 @@ from __future__ import annotations
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.sections import AugmentationConfig
 from radial_vicreg.errors import UserError
+from radial_vicreg.keys import LOSS_DEFAULTS, METHODS
 
-_VIEWS = 2
+_FEWEST_VIEWS = 2
 _STRENGTHS = ("brightness", "contrast", "saturation", "hue")
 
 
@@ -17,20 +18,56 @@ def check_rules(config: RunConfig) -> None:
         config: of ``radial-vicreg pretrain``.
 
     Raises:
-        UserError: an operation without its strengths, other than two crops of one size, attributes of another data set
-            than CelebA.
+        UserError: a method without its loss or with another's, an operation without its strengths, fewer than two
+            crops, small crops before large ones, attributes of another data set than CelebA.
     """
+    _check_method(config)
     for index, augmentation in enumerate(config.augmentations):
         _check_complete(augmentation, f"augmentations.{index}.")
-    crops = sum(augmentation.num_crops for augmentation in config.augmentations)
-    sizes = [str(augmentation.crop_size) for augmentation in config.augmentations]
-    if crops != _VIEWS or len(set(sizes)) > 1:
-        raise UserError(
-            f"augmentations must give {_VIEWS} crops of one size, the two views that are compared; got {crops} of"
-            f" {', '.join(sizes)} pixels: correct num_crops and crop_size"
-        )
+    _check_views(config)
     if config.data.multi_label and config.data.dataset != "celeba":
         raise UserError("data.multi_label=true needs data.dataset=celeba: other data sets have one class an image")
+
+
+def _check_method(config: RunConfig) -> None:
+    if config.loss is None:
+        if config.method not in METHODS:
+            raise UserError(
+                f"method={config.method} needs a loss: shared/method={config.method} brings one where there is such a"
+                f" group, loss._target_=my.module.Loss is one's own; without any, method is {' or '.join(METHODS)}"
+            )
+        if config.loss_views != "pair":
+            raise UserError(f"loss_views is read with a loss of one's own: method={config.method} takes every view")
+        return
+    if config.method in METHODS:
+        raise UserError(
+            f"method={config.method} has its own loss: to train with loss._target_={config.loss.target}, give the"
+            " method another name, method=NAME"
+        )
+    unread = sorted(config.method_kwargs.model_fields_set & LOSS_DEFAULTS.keys())
+    if unread:
+        raise UserError(
+            f"method_kwargs.{unread[0]} is not read by loss._target_={config.loss.target}: its arguments stand in loss"
+        )
+    if config.loss_views == "pair" and config.views != _FEWEST_VIEWS:
+        raise UserError(
+            f"loss_views=pair calls the loss with {_FEWEST_VIEWS} views, and augmentations give {config.views}: correct"
+            " num_crops, or take loss_views=all"
+        )
+
+
+def _check_views(config: RunConfig) -> None:
+    if config.views < _FEWEST_VIEWS:
+        raise UserError(
+            f"augmentations must give {_FEWEST_VIEWS} crops or more, the views that are compared; got {config.views}:"
+            " correct num_crops"
+        )
+    sizes = [augmentation.crop_size for augmentation in config.augmentations]
+    if sizes != sorted(sizes, reverse=True):
+        raise UserError(
+            f"augmentations must come from the largest crop_size to the smallest, got {', '.join(map(str, sizes))}:"
+            " networks are probed and measured on crops of the first one's size"
+        )
 
 
 def _check_complete(augmentation: AugmentationConfig, prefix: str) -> None:

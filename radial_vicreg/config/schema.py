@@ -17,6 +17,7 @@ from radial_vicreg.config.sections import (
     DiagnosticsConfig,
     KnnEvalConfig,
     LoggersConfig,
+    LossConfig,
     MethodConfig,
     OptimizerConfig,
     PerformanceConfig,
@@ -24,8 +25,8 @@ from radial_vicreg.config.sections import (
     SchedulerConfig,
     WandbConfig,
 )
-from radial_vicreg.config.types import LARGEST_COUNT, Devices, FileName, Items, OpenSection, PathText, Text, Word
-from radial_vicreg.keys import SMALL_IMAGE_DATASETS
+from radial_vicreg.config.types import LARGEST_COUNT, Devices, FileName, Items, OpenSection, PathText, Says, Text, Word
+from radial_vicreg.keys import LOSS_DEFAULTS, SMALL_IMAGE_DATASETS
 
 _REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
 
@@ -63,7 +64,9 @@ class RunConfig(OpenSection):
     Other keys are allowed at the top: arguments of Lightning's Trainer, and values for ``${...}``.
     """
 
-    method: Text = Field(description="radialvicreg, or vicreg: the same without a radial term")
+    method: Text = Field(
+        description="radialvicreg; vicreg: the same without a radial term; any other name with a loss of its own"
+    )
     name: FileName = Field(description="of the run")
     seed: int = Field(5, ge=0, lt=2**32, description="of everything that is random")
     backbone: BackboneConfig
@@ -72,6 +75,12 @@ class RunConfig(OpenSection):
         description="pipelines of random crops, see yaml/shared/augmentation"
     )
     method_kwargs: MethodConfig
+    loss: Annotated[LossConfig | None, Says("a section with _target_, the class of the loss, and its arguments")] = (
+        Field(None, description="of a method of its own, in Hydra's form: _target_ and arguments")
+    )
+    loss_views: Literal["pair", "all"] = Field(
+        "pair", description="what a loss is called with: the two views, or every one of any number"
+    )
     optimizer: OptimizerConfig
     scheduler: SchedulerConfig = SchedulerConfig()
     max_epochs: int = Field(ge=1, le=LARGEST_COUNT, description="length of the training")
@@ -150,8 +159,8 @@ class RunConfig(OpenSection):
 
     @property
     def radial_objective(self) -> str:
-        """What pulls the radii; VICReg is Radial-VICReg without it."""
-        return "none" if self.method == "vicreg" else self.method_kwargs.radial_objective
+        """What pulls the radii; VICReg is Radial-VICReg without it, and another loss has its own ways."""
+        return "none" if self.method == "vicreg" or self.loss is not None else self.method_kwargs.radial_objective
 
     @property
     def objective_settings(self) -> MethodConfig:
@@ -164,6 +173,16 @@ class RunConfig(OpenSection):
         return self.augmentations[0].crop_size
 
     @property
+    def views(self) -> int:
+        """Crops of each image, of all sizes."""
+        return sum(augmentation.num_crops for augmentation in self.augmentations)
+
+    @property
+    def large_views(self) -> int:
+        """Crops of each image at the training resolution; they come first."""
+        return sum(given.num_crops for given in self.augmentations if given.crop_size == self.crop_size)
+
+    @property
     def has_small_stem(self) -> bool:
         """Whether a ResNet gets the small-image stem."""
         choice = self.method_kwargs.small_image_stem
@@ -171,7 +190,8 @@ class RunConfig(OpenSection):
 
     def plain(self) -> dict[str, Any]:
         """List every key that was given or filled in, as plain containers: for results, loggers and solo-learn."""
-        return {**self.given(), "method_kwargs": self.method_kwargs.model_dump()}
+        unread = set() if self.loss is None else set(LOSS_DEFAULTS)
+        return {**self.given(), "method_kwargs": self.method_kwargs.model_dump(exclude=unread)}
 
 
 def _gpus() -> int:

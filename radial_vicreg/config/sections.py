@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from radial_vicreg.config.types import (
     LARGEST_COUNT,
@@ -131,6 +131,21 @@ class MethodConfig(Section):
     small_image_stem: Annotated[Literal["auto"] | bool, Stem, Says("auto, true or false")] = Field(
         "auto", description="small stem of a ResNet; auto: by the data set's name, which is solo-learn's rule"
     )
+
+
+class LossConfig(OpenSection):
+    """A loss in Hydra's form: ``_target_``, the class, and its arguments."""
+
+    @model_validator(mode="after")
+    def _has_target(self) -> LossConfig:
+        if not isinstance(self.target, str) or not self.target.strip():
+            raise ValueError("no target")
+        return self
+
+    @property
+    def target(self) -> Any:
+        """Dotted name of the class, or of a function that returns the loss."""
+        return (self.model_extra or {}).get("_target_")
 
 
 class OptimizerArguments(OpenSection):

@@ -19,13 +19,15 @@ PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
     "loggers.csv": (True,),
     "loggers.tensorboard": (False,),
     "probes.frozen_linear": (False,),
+    "loss": (None,),
+    "loss_views": ("pair",),
 }
 """Keys that only ``radial-vicreg pretrain`` reads, with the values under which solo-learn's script does the same."""
 
 _VALIDATED_AT_224 = ("custom", "imagenet", "imagenet100")
 _FIXED_SIZE = ("vit", "swin")  # backbones that take images of one size alone
 _VALIDATION_PIXELS = 224
-_VIEWS = 2
+_LARGE_VIEWS = 2  # what solo-learn itself asserts
 
 
 def refuse_impossible(config: RunConfig) -> None:
@@ -35,16 +37,15 @@ def refuse_impossible(config: RunConfig) -> None:
         config: of the script, after its ``parse_cfg``.
 
     Raises:
-        UserError: other than two crops of one size; its kNN on a torchmetrics that has dropped what it needs; DALI
+        UserError: other than two large crops; its kNN on a torchmetrics that has dropped what it needs; DALI
             without a validation set; validation at 224 pixels of a transformer of another size.
     """
     data = config.data
-    large = _VIEWS if data.num_large_crops is None else data.num_large_crops
-    small = data.num_small_crops or 0
-    if large != _VIEWS or small:
+    large = _LARGE_VIEWS if data.num_large_crops is None else data.num_large_crops
+    if large != _LARGE_VIEWS:
         raise UserError(
-            f"the objective compares {_VIEWS} views of one size, got {large} large and {small} small crops: correct"
-            " num_crops and crop_size of augmentations"
+            f"solo-learn's script takes {_LARGE_VIEWS} large crops and any number of small ones, got {large} large:"
+            " correct num_crops of augmentations, or `radial-vicreg pretrain host=standalone`, which takes any number"
         )
     if config.knn_eval.enabled and (reason := knn_fails()):
         raise UserError(f"knn_eval cannot work: {reason}; probes.encoder_knn=true is a kNN that does")

@@ -108,6 +108,12 @@ class RadialVICReg(RadialTraining, BaseMethod):
         out["z"] = self.projector(out["feats"])
         return out
 
+    def multicrop_forward(self, X: Tensor) -> dict[str, Any]:
+        """Compute features and embeddings ``z`` of small crops ``(N, 3, h, w)``: further views."""
+        out: dict[str, Any] = super().multicrop_forward(X)
+        out["z"] = self.projector(out["feats"])
+        return out
+
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         """Look up the attributes of multi-label images that solo-learn's own readers have numbered."""
         if self._attributes is None or not self.trainer.training:
@@ -144,10 +150,9 @@ class RadialVICReg(RadialTraining, BaseMethod):
         super().log_dict(dictionary, *args, **kwargs)
 
     def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
-        """Compute objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
+        """Compute objective and online probe on one batch ``[indexes, [view 1, view 2, ...], targets]``."""
         out: dict[str, Any] = super().training_step(batch, batch_idx)  # type: ignore[assignment]
-        z1, z2 = out["z"]
-        return self.radial_step(z1, z2, out["loss"])
+        return self.radial_step(out["z"], out["loss"])
 
     def validation_step(self, batch: list[Tensor], batch_idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Take solo-learn's step; warn once when the images are not of the training resolution."""

@@ -62,20 +62,23 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
             ``feats`` ``(N, F)``, ``logits`` ``(N, classes)`` (no gradient flows back to the features) and ``z``
             ``(N, d)``.
         """
-        if self.channels_last:
-            X = X.to(memory_format=torch.channels_last)
-        feats = self.backbone(X)
+        feats = self._features(X)
         return {"feats": feats, "logits": self.classifier(feats.detach()), "z": self.projector(feats)}
 
     def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
-        """Compute objective and online probe on one batch ``[indexes, [view 1, view 2], targets]``."""
+        """Compute the objective on every view, and the online probe on large ones.
+
+        The batch is ``[indexes, [view 1, view 2, ...], targets]``. As in solo-learn, no probe learns from small crops.
+        """
         _, views, targets = batch
-        outs = [self(view) for view in views]
+        large = self.config.large_views
+        outs = [self(view) for view in views[:large]]
+        small = [self.projector(self._features(view)) for view in views[large:]]
         probes = [self._probe(out["logits"], targets) for out in outs]
         metrics: dict[str, Any] = {name: sum(probe[name] for probe in probes) / len(probes) for name in probes[0]}
         named = {f"train_{'class_loss' if name == 'loss' else name}": value for name, value in metrics.items()}
         self.log_dict(named, on_step=True, on_epoch=True, sync_dist=True)
-        return self.radial_step(outs[0]["z"], outs[1]["z"], metrics["loss"])
+        return self.radial_step([*(out["z"] for out in outs), *small], metrics["loss"])
 
     def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         """Log the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size.
@@ -101,8 +104,16 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
             },
             {"name": "projector", "params": self.projector.parameters()},
         ]
+        if learned := list(self.objective.parameters()):  # a loss of one's own may have some
+            groups.append({"name": "loss", "params": learned})
         optimizer = build_optimizer(self.config, groups)
         return build_scheduler(self.config, optimizer, int(self.trainer.estimated_stepping_batches))
+
+    def _features(self, X: Tensor) -> Tensor:
+        if self.channels_last:
+            X = X.to(memory_format=torch.channels_last)
+        feats: Tensor = self.backbone(X)
+        return feats
 
     def _probe(self, logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
         if self.multi_label:

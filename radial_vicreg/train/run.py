@@ -20,12 +20,13 @@ from radial_vicreg.models import check_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
+from radial_vicreg.train.objective import check_objective
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
 from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_strategy, effective_hardware, equip_trainer
 
-METHODS = ("radialvicreg", "vicreg")
+_SOLO_VIEWS = 2  # solo-learn's methods compare two large crops
 
 
 class Parts(NamedTuple):
@@ -33,7 +34,7 @@ class Parts(NamedTuple):
 
     Attributes:
         model: the host's LightningModule.
-        train_loader: batches of ``[indexes, [view 1, view 2], targets]``.
+        train_loader: batches of ``[indexes, [view 1, view 2, ...], targets]``.
     """
 
     model: pl.LightningModule
@@ -116,21 +117,19 @@ def prepare(config: RunConfig) -> RunConfig:
         The configuration with the run's final name, and trainer settings that exist here.
 
     Raises:
-        UserError: an unknown method, what only solo-learn's script reads, a strategy that Lightning lacks, a network
-            that does not take the images, a data format or accelerator that is not to be had, a spacing that the batch
-            does not allow, an optimizer or scheduler that cannot be built.
+        UserError: a loss that cannot be built or called, what only solo-learn's script reads, a strategy that Lightning
+            lacks, a network that does not take the images, a data format or accelerator that is not to be had, a
+            spacing that the batch does not allow, an optimizer or scheduler that cannot be built.
     """
     if config.processes == 1:
         adopt_rank(0)  # before the first message
-    if config.method not in METHODS:
-        raise UserError(f"method must be one of {', '.join(METHODS)} here, got {config.method!r}")
     _refuse_script_only(config)
     check_strategy(config)
     check_backbone(config)
     changes: dict[str, Any] = {"method_kwargs": config.objective_settings}
-    if (option := memory_option(config)) is not None:
+    for option in _standalone_options(config):
         if config.host == "solo":
-            raise UserError(f"{option} needs host=standalone: solo-learn's data pipeline has no such option")
+            raise UserError(f"{option} needs host=standalone: solo-learn has no such option")
         if config.host == "auto":
             rank_zero_only(print)(f"{option}: host=standalone has it")
             changes["host"] = "standalone"
@@ -145,7 +144,18 @@ def prepare(config: RunConfig) -> RunConfig:
     if effective_hardware(config)["precision"] != config.precision:
         rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={config.precision}")
     _check_first_step(config)
+    check_objective(config, "cuda" if on_gpu else "cpu")
     return named(config)
+
+
+def _standalone_options(config: RunConfig) -> list[str]:
+    """Name the settings that only the embedded host has."""
+    options = [memory_option(config)]
+    if config.loss is not None:
+        options.append(f"loss._target_={config.loss.target}")
+    if config.large_views != _SOLO_VIEWS:
+        options.append(f"{config.large_views} crops of {config.crop_size} pixels")
+    return [option for option in options if option is not None]
 
 
 def _refuse_script_only(config: RunConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
@@ -11,12 +12,11 @@ from torch import Tensor
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.distributed import mean_over_ranks
-from radial_vicreg.keys import LOSS_DEFAULTS
-from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.models import build_projector
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.checkpointing import last_checkpoint
 from radial_vicreg.train.guard import FiniteGuard
+from radial_vicreg.train.objective import build_objective
 from radial_vicreg.train.online_probes import OnlineProbes
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.record import ResultsWriter
@@ -57,15 +57,14 @@ class RadialTraining(_Base):
         self._sums: Tensor | None = None
         self._summed = 0
 
-    def radial_step(self, z1: Tensor, z2: Tensor, class_loss: Tensor) -> Tensor:
+    def radial_step(self, views: Sequence[Tensor], class_loss: Tensor) -> Tensor:
         """Compute the objective of one batch plus the online probe's loss.
 
         Log every term under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step`` every
         ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
 
         Args:
-            z1: projector output of the first view, shape ``(N, d)``.
-            z2: projector output of the second view, shape ``(N, d)``.
+            views: projector output of each view, shape ``(N, d)``.
             class_loss: loss of the online probe, 0-d.
 
         Returns:
@@ -76,9 +75,9 @@ class RadialTraining(_Base):
                 On a CPU the message names the view and the count of the embeddings that are not finite.
         """
         try:
-            loss: Tensor = self.objective(z1, z2) + class_loss
+            loss: Tensor = self.objective(*views) + class_loss
         except ValueError as error:
-            if all(bool(z.isfinite().all()) for z in (z1, z2)):
+            if all(bool(z.isfinite().all()) for z in views):
                 raise
             # On a CPU the loss itself refuses them, but the run has failed: the input was not wrong.
             raise self._watch.error(f"not finite at step {self.global_step}: {error}") from error
@@ -153,9 +152,3 @@ class RadialTraining(_Base):
     def results_config(self) -> dict[str, Any]:
         """Give the configuration as it was written, resolved; for ``results.json``."""
         return self.config.plain()
-
-
-def build_objective(config: RunConfig) -> RadialVICRegLoss:
-    """Build the loss of a configuration; its seed is that of the chi draws."""
-    settings = config.method_kwargs.model_dump(include=set(LOSS_DEFAULTS))
-    return RadialVICRegLoss(**{**settings, "radial_objective": config.radial_objective}, seed=config.seed)

@@ -49,8 +49,8 @@ DALI = ["data.format=dali", "data.val_path=null"]
     [
         ([VIT], "vit_tiny takes images of 32 pixels .* validates image folders at 224: data.val_path=null"),
         ([*DALI], "solo-learn gives Lightning no validation loader there: add limit_val_batches=0"),
-        (["+data.num_large_crops=3"], "2 views of one size, got 3 large and 0 small"),
-        (["+data.num_small_crops=6"], "2 views of one size, got 2 large and 6 small"),
+        (["+data.num_large_crops=3"], "takes 2 large crops and any number of small ones, got 3 large"),
+        (["+loss._target_=my.Loss"], "loss=.* is read by `radial-vicreg pretrain` only"),
         (["optimizer.name=sgd"], "clip_lr.*shared/optimizer=sgd"),
     ],
 )
@@ -151,7 +151,7 @@ def test_another_method_s_checkpoint_is_named(tmp_path: Path, script_cfg: MakeCf
     config = run_config(script_cfg(), "script").plain()
     (tmp_path / "args.json").write_text(json.dumps({**config, "method": "simclr"}))
     (tmp_path / "a.ckpt").write_bytes(b"not read")
-    with pytest.raises(ValueError, match=r"is a run of simclr: only VICReg's and Radial-VICReg's"):
+    with pytest.raises(ValueError, match=r"is a run of simclr: only runs of radial-vicreg"):
         open_run(tmp_path)
 
 

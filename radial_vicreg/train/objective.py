@@ -1,0 +1,178 @@
+"""The loss of a run: Radial-VICReg's, or any other that the configuration names."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.sections import LossConfig
+from radial_vicreg.errors import ReportedError, UserError
+from radial_vicreg.keys import LOSS_DEFAULTS
+from radial_vicreg.losses import RadialVICRegLoss
+
+_LOGGED_BY_THE_HOST = ("class_loss", "acc1", "acc5", "attribute_acc")
+
+
+def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
+    """Build the loss of a configuration.
+
+    Args:
+        config: of a run, as its user wrote it: a ``loss`` imports code, so it must never come out of a file of somebody
+            else's.
+
+    Returns:
+        A module that is called with the views, each of shape ``(N, d)``, and returns a 0-d tensor; ``terms`` then maps
+        names to 0-d tensors without gradient.
+
+    Raises:
+        UserError: the loss cannot be imported or built.
+    """
+    if config.loss is not None:
+        return ForeignLoss(config.loss)
+    settings = config.method_kwargs.model_dump(include=set(LOSS_DEFAULTS))
+    # The seed is that of the chi draws.
+    return RadialVICRegLoss(**{**settings, "radial_objective": config.radial_objective}, seed=config.seed)
+
+
+def check_objective(config: RunConfig, device: str) -> None:
+    """Call a loss of one's own with random embeddings, so that what is wrong with it shows before a file is written.
+
+    Args:
+        config: of a run; without a ``loss`` there is nothing to check.
+        device: where to call it.
+
+    Raises:
+        UserError: it cannot be built, does not take the views, or does not return what it should.
+    """
+    if config.loss is None:
+        return
+    shape = (config.views, config.optimizer.batch_size, config.method_kwargs.proj_output_dim)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        loss = ForeignLoss(config.loss).to(device)
+        views = torch.randn(shape, device=device, requires_grad=True)
+        loss(*views)
+
+
+class ForeignLoss(nn.Module):
+    """A loss that a configuration names, called as ours is.
+
+    It gets the views outside of autocast and in float32 at least, and returns a 0-d tensor, or a dictionary of 0-d
+    tensors and numbers that has one under ``loss``; the others are logged. Its attribute ``terms``, where it is a
+    dictionary, is logged, too.
+
+    Args:
+        settings: target and arguments.
+
+    Raises:
+        UserError: the loss cannot be imported or built.
+
+    Attributes:
+        terms: of the last call, 0-d, without gradient.
+    """
+
+    def __init__(self, settings: LossConfig) -> None:
+        super().__init__()
+        self.target = str(settings.target)
+        self.loss = _instantiated(settings)
+        self.terms: dict[str, Tensor] = {}
+
+    def forward(self, *views: Tensor) -> Tensor:
+        """Compute the loss of all views.
+
+        Args:
+            views: each of shape ``(N, d)``.
+
+        Returns:
+            0-d tensor.
+
+        Raises:
+            UserError: the loss takes another number of views, or does not return what it should.
+        """
+        self._check_call(views)
+        with torch.autocast(views[0].device.type, enabled=False):
+            wide = [z if z.dtype == torch.float64 else z.float() for z in views]
+            returned = self.loss(*wide)
+        parts = dict(returned) if isinstance(returned, Mapping) else {"loss": returned}
+        loss = parts.pop("loss", None)
+        if not isinstance(loss, Tensor) or loss.dim() or not loss.is_floating_point():
+            raise self._refused(f"returned {_shown(returned)}")
+        if torch.is_grad_enabled() and not loss.requires_grad:
+            raise self._refused("returned a number without gradient")
+        kept = getattr(self.loss, "terms", None)
+        self._keep({**(kept if isinstance(kept, Mapping) else {}), **parts, "loss": loss})
+        return loss
+
+    def _check_call(self, views: tuple[Tensor, ...]) -> None:
+        called = self.loss.forward if isinstance(self.loss, nn.Module) else self.loss
+        try:
+            inspect.signature(called).bind(*views)
+        except TypeError as error:
+            raise UserError(
+                f"loss._target_={self.target} cannot be called with {len(views)} views ({error}): with loss_views=pair"
+                " it gets (z1, z2), with loss_views=all every view"
+            ) from error
+        except ValueError:  # a built-in without a signature
+            return
+
+    def _keep(self, parts: Mapping[str, Any]) -> None:
+        terms: dict[str, Tensor] = {}
+        for name, value in parts.items():
+            term = torch.as_tensor(value, device=parts["loss"].device).detach()
+            if not isinstance(name, str) or term.dim() or name in _LOGGED_BY_THE_HOST:
+                raise self._refused(f"returned {name!r}: {_shown(value)}")
+            terms[name] = term
+        if self.terms and terms.keys() != self.terms.keys():
+            raise self._refused(f"returned {', '.join(terms)} after {', '.join(self.terms)}")
+        self.terms = terms
+
+    def _refused(self, what: str) -> UserError:
+        return UserError(
+            f"loss._target_={self.target} {what}: it must return a 0-d floating-point tensor with gradient, or a"
+            " dictionary with one under 'loss' and, at every step, the same other numbers for the log (not named"
+            f" {', '.join(_LOGGED_BY_THE_HOST)})"
+        )
+
+
+def _instantiated(settings: LossConfig) -> Any:
+    from hydra.errors import HydraException
+    from hydra.utils import instantiate
+
+    if os.getcwd() not in sys.path:  # as `python -m` has it: a script's own folder comes first
+        sys.path.append(os.getcwd())
+    try:
+        loss = instantiate(settings.given(), _convert_="all")
+    except HydraException as error:
+        causes = _causes(error)
+        if (ours := next((cause for cause in causes if isinstance(cause, ReportedError)), None)) is not None:
+            raise ours from error
+        raise UserError(
+            f"loss._target_={settings.target} cannot be built: {' '.join(str(causes[-1]).split())}. It must be a"
+            " class's dotted name, importable here (from the working directory, PYTHONPATH or an installed package),"
+            " and take the other keys of loss as arguments"
+        ) from error
+    if not callable(loss):
+        raise UserError(f"loss._target_={settings.target} gives {_shown(loss)}, which cannot be called with the views")
+    return loss
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    found = [error]
+    while (cause := found[-1].__cause__ or found[-1].__context__) is not None and cause not in found:
+        found.append(cause)
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and type {str(value.dtype).removeprefix('torch.')}"
+    if isinstance(value, Mapping):
+        return f"a dictionary of {', '.join(map(str, value)) or 'nothing'}"
+    return f"{type(value).__name__} {value!r}"[:80]
