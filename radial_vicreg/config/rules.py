@@ -5,7 +5,7 @@ from __future__ import annotations
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.sections import AugmentationConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.keys import LOSS_DEFAULTS, METHODS
+from radial_vicreg.keys import LOSS_DEFAULTS, METHODS, RADIAL_OBJECTIVES
 
 _FEWEST_VIEWS = 2
 _STRENGTHS = ("brightness", "contrast", "saturation", "hue")
@@ -39,6 +39,8 @@ def _check_method(config: RunConfig) -> None:
         if config.loss_views != "pair":
             raise UserError(f"loss_views is read with a loss of one's own: method={config.method} takes every view")
         return
+    if config.method in RADIAL_OBJECTIVES:
+        raise UserError(f"method={config.method} is the name of a radial objective: give the method another name")
     if config.method in METHODS:
         raise UserError(
             f"method={config.method} has its own loss: to train with loss._target_={config.loss.target}, give the"

@@ -69,9 +69,10 @@ def _parts(setting: Setting) -> dict[str, str]:
     parts = {"method": setting.method}
     if setting.objective == "kl":
         parts |= {"beta1": f"β1 {setting.beta1:g}", "beta2": f"β2 {setting.beta2:g}"}
-    elif setting.objective != "none":
+    elif setting.gamma:
         parts |= {"gamma": f"γ {setting.gamma:g}"}
-    if setting.objective != "none":
+    if setting.beta1 or setting.beta2 or setting.gamma:
         parts |= {"center": "centred" if setting.center else "uncentred"}
-    parts |= {"e2mc": f"E2MC {setting.e2mc:g}", "weights": "λ " + "/".join(f"{x:g}" for x in setting.weights)}
+    if setting.weights:
+        parts |= {"e2mc": f"E2MC {setting.e2mc:g}", "weights": "λ " + "/".join(f"{x:g}" for x in setting.weights)}
     return parts | {key: f"{key} {value}" for key, value in setting.details.items()}

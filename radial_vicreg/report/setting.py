@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from radial_vicreg.identity import canonical_precision, digest, identity_parts
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS, effective_objective
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
 from radial_vicreg.results import Effective
 
 _HARDWARE = ("precision", "sync_batchnorm")
@@ -16,6 +16,10 @@ _LABELS = {
     "kl": "Radial-VICReg",
     "wasserstein": "Radial-VICReg W1",
     "reverse_kl": "Radial-VICReg rKL",
+    "e2mc": "VICReg + E2MC",
+    "barlow": "Barlow Twins",
+    "lejepa": "LeJEPA",
+    "visreg": "VISReg",
 }
 _DETAILS = {
     "proj_hidden_dim": "method_kwargs.proj_hidden_dim",
@@ -51,15 +55,17 @@ class Setting:
         images: the data set and, for a folder, the last two parts of its path: two folders are two data sets.
         backbone: ``backbone.name``.
         dim: d of the projector's output.
-        objective: radial objective; ``"none"`` also when all its weights are 0.
+        objective: radial objective; ``"none"`` also when all its weights are 0; the method's name where its loss is its
+            own.
         beta1: weight of the cross-entropy; 0 without the KL objective.
         beta2: weight of the entropy; 0 without the KL objective.
         gamma: weight of the Wasserstein or reverse-KL objective, else 0.
         center: ``radial_center``, False without a radial objective.
         e2mc: weight of E2MC.
-        weights: lambda 1 to 3.
+        weights: lambda 1 to 3; empty where the method has a loss of its own.
         details: the rest that the paper states, by the names of ``paper.json``; ``devices``, the number of processes;
-            ``ce_normalize`` and ``spacing`` (m) where the objective reads them. What a configuration leaves open is
+            ``ce_normalize`` and ``spacing`` (m) where the objective reads them; ``<method>.<argument>`` of
+            a loss of its own. What a configuration leaves open is
             left out.
         family: hash of everything but method, loss weights, rates, batch size and seed: what may be compared.
         grid: hash of everything but beta1, beta2, the 1/d of the cross-entropy and the seed.
@@ -75,7 +81,7 @@ class Setting:
     gamma: float
     center: bool
     e2mc: float
-    weights: tuple[float, float, float]
+    weights: tuple[float, ...]
     details: dict[str, Any]
     family: str
     grid: str
@@ -99,7 +105,8 @@ class Setting:
         kwargs, data = config["method_kwargs"], config["data"]
         became = {} if effective is None else effective.plain()
         config = {**config, **{key: became[key] for key in _HARDWARE if key in became}}
-        objective, beta1, beta2, gamma = _radial(str(config["method"]), kwargs)
+        objective, beta1, beta2, gamma = _objective(config)
+        lambdas = () if config.get("loss") else ("sim", "var", "cov")
         folder = "/".join(PurePath(str(data.get("train_path"))).parts[-2:])
         dataset = str(data.get("name") or data["dataset"])
         return cls(
@@ -113,7 +120,7 @@ class Setting:
             gamma=gamma,
             center=bool(kwargs.get("radial_center")) and objective != "none",
             e2mc=float(kwargs.get("e2mc_loss_weight") or 0),
-            weights=tuple(float(kwargs.get(f"{name}_loss_weight", 0)) for name in ("sim", "var", "cov")),  # type: ignore
+            weights=tuple(float(kwargs.get(f"{name}_loss_weight", 0)) for name in lambdas),
             details=_details(config, processes, beta1, beta2),
             family=_family(config, processes),
             grid=_grid(config, processes),
@@ -130,7 +137,7 @@ class Setting:
         text = self.method
         if self.objective == "kl":
             text += f" (β1 {self.beta1:g}, β2 {self.beta2:g})"
-        elif self.objective != "none":
+        elif self.gamma:
             text += f" (γ {self.gamma:g})"
         extras = [" centred"] * self.center + [f" + E2MC {self.e2mc:g}"] * bool(self.e2mc)
         return text + "".join(extras)
@@ -140,11 +147,13 @@ class Setting:
         """For sorting: data set, backbone, d, then VICReg before the others."""
         rank = list(_LABELS).index(self.objective) if self.objective in _LABELS else len(_LABELS)
         place = (self.images, self.backbone, self.dim, self.family)
-        return (*place, rank, self.center, self.beta1, self.beta2, self.gamma, self.e2mc)
+        return (*place, rank, self.objective, self.center, self.beta1, self.beta2, self.gamma, self.e2mc)
 
 
-def _radial(method: str, kwargs: dict[str, Any]) -> tuple[str, float, float, float]:
-    read = effective_objective(method, kwargs)
+def _objective(config: dict[str, Any]) -> tuple[str, float, float, float]:
+    read = objective_of(config)
+    if "loss" in read:
+        return str(config["method"]), 0.0, 0.0, 0.0
     weights = [float(read.get(f"radial_{name}_loss_weight", 0)) for name in ("ce", "ent", "w1", "reverse_kl")]
     return str(read["radial_objective"]), weights[0], weights[1], max(weights[2:])
 
@@ -184,6 +193,9 @@ def _details(config: dict[str, Any], processes: int, beta1: float, beta2: float)
         found["ce_normalize"] = bool(kwargs.get("radial_ce_normalize", True))
     if beta2:
         found["spacing"] = kwargs.get("radial_spacing") or "round(sqrt(N))"
+    found |= {
+        f"{config['method']}.{key}": value for key, value in (config.get("loss") or {}).items() if key != "_target_"
+    }
     found["precision"] = canonical_precision(found["precision"])
     return {key: value for key, value in found.items() if value is not None}
 
