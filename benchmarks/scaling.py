@@ -129,12 +129,12 @@ def model_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _fused(z1: Tensor, z2: Tensor) -> Tensor:
-    found = _statistics.view_statistics(z1, z2, gather=True, center=False)
+    found = _statistics.view_statistics((z1, z2), gather=True, center=False)
     return found.invariance + found.variance + found.covariance + found.squared_norms.mean()
 
 
 def _gather_all(z1: Tensor, z2: Tensor) -> Tensor:
-    found = _statistics._plain_statistics(z1, z2, gather=True, center=False)
+    found = _statistics._plain_statistics((z1, z2), gather=True, center=False)
     return found[0] + found[1] + found[2] + found[3].mean()
 
 

@@ -32,10 +32,10 @@ def checked_view(z: Tensor) -> Tensor:
 
 def checked_pair(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
     """Check both views as :func:`checked_view` does, and that they have one shape."""
-    pair = _checked_layouts(z1, z2, ("z1", "z2"))
-    for name, z in zip(("z1", "z2"), pair, strict=True):
+    views = _checked_layouts({"z1": z1, "z2": z2})
+    for name, z in views.items():
         require_finite(z, name)
-    return pair
+    return views["z1"], views["z2"]
 
 
 def checked_vector(values: Tensor, name: str, length: int | None = None) -> Tensor:
@@ -52,38 +52,40 @@ def checked_vector(values: Tensor, name: str, length: int | None = None) -> Tens
     return values
 
 
-def checked_batch(z1: Tensor, z2: Tensor, agree: bool) -> tuple[Tensor, Tensor]:
-    """Check both views for training.
+def checked_batch(views: tuple[Tensor, ...], keywords: dict[str, Tensor], agree: bool) -> tuple[Tensor, ...]:
+    """Check the views of a call for training.
 
     On a CPU non-finite values raise at once (but for tracers, see :func:`require_finite`). On a GPU nobody looks for
     them, since that would stall it.
 
     Args:
-        z1: embeddings of view 1, shape ``(N, d)``.
-        z2: embeddings of view 2, shape ``(N, d)``.
+        views: what came by position: embeddings of each view, shape ``(N, d)``, or all in one tensor ``(V, N, d)``.
+        keywords: what came by keyword instead: two views, ``z1`` and ``z2``.
         agree: exchange shape and verdict between ranks first, so that every rank raises when one of them must
             (on a GPU by a device-side assertion, which needs no host synchronisation).
 
     Returns:
-        The views in at least float32.
+        The views, two at least, of one shape, in one dtype, at least float32.
 
     Raises:
         ValueError: on this rank's input, or on another's when ``agree``.
     """
     problem: ValueError | None = None
-    pair = (z1, z2)
+    checked: dict[str, Tensor] = {}
     try:
-        pair = _checked_layouts(z1, z2, ("view 1", "view 2"))
-        if pair[0].device.type == "cpu":
-            for name, z in zip(("view 1", "view 2"), pair, strict=True):
+        checked = _checked_layouts(_numbered(views, keywords))
+        for name, z in checked.items():
+            if z.device.type == "cpu":
                 require_finite(z, name)
     except ValueError as error:
         problem = error
-    if agree and isinstance(z1, Tensor):
-        _agree(pair[0], problem)
+    given = next((z for z in (*views, *keywords.values()) if isinstance(z, Tensor)), None)
+    if agree and given is not None:
+        shape = (len(checked), *checked["view 1"].shape) if problem is None else None
+        _agree(shape, given.device)
     if problem is not None:
         raise problem
-    return pair
+    return tuple(checked.values())
 
 
 def require_finite(values: Tensor, name: str) -> None:
@@ -161,20 +163,50 @@ def _checked_layout(z: Tensor, name: str) -> Tensor:
     return _promoted(z)
 
 
-def _checked_layouts(z1: Tensor, z2: Tensor, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
-    first, second = _checked_layout(z1, names[0]), _checked_layout(z2, names[1])
-    if first.shape != second.shape:
+def _checked_layouts(views: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Check each view by its name, and that all have the shape and device of the first; give them one dtype."""
+    checked = {name: _checked_layout(z, name) for name, z in views.items()}
+    (first_name, first), *others = checked.items()
+    for name, z in others:
+        if z.shape != first.shape:
+            raise ValueError(
+                f"{first_name} and {name} must have one shape (row i of each belongs to image i), "
+                f"got {tuple(first.shape)} and {tuple(z.shape)}."
+            )
+        if z.device != first.device:
+            raise ValueError(
+                f"{first_name} and {name} must be on one device, got {first.device} and {z.device}; "
+                "move one of them with .to(device)."
+            )
+    dtype = torch.float64 if any(z.dtype == torch.float64 for z in checked.values()) else torch.float32
+    return {name: z.to(dtype) for name, z in checked.items()}
+
+
+def _numbered(views: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Name the views of a call ``view 1``, ``view 2``, ...; see :func:`checked_batch`."""
+    if keywords:
+        if views or set(keywords) != {"z1", "z2"}:
+            raise ValueError(
+                f"expected views by position, or z1 and z2 by keyword, got {len(views)} by position and "
+                f"{', '.join(keywords)} by keyword; pass all of them by position."
+            )
+        views = keywords["z1"], keywords["z2"]
+    elif len(views) == 1 and isinstance(views[0], Tensor) and views[0].dim() == 3 and len(views[0]) > 1:
+        views = views[0].unbind()
+    elif len(views) < 2:
+        got = [f"shape {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__ for z in views]
         raise ValueError(
-            f"{names[0]} and {names[1]} must have one shape (row i of each belongs to image i), "
-            f"got {tuple(first.shape)} and {tuple(second.shape)}."
+            "expected at least 2 views, each of shape (N, d), or all in one tensor of shape (V, N, d), got "
+            f"{f'one argument ({got[0]})' if got else 'none'}."
         )
-    if first.device != second.device:
-        raise ValueError(
-            f"{names[0]} and {names[1]} must be on one device, got {first.device} and {second.device}; "
-            "move one of them with .to(device)."
-        )
-    dtype = torch.promote_types(first.dtype, second.dtype)
-    return first.to(dtype), second.to(dtype)
+    names = [f"view {number}" for number in range(1, len(views) + 1)]
+    for name, z in zip(names, views, strict=True):
+        if isinstance(z, Tensor) and z.dim() == 3:
+            raise ValueError(
+                f"{name}: expected shape (N, d), got {tuple(z.shape)}; flatten all but the first dimension, or "
+                "pass all views as one tensor of shape (V, N, d), alone."
+            )
+    return dict(zip(names, views, strict=True))
 
 
 def _require_float(values: Tensor, name: str, shape: str) -> None:
@@ -195,18 +227,17 @@ def _promoted(values: Tensor) -> Tensor:
     return values.float() if values.dtype in HALF_DTYPES else values
 
 
-def _agree(z: Tensor, problem: ValueError | None) -> None:
-    """Raise on every rank when some rank has a problem or when the shapes differ between ranks."""
-    shape = tuple(z.shape) if problem is None else (-1, -1)
-    table = gather_integers(shape, z.device)
+def _agree(shape: tuple[int, ...] | None, device: torch.device) -> None:
+    """Raise on every rank when some rank has a problem (``None``) or when ``(V, N, d)`` differs between ranks."""
+    table = gather_integers(shape or (-1, -1, -1), device)
     remedy = "equal batches per rank are needed (drop_last=True), or gather_distributed=False for local statistics"
-    if z.device.type == "cuda":
-        if problem is None:
+    if device.type == "cuda":
+        if shape is not None:
             torch._assert_async((table == table[0]).all(), f"batch shapes differ between ranks; {remedy}")
         return
     rows = [tuple(row) for row in table.tolist()]
     rejected = [rank for rank, row in enumerate(rows) if row[0] < 0]
-    if problem is None and rejected:
+    if shape is not None and rejected:
         raise ValueError(f"rank(s) {rejected} rejected their embeddings (see their error); stopping on every rank.")
-    if problem is None and len(set(rows)) > 1:
-        raise ValueError(f"batch shapes differ between ranks: {rows} in rank order; {remedy}.")
+    if shape is not None and len(set(rows)) > 1:
+        raise ValueError(f"batch shapes (V, N, d) differ between ranks: {rows} in rank order; {remedy}.")

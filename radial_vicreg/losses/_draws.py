@@ -41,13 +41,13 @@ class DrawingModule(nn.Module):
         raise NotImplementedError
 
     @outside_graphs
-    def _draws(self, count: int, z: Tensor) -> Tensor:
-        """Draw ``count`` values for each of two views, in the columns, with dimension, dtype and device of ``z``."""
+    def _draws(self, count: int, views: tuple[Tensor, ...]) -> Tensor:
+        """Draw ``count`` values for each view, in the columns, with dimension, dtype and device of the views."""
         # One generator per call, not one that runs on: the draws are then the same on every rank and after a resume.
         entropy = np.random.SeedSequence((self.seed, self._drawn)).generate_state(1, np.uint64)
         generator = torch.Generator().manual_seed(int(entropy[0]))
         self._drawn += self.training
-        return torch.stack([chi_draws(count, z.shape[1], z, generator) for _ in range(2)], dim=1)
+        return torch.stack([chi_draws(count, z.shape[1], z, generator) for z in views], dim=1)
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)

@@ -1,4 +1,4 @@
-"""All that the objective needs from two views, in few passes over them: forward, and an analytic backward.
+"""All that the objective needs from its views, in few passes over them: forward, and an analytic backward.
 
 The formulas are those of :mod:`radial_vicreg.losses.vicreg` and :func:`radial_vicreg.losses.radial.squared_norms`
 (:func:`_plain_statistics` is written with them, and the tests compare). docs/objective.md, "The backward pass",
@@ -7,6 +7,7 @@ derives the gradient and says why it is cheaper.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -15,18 +16,18 @@ from torch import Tensor
 from radial_vicreg.distributed import all_gather, gather_with_grad, mean_over_ranks, rank, sum_over_ranks, world_size
 from radial_vicreg.losses._tracing import needs_plain_autograd
 from radial_vicreg.losses.radial import MIN_SQUARED_NORM, squared_norms
-from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA, centred, covariance_of, variance_of
+from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA, centred, covariance_of, invariance_of, variance_of
 
 
 class ViewStatistics(NamedTuple):
     """What :func:`view_statistics` returns.
 
     Attributes:
-        invariance: 0-d, of this rank's samples.
-        variance: 0-d, summed over both views, of the global batch.
-        covariance: 0-d, summed over both views, of the global batch.
-        squared_norms: of this rank's embeddings, at least ``MIN_SQUARED_NORM``, shape ``(2, n)``.
-        mean: of the global batch, shape ``(2, d)``, without gradient.
+        invariance: 0-d, averaged over the pairs of views, of this rank's samples.
+        variance: 0-d, twice the mean over the views, of the global batch.
+        covariance: 0-d, twice the mean over the views, of the global batch.
+        squared_norms: of this rank's embeddings, at least ``MIN_SQUARED_NORM``, shape ``(V, n)``.
+        mean: of the global batch, shape ``(V, d)``, without gradient.
     """
 
     invariance: Tensor
@@ -36,39 +37,40 @@ class ViewStatistics(NamedTuple):
     mean: Tensor
 
 
-def view_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> ViewStatistics:
-    """Compute invariance, variance, covariance and squared norms of two views, differentiable (twice, too).
+def view_statistics(views: tuple[Tensor, ...], gather: bool, center: bool) -> ViewStatistics:
+    """Compute invariance, variance, covariance and squared norms of V >= 2 views, differentiable (twice, too).
 
     The plain formulas stand in where an analytic backward cannot serve
     (:func:`~radial_vicreg.losses._tracing.needs_plain_autograd`).
 
     Args:
-        z1: embeddings of view 1 on this rank, shape ``(n, d)``, checked, at least float32.
-        z2: embeddings of view 2, same shape and dtype.
+        views: embeddings of each view on this rank, shape ``(n, d)``, checked, of one dtype, at least float32.
         gather: take variance, covariance and mean over all ranks.
         center: norms of the embeddings minus the batch mean.
 
     Returns:
         The statistics; gradients are such that DDP's average over ranks is that of one process.
     """
-    if needs_plain_autograd(z1, z2):
-        invariance, variance, covariance, squared = _plain_statistics(z1, z2, gather, center)
-        means = [(gather_with_grad(z) if gather else z).detach().mean(dim=0) for z in (z1, z2)]
+    if needs_plain_autograd(views):
+        invariance, variance, covariance, squared = _plain_statistics(views, gather, center)
+        means = [(gather_with_grad(z) if gather else z).detach().mean(dim=0) for z in views]
         return ViewStatistics(invariance, variance, covariance, squared, torch.stack(means))
-    return ViewStatistics(*_Statistics.apply(z1, z2, gather, center))
+    return ViewStatistics(*_Statistics.apply(*views, gather, center))
 
 
 class _Statistics(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z1: Tensor, z2: Tensor, gather: bool, center: bool) -> tuple[Tensor, ...]:
-        rows, dim = z1.shape
+    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
+        # Unpacked here: torch.compile takes `ctx` away when the parameters are one fewer than what it passes.
+        views, (gather, center) = arguments[:-2], arguments[-2:]
+        rows, dim = views[0].shape
         count = rows * world_size() if gather else rows
         wide = count <= dim  # then the centred batch cannot be white, and the Gram form does not cancel
         exchange = gather and wide
-        batch = all_gather(torch.stack((z1, z2), dim=1)).unbind(1) if exchange else (z1, z2)
+        batch = all_gather(torch.stack(views, dim=1)).unbind(1) if exchange else views
         sums = torch.stack([_column_sums(z) for z in batch])
         mean = (sum_over_ranks(sums) if gather and not exchange else sums) / count
-        deviations = z1.new_empty(2, *batch[0].shape)
+        deviations = views[0].new_empty(len(views), *batch[0].shape)
         for view, z in enumerate(batch):
             torch.sub(z, mean[view], out=deviations[view])
         first = rank() * rows if exchange else 0
@@ -76,16 +78,17 @@ class _Statistics(torch.autograd.Function):
         moments = _gram_moments(own, deviations, gather) if wide else _covariance_moments(deviations, count, gather)
         matrix, variances, covariances = moments
         deviation = (variances + VARIANCE_EPS).sqrt()
-        difference = z1 - z2
-        squared = _row_squares(own) if center else torch.stack((_row_squares(z1), _row_squares(z2)))
-        ctx.gather, ctx.center, ctx.count, ctx.first = gather, center, count, first
+        invariance, reference = _invariance(views)
+        squared = _row_squares(own) if center else torch.stack([_row_squares(z) for z in views])
+        ctx.gather, ctx.center, ctx.number, ctx.count, ctx.first = gather, center, len(views), count, first
         kept = own.clone() if exchange else own  # the clone lets go of the other ranks' rows
         normed = deviations if center else batch
-        ctx.save_for_backward(z1, z2, *normed, kept, difference, matrix, variances, deviation, covariances, squared)
+        ctx.save_for_backward(*views, *normed, kept, reference, matrix, variances, deviation, covariances, squared)
+        parts = dim * len(views) / 2
         outputs = (
-            _row_squares(difference).mean() / dim,
-            (VARIANCE_GAMMA - deviation).relu().sum() / dim,
-            covariances.clamp(min=0).sum() / dim,
+            invariance,
+            (VARIANCE_GAMMA - deviation).relu().sum() / parts,
+            covariances.clamp(min=0).sum() / parts,
             squared.clamp(min=MIN_SQUARED_NORM),
             mean,
         )
@@ -94,16 +97,18 @@ class _Statistics(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        z1, z2, *saved = ctx.saved_tensors
+        saved, number = ctx.saved_tensors, ctx.number
+        views, normed = saved[:number], saved[number : 2 * number]
         if torch.is_grad_enabled():  # create_graph: these gradients are to be differentiated once more
-            outputs = _plain_statistics(z1, z2, ctx.gather, ctx.center)
-            wanted = [z for z in (z1, z2) if z.requires_grad]
+            views = tuple(z.view_as(z) for z in views)  # one tensor may be several views: a gradient for each
+            outputs = _plain_statistics(views, ctx.gather, ctx.center)
+            wanted = [z for z in views if z.requires_grad]
             found = iter(torch.autograd.grad(outputs, wanted, grads[:-1], create_graph=True))
-            return *(next(found) if z.requires_grad else None for z in (z1, z2)), None, None
-        *normed, own, difference, matrix, variances, deviation, covariances, squared = saved
-        rows, dim = z1.shape
+            return *(next(found) if z.requires_grad else None for z in views), None, None
+        own, reference, matrix, variances, deviation, covariances, squared = saved[2 * number :]
+        dim = own.shape[-1]
         # Names and formulas: docs/objective.md, "The backward pass".
-        share = (world_size() if ctx.gather else 1) / (dim * (ctx.count - 1))
+        share = (world_size() if ctx.gather else 1) / (dim * number / 2 * (ctx.count - 1))
         columns = -share * grads[1] * (deviation < VARIANCE_GAMMA) / deviation
         pull = 4 * share * grads[2] * (covariances >= 0)[:, None]
         stretch = 2 * grads[3] * (squared >= MIN_SQUARED_NORM)
@@ -122,13 +127,44 @@ class _Statistics(torch.autograd.Function):
         if ctx.center:
             shift = (stretch[:, None] @ own) / ctx.count
             gradient.sub_(sum_over_ranks(shift) if ctx.gather else shift)
-        gradient[0].addcmul_(difference, grads[0], value=2 / (rows * dim))
-        gradient[1].addcmul_(difference, grads[0], value=-2 / (rows * dim))
-        return gradient[0], gradient[1], None, None
+        _add_invariance_gradient(gradient, views, reference, grads[0])
+        return *(gradient[view] for view in range(number)), None, None
+
+
+def _invariance(views: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """Compute the invariance, and what its gradient needs: the difference of two views, the centre of more."""
+    count, dim = len(views), views[0].shape[1]
+    if count == 2:
+        difference = views[0] - views[1]
+        return _row_squares(difference).mean() / dim, difference
+    centre = views[0] + views[1]
+    for z in views[2:]:
+        centre.add_(z)
+    centre.div_(count)
+    offset = torch.empty_like(centre)  # of one view at a time
+    squares = torch.stack([_row_squares(torch.sub(z, centre, out=offset)) for z in views])
+    return squares.mean() * (2 * count / (count - 1)) / dim, centre
+
+
+def _add_invariance_gradient(gradient: Tensor, views: tuple[Tensor, ...], reference: Tensor, weight: Tensor) -> None:
+    """Add ``weight`` times the derivative of :func:`_invariance` to the gradient by the views."""
+    count, size = len(views), reference.numel()
+    if count == 2:
+        gradient[0].addcmul_(reference, weight, value=2 / size)
+        gradient[1].addcmul_(reference, weight, value=-2 / size)
+        return
+    offset = torch.empty_like(reference)
+    for view, z in enumerate(views):
+        gradient[view].addcmul_(torch.sub(z, reference, out=offset), weight, value=4 / ((count - 1) * size))
+
+
+def twice_the_mean(terms: Sequence[Tensor]) -> Tensor:
+    """Weigh the terms of single views: two of them, the usual number, are added up."""
+    return 2 * torch.stack([*terms]).mean()
 
 
 def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute this rank's rows of both Gram matrices, variances, and squared sums of off-diagonal covariances."""
+    """Compute this rank's rows of the Gram matrices, variances, and squared sums of off-diagonal covariances."""
     divisor = deviations.shape[1] - 1
     gram = torch.bmm(own, deviations.mT).div_(divisor)
     squares = torch.empty_like(deviations[0])  # of one view at a time
@@ -139,7 +175,7 @@ def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor
 
 
 def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute both global covariance matrices without their diagonals, the diagonals, and the squared sums."""
+    """Compute the global covariance matrices without their diagonals, the diagonals, and the squared sums."""
     local = torch.bmm(deviations.mT, deviations).div_(count - 1)
     covariance = sum_over_ranks(local) if gather else local
     diagonal = covariance.diagonal(dim1=1, dim2=2)
@@ -149,18 +185,17 @@ def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[T
     return covariance, variances, _square_sum(covariance)
 
 
-def _plain_statistics(z1: Tensor, z2: Tensor, gather: bool, center: bool) -> tuple[Tensor, ...]:
+def _plain_statistics(views: tuple[Tensor, ...], gather: bool, center: bool) -> tuple[Tensor, ...]:
     """Compute the differentiable outputs of :class:`_Statistics` by autograd."""
-    first, second = (centred(gather_with_grad(z) if gather else z) for z in (z1, z2))
+    batch = [centred(gather_with_grad(z) if gather else z) for z in views]
+    own = views
     if center:
-        means = (z.mean(dim=0) for z in (z1, z2))
-        own = [z - (mean_over_ranks(mean) if gather else mean) for z, mean in zip((z1, z2), means, strict=True)]
-    else:
-        own = [z1, z2]
+        means = (z.mean(dim=0) for z in views)
+        own = tuple(z - (mean_over_ranks(mean) if gather else mean) for z, mean in zip(views, means, strict=True))
     return (
-        (z1 - z2).square().mean(),
-        variance_of(first) + variance_of(second),
-        covariance_of(first) + covariance_of(second),
+        invariance_of(views),
+        twice_the_mean([variance_of(deviations) for deviations in batch]),
+        twice_the_mean([covariance_of(deviations) for deviations in batch]),
         torch.stack([squared_norms(z) for z in own]),
     )
 
@@ -179,5 +214,5 @@ def _row_squares(x: Tensor) -> Tensor:
 
 
 def _square_sum(matrices: Tensor) -> Tensor:
-    """Compute the squared Frobenius norm of each matrix, shape ``(2,)``."""
+    """Compute the squared Frobenius norm of each matrix, shape ``(V,)``."""
     return _row_squares(matrices).sum(dim=1)

@@ -7,7 +7,7 @@ plain function of tensors instead: no look at values, nothing kept on the module
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -35,9 +35,9 @@ def is_exported() -> bool:
     return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
 
 
-def needs_plain_autograd(z1: Tensor, z2: Tensor) -> bool:
+def needs_plain_autograd(views: Iterable[Tensor]) -> bool:
     """Tell whether an analytic backward cannot serve: under transforms, exports and forward mode."""
-    return is_transformed() or is_exported() or _has_tangent(z1) or _has_tangent(z2)
+    return is_transformed() or is_exported() or any(_has_tangent(z) for z in views)
 
 
 def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,9 +1,8 @@
-"""Radial-VICReg as one module: the weighted sum of every term, over both views and all ranks."""
+"""Radial-VICReg as one module: the weighted sum of every term, over all views and all ranks."""
 
 from __future__ import annotations
 
 import inspect
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,9 +17,10 @@ from radial_vicreg.losses._checks import (
     checked_spacing,
     full_precision,
 )
-from radial_vicreg.losses._chi import chi_log_normalizer, chi_quantiles
+from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses._draws import DrawingModule
-from radial_vicreg.losses._statistics import ViewStatistics, view_statistics
+from radial_vicreg.losses._log_terms import LogTerms
+from radial_vicreg.losses._statistics import ViewStatistics, twice_the_mean, view_statistics
 from radial_vicreg.losses._tracing import is_exported, is_transformed
 from radial_vicreg.losses.e2mc import e2mc_of
 from radial_vicreg.losses.radial import (
@@ -46,24 +46,16 @@ _READ: dict[str, tuple[str, ...]] = {
 }
 
 
-class _Unread(NamedTuple):
-    """What the terms for the log are computed from, all without gradient."""
-
-    squared_norms: Tensor  # of this rank, shape (2, n)
-    ordered_radii: Tensor  # of all ranks, shape (N, 2)
-    mean: Tensor  # shape (2, d)
-    spacing: int
-
-
 class RadialVICRegLoss(DrawingModule):
     r"""VICReg plus a radial term on each view.
 
     .. math::
-        \lambda_1 s(Z,Z')+\lambda_2[v(Z)+v(Z')]+\lambda_3[c(Z)+c(Z')]+R(Z)+R(Z')
+        \lambda_1 s+\frac2V\sum_{v=1}^V[\lambda_2 v(Z_v)+\lambda_3 c(Z_v)+R(Z_v)]
 
-    where :math:`R` is :math:`\beta_1` cross-entropy :math:`-\,\beta_2` entropy (``"kl"``),
-    :math:`\gamma\,W_1` (``"wasserstein"``), the weighted reverse KL (``"reverse_kl"``) or nothing
-    (``"none"``, plain VICReg).
+    of V views, two in the paper: a term of one view counts twice its mean, which is the sum of two. :math:`s` is the
+    mean squared difference over the pairs of views, and :math:`R` is :math:`\beta_1` cross-entropy
+    :math:`-\,\beta_2` entropy (``"kl"``), :math:`\gamma\,W_1` (``"wasserstein"``), the weighted reverse KL
+    (``"reverse_kl"``) or nothing (``"none"``, plain VICReg).
 
     Under ``torch.distributed`` every statistic is of the global batch. The invariance and the cross-entropy
     are means of this rank's samples, so the loss averaged over ranks, and every gradient that DDP averages,
@@ -74,12 +66,12 @@ class RadialVICRegLoss(DrawingModule):
 
     - ``loss``: the total; ``vicreg_loss + radial_loss + e2mc_loss_weight * e2mc``.
     - ``vicreg_loss``: weighted sum of the next three.
-    - ``vicreg_invariance``; ``vicreg_variance``, ``vicreg_covariance``: sums over both views.
+    - ``vicreg_invariance``; ``vicreg_variance``, ``vicreg_covariance``: twice the mean over the views.
     - ``radial_loss``: weighted sum of the chosen objective's terms; 0 for ``"none"``.
-    - ``radial_ce`` (divided by d when ``radial_ce_normalize``), ``radial_entropy``: sums over both views;
+    - ``radial_ce`` (divided by d when ``radial_ce_normalize``), ``radial_entropy``: twice the mean over the views;
       always there, part of the loss for ``"kl"`` only.
-    - ``radial_w1``, ``radial_reverse_kl``: sums over both views, present when that objective is chosen.
-    - ``e2mc``: sum over both views, present when its weight is positive.
+    - ``radial_w1``, ``radial_reverse_kl``: twice the mean over the views, present when that objective is chosen.
+    - ``e2mc``: twice the mean over the views, present when its weight is positive.
     - ``radial_kl`` (nats), ``w1_chi`` (Wasserstein-1 distance to the exact chi quantiles), ``radius_mean``,
       ``radius_std``: means over the views, of the radii that the radial terms see (centred when
       ``radial_center``).
@@ -151,42 +143,43 @@ class RadialVICRegLoss(DrawingModule):
         self.radial_center = checked_flag("radial_center", radial_center)
         self.gather_distributed = checked_flag("gather_distributed", gather_distributed)
         self._terms: dict[str, Tensor] = {}
-        self._unread: _Unread | None = None
+        self._unread: LogTerms | None = None
 
-    def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
-        """Compute the total loss of two views of one batch; ``terms`` then holds its parts.
+    def forward(self, *views: Tensor, **keywords: Tensor) -> Tensor:
+        """Compute the total loss of the views of one batch; ``terms`` then holds its parts.
 
         Args:
-            z1: embeddings of view 1 on this rank, shape ``(N, d)``; float16, bfloat16, float32 or float64.
-            z2: embeddings of view 2, same shape.
+            *views: embeddings of each of V >= 2 views on this rank, shape ``(N, d)``, or all in one tensor
+                ``(V, N, d)``; float16, bfloat16, float32 or float64.
+            **keywords: ``z1`` and ``z2``, two views by name instead.
 
         Returns:
             0-d tensor, at least float32. No step of it waits for a GPU.
 
         Raises:
-            ValueError: wrong dtype or shape, fewer than two rows, ``radial_spacing`` out of 1..N-1 or, on a
-                CPU, non-finite values. When ranks gather: on every rank as soon as one rank's input is
-                refused or the batch shapes differ between ranks.
+            ValueError: fewer than two views, another keyword, wrong dtype or shape, fewer than two rows,
+                ``radial_spacing`` out of 1..N-1 or, on a CPU, non-finite values. When ranks gather: on every rank
+                as soon as one rank's input is refused, or when the number of views or the batch shapes differ.
         """
         gather = self.gather_distributed and is_distributed()
-        z1, z2 = checked_batch(z1, z2, agree=gather)
-        count = z1.shape[0] * (world_size() if gather else 1)
+        views = checked_batch(views, keywords, agree=gather)
+        count = views[0].shape[0] * (world_size() if gather else 1)
         m = checked_spacing(self.radial_spacing, count)
         # Draw before the rest: torch.compile cannot put SciPy and generators into its graph.
-        targets = self._chi_targets(count, z1)
-        with full_precision(z1):
-            statistics = view_statistics(z1, z2, gather, self.radial_center)
+        targets = self._chi_targets(count, views)
+        with full_precision(views[0]):
+            statistics = view_statistics(views, gather, self.radial_center)
             ordered = self._ordered_radii(statistics.squared_norms, gather)
             terms = self._loss_terms(statistics, ordered, targets, m)
             if self.e2mc_loss_weight > 0:
-                first, second = (gather_with_grad(z) if gather else z for z in (z1, z2))
-                terms["e2mc"] = e2mc_of(first) + e2mc_of(second)
+                terms["e2mc"] = twice_the_mean([e2mc_of(gather_with_grad(z) if gather else z) for z in views])
                 terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
         if is_transformed():  # a transform's wrapped tensors are of no use after it
             self._terms, self._unread = {}, None
         elif not is_exported():
             self._terms = {name: term.detach() for name, term in terms.items()}
-            self._unread = _Unread(statistics.squared_norms.detach(), ordered.detach(), statistics.mean, m)
+            radii = statistics.squared_norms.detach(), ordered.detach()
+            self._unread = LogTerms(*radii, statistics.mean, m, self.radial_ce_normalize)
         return terms["loss"]
 
     @property
@@ -194,7 +187,7 @@ class RadialVICRegLoss(DrawingModule):
         """Every named term of the last call (see the class); empty before the first."""
         if self._unread is not None:
             with torch.no_grad(), full_precision(self._unread.squared_norms):
-                self._terms = {**self._unread_terms(*self._unread), **self._terms}
+                self._terms = {**self._unread.compute(), **self._terms}
             self._unread = None
         return self._terms
 
@@ -246,7 +239,8 @@ class RadialVICRegLoss(DrawingModule):
         self, statistics: ViewStatistics, ordered: Tensor, targets: Tensor | None, m: int
     ) -> dict[str, Tensor]:
         if self.radial_objective == "kl":
-            terms = {"radial_ce": self._cross_entropy(statistics.squared_norms, statistics.mean.shape[1])}
+            dim = statistics.mean.shape[1]
+            terms = {"radial_ce": 2 * chi_cross_entropy_of(statistics.squared_norms, dim, self.radial_ce_normalize)}
             terms["radial_loss"] = self.radial_ce_loss_weight * terms["radial_ce"]
             if self._uses_order:
                 terms["radial_entropy"] = 2 * spacing_entropy_of(ordered, m)
@@ -257,30 +251,10 @@ class RadialVICRegLoss(DrawingModule):
             terms = {"radial_w1": 2 * wasserstein_of(ordered, targets)}
             terms["radial_loss"] = self.radial_w1_loss_weight * terms["radial_w1"]
         else:
-            first, second = (reverse_kl_of(*pair) for pair in zip(ordered.unbind(1), targets.unbind(1), strict=True))
-            terms = {"radial_reverse_kl": first + second}
+            columns = zip(ordered.unbind(1), targets.unbind(1), strict=True)
+            terms = {"radial_reverse_kl": twice_the_mean([reverse_kl_of(*pair) for pair in columns])}
             terms["radial_loss"] = self.radial_reverse_kl_loss_weight * terms["radial_reverse_kl"]
         return terms
-
-    def _unread_terms(self, squared: Tensor, ordered: Tensor, mean: Tensor, m: int) -> dict[str, Tensor]:
-        """Compute what every log shows, whether the loss needs it or not."""
-        dim = mean.shape[1]
-        entropy = spacing_entropy_of(ordered, m)
-        quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
-        # The sorted radii are those of all ranks.
-        cross_entropy = chi_cross_entropy_of(ordered.square(), dim, normalize=False)
-        return {
-            "radial_ce": self._cross_entropy(squared, dim),
-            "radial_entropy": 2 * entropy,
-            "radial_kl": cross_entropy + chi_log_normalizer(dim) - entropy,
-            "w1_chi": wasserstein_of(ordered, quantiles[:, None]),
-            "radius_mean": ordered.mean(),
-            "radius_std": ordered.std(dim=0).mean(),
-            "embedding_mean_norm": mean.norm(dim=1).mean(),
-        }
-
-    def _cross_entropy(self, squared: Tensor, dim: int) -> Tensor:
-        return 2 * chi_cross_entropy_of(squared, dim, normalize=self.radial_ce_normalize)
 
     @property
     def _uses_order(self) -> bool:
@@ -290,12 +264,13 @@ class RadialVICRegLoss(DrawingModule):
             "reverse_kl",
         )
 
-    def _chi_targets(self, count: int, z: Tensor) -> Tensor | None:
-        """Make the chi radii to compare ``count`` embeddings like ``z`` with, one column a view (or for both)."""
+    def _chi_targets(self, count: int, views: tuple[Tensor, ...]) -> Tensor | None:
+        """Make the chi radii to compare ``count`` embeddings a view with, one column a view (or for all)."""
         if self.radial_objective == "reverse_kl":
-            return self._draws(REVERSE_KL_TARGETS, z)
+            return self._draws(REVERSE_KL_TARGETS, views)
         if self.radial_objective != "wasserstein":
             return None
         if self.radial_w1_target == "quantiles":
+            z = views[0]
             return chi_quantiles(count, z.shape[1], z.dtype, z.device)[:, None]
-        return self._draws(count, z).sort(dim=0).values
+        return self._draws(count, views).sort(dim=0).values

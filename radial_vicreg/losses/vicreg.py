@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -30,7 +31,7 @@ def invariance_loss(z1: Tensor, z2: Tensor) -> Tensor:
     """
     z1, z2 = checked_pair(z1, z2)
     with full_precision(z1):
-        return (z1 - z2).square().mean()
+        return invariance_of((z1, z2))
 
 
 def variance_loss(z: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANCE_EPS) -> Tensor:
@@ -75,6 +76,15 @@ def covariance_loss(z: Tensor) -> Tensor:
     z = checked_view(z)
     with full_precision(z):
         return covariance_of(centred(z))
+
+
+def invariance_of(views: tuple[Tensor, ...]) -> Tensor:
+    """Average :func:`invariance_loss` over the pairs of views that are checked already."""
+    if len(views) == 2:
+        return (views[0] - views[1]).square().mean()
+    # Linear in V: the squared distances of all pairs add up to V times those from the views' centre.
+    centre = torch.stack(views).mean(dim=0)
+    return torch.stack([(z - centre).square().mean() for z in views]).sum() * (2 / (len(views) - 1))
 
 
 def centred(z: Tensor) -> Tensor:

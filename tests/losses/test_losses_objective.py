@@ -147,7 +147,7 @@ def test_the_two_views_get_draws_of_their_own(views: tuple[Tensor, Tensor]) -> N
     z = views[0]
     objective = _objective("wasserstein").eval()
     objective(z, z)
-    first, second = (losses.radial_wasserstein_loss(z, draws) for draws in objective._draws(len(z), z).unbind(1))
+    first, second = (losses.radial_wasserstein_loss(z, draws) for draws in objective._draws(len(z), (z, z)).unbind(1))
     assert first != second
     torch.testing.assert_close(objective.terms["radial_w1"], first + second, rtol=1e-14, atol=0)
 

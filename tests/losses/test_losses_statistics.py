@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,10 +18,18 @@ shapes = pytest.mark.parametrize("shape", SHAPES, ids=["tall", "wide", "square"]
 centred = pytest.mark.parametrize("center", [False, True], ids=["plain", "centred"])
 
 
-def _views(count: int, dim: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+numbers = pytest.mark.parametrize("number", [2, 3], ids="{}_views".format)
+
+
+def _views(count: int, dim: int, number: int = 2, seed: int = 0) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(seed)
-    z1, z2 = (torch.randn(count, dim, generator=generator, dtype=torch.float64) for _ in range(2))
-    return (0.6 * z1 + 0.3).requires_grad_(), (1.2 * z2).requires_grad_()
+    first, *others = (torch.randn(count, dim, generator=generator, dtype=torch.float64) for _ in range(number))
+    return tuple(z.requires_grad_() for z in (0.6 * first + 0.3, *(1.2 * z for z in others)))
+
+
+def _total(*views: Tensor, center: bool = False) -> Tensor:
+    found = view_statistics(views, gather=False, center=center)
+    return found.invariance + found.variance + found.covariance + found.squared_norms.log().sum()
 
 
 @settings(derandomize=True)
@@ -27,15 +37,16 @@ def _views(count: int, dim: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     seed=st.integers(0, 2**16),
     count=st.integers(2, 20),
     dim=st.integers(1, 24),
+    number=st.integers(2, 8),
     center=st.booleans(),
     mean=st.floats(-9, 9),
 )
 def test_values_and_gradients_equal_the_plain_formulas(
-    seed: int, count: int, dim: int, center: bool, mean: float
+    seed: int, count: int, dim: int, number: int, center: bool, mean: float
 ) -> None:
-    views = tuple((z.detach() + mean).requires_grad_() for z in _views(count, dim, seed))
-    fused = view_statistics(*views, gather=False, center=center)[:4]
-    plain = _statistics._plain_statistics(*views, gather=False, center=center)
+    views = tuple((z.detach() + mean).requires_grad_() for z in _views(count, dim, number, seed))
+    fused = view_statistics(views, gather=False, center=center)[:4]
+    plain = _statistics._plain_statistics(views, gather=False, center=center)
     weights = [torch.randn(value.shape, dtype=torch.float64) for value in plain]
     found, expected = (
         torch.autograd.grad([(w * v).sum() for w, v in zip(weights, values, strict=True)], views)
@@ -47,34 +58,47 @@ def test_values_and_gradients_equal_the_plain_formulas(
 
 @shapes
 @centred
-def test_second_derivatives_equal_finite_differences(shape: tuple[int, int], center: bool) -> None:
-    def total(z1: Tensor, z2: Tensor) -> Tensor:
-        found = view_statistics(z1, z2, gather=False, center=center)
-        return found.invariance + found.variance + found.covariance + found.squared_norms.log().sum()
-
-    assert torch.autograd.gradgradcheck(total, _views(*shape))
-
-
-@shapes
-def test_one_view_may_be_without_gradient(shape: tuple[int, int]) -> None:
-    z1, z2 = _views(*shape)
-    both = torch.autograd.grad(view_statistics(z1, z2, False, False).covariance, z1)
-    alone = torch.autograd.grad(view_statistics(z1, z2.detach(), False, False).covariance, z1, create_graph=True)
-    torch.testing.assert_close(alone[0], both[0])
+@numbers
+def test_derivatives_equal_finite_differences(number: int, shape: tuple[int, int], center: bool) -> None:
+    total = functools.partial(_total, center=center)
+    assert torch.autograd.gradcheck(total, _views(*shape, number))
+    assert torch.autograd.gradgradcheck(total, _views(*shape, number))
 
 
 @shapes
-def test_the_backward_pass_can_run_again(shape: tuple[int, int]) -> None:
-    z1, z2 = _views(*shape)
-    found = view_statistics(z1, z2, False, False)
-    total = found.invariance + found.variance + found.covariance + found.squared_norms.sum()
-    first = torch.autograd.grad(total, (z1, z2), retain_graph=True)
-    again = torch.autograd.grad(total, (z1, z2))
+@numbers
+def test_a_view_may_be_without_gradient(number: int, shape: tuple[int, int]) -> None:
+    first, *others = _views(*shape, number)
+    every = torch.autograd.grad(_total(first, *others), first)
+    still = [z.detach() for z in others]
+    for create_graph in (False, True):
+        alone = torch.autograd.grad(_total(first, *still), first, create_graph=create_graph)
+        torch.testing.assert_close(alone, every)
+
+
+@numbers
+def test_one_tensor_may_be_several_views(number: int) -> None:
+    first, *others = _views(7, 3, number)
+    views = (first, *others, first)
+    gradients = torch.autograd.grad(_total(*(z.clone() for z in views)), (first, *others))
+    for create_graph in (False, True):
+        found = torch.autograd.grad(_total(*views), (first, *others), create_graph=create_graph)
+        torch.testing.assert_close(found, gradients)
+
+
+@shapes
+@numbers
+def test_the_backward_pass_can_run_again(number: int, shape: tuple[int, int]) -> None:
+    views = _views(*shape, number)
+    total = _total(*views)
+    first = torch.autograd.grad(total, views, retain_graph=True)
+    again = torch.autograd.grad(total, views)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
 
 
-def test_the_mean_carries_no_gradient() -> None:
-    views = _views(6, 4)
-    mean = view_statistics(*views, False, False).mean
+@numbers
+def test_the_mean_carries_no_gradient(number: int) -> None:
+    views = _views(6, 4, number)
+    mean = view_statistics(views, False, False).mean
     assert not mean.requires_grad
     torch.testing.assert_close(mean, torch.stack([view.detach().mean(dim=0) for view in views]))

@@ -1,0 +1,45 @@
+"""Terms that every log shows, whether the loss needs them or not: computed when somebody reads them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from radial_vicreg.losses._chi import chi_log_normalizer, chi_quantiles
+from radial_vicreg.losses.radial import chi_cross_entropy_of, spacing_entropy_of, wasserstein_of
+
+
+class LogTerms(NamedTuple):
+    """What these terms are computed from, all without gradient.
+
+    Attributes:
+        squared_norms: of this rank, shape ``(V, n)``.
+        ordered_radii: of all ranks, sorted, shape ``(N, V)``.
+        mean: of the global batch, shape ``(V, d)``.
+        spacing: m of the entropy.
+        normalize: divide the cross-entropy by d.
+    """
+
+    squared_norms: Tensor
+    ordered_radii: Tensor
+    mean: Tensor
+    spacing: int
+    normalize: bool
+
+    def compute(self) -> dict[str, Tensor]:
+        """Compute the terms by name; :class:`~radial_vicreg.losses.RadialVICRegLoss` says what each is."""
+        ordered, dim = self.ordered_radii, self.mean.shape[1]
+        entropy = spacing_entropy_of(ordered, self.spacing)
+        quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
+        # The sorted radii are those of all ranks.
+        cross_entropy = chi_cross_entropy_of(ordered.square(), dim, normalize=False)
+        return {
+            "radial_ce": 2 * chi_cross_entropy_of(self.squared_norms, dim, self.normalize),
+            "radial_entropy": 2 * entropy,
+            "radial_kl": cross_entropy + chi_log_normalizer(dim) - entropy,
+            "w1_chi": wasserstein_of(ordered, quantiles[:, None]),
+            "radius_mean": ordered.mean(),
+            "radius_std": ordered.std(dim=0).mean(),
+            "embedding_mean_norm": self.mean.norm(dim=1).mean(),
+        }
