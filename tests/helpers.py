@@ -191,6 +191,25 @@ class AtStep(pl.Callback):
             self.action()
 
 
+def pull_the_plug(patch: pytest.MonkeyPatch, epochs: int) -> None:
+    """Let every training die, with an error that nobody expects, after so many epochs."""
+    import radial_vicreg.train.run as train
+
+    class PulledPlug(pl.Callback):
+        def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+            if trainer.current_epoch == epochs:
+                raise ConnectionAbortedError("pulled")
+
+    real = train.build_trainer
+
+    def with_plug(*arguments: Any, **keywords: Any) -> pl.Trainer:
+        trainer = real(*arguments, **keywords)
+        trainer.callbacks.append(PulledPlug())  # type: ignore[attr-defined]
+        return trainer
+
+    patch.setattr(train, "build_trainer", with_plug)
+
+
 def one_line(error: str, *words: str) -> None:
     """Assert that an error is one line and holds the words."""
     assert error.count("\n") == 1, error

@@ -19,26 +19,32 @@ MakeConfig = Callable[..., RunConfig]
 
 
 class FixedBatches(Dataset):
-    """Two-view samples that do not change: what both hosts get, bit for bit."""
+    """Samples that do not change, of two views and some of half the size: what both hosts get, bit for bit."""
 
-    def __init__(self, count: int, size: int, classes: int, dtype: torch.dtype) -> None:
+    def __init__(self, count: int, size: int, classes: int, dtype: torch.dtype, small: int) -> None:
         generator = torch.Generator().manual_seed(11)
         self.views = torch.randn(2, count, 3, size, size, generator=generator).to(dtype)
+        self.small = torch.randn(small, count, 3, size // 2, size // 2, generator=generator).to(dtype)
         self.labels = torch.arange(count) % classes
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[int, list[torch.Tensor], int]:
-        return index, [self.views[0, index], self.views[1, index]], int(self.labels[index])
+        return index, [*self.views[:, index], *self.small[:, index]], int(self.labels[index])
 
 
 @pytest.fixture
 def fixed_loader() -> Callable[..., DataLoader]:
     def make(
-        batches: int = 10, batch_size: int = 8, size: int = 32, classes: int = 3, dtype: torch.dtype = torch.float32
+        batches: int = 10,
+        batch_size: int = 8,
+        size: int = 32,
+        classes: int = 3,
+        dtype: torch.dtype = torch.float32,
+        small: int = 0,
     ) -> DataLoader:
-        return DataLoader(FixedBatches(batches * batch_size, size, classes, dtype), batch_size=batch_size)
+        return DataLoader(FixedBatches(batches * batch_size, size, classes, dtype, small), batch_size=batch_size)
 
     return make
 

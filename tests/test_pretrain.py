@@ -19,6 +19,7 @@ from helpers import (
     assert_equal,
     composed,
     only_run,
+    pull_the_plug,
     read_results,
     tiny_settings,
     weights_of,
@@ -106,24 +107,8 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     expected, expected_results = weights_of(whole), read_results(whole)
     shutil.rmtree(tmp_path / "runs")
 
-    import lightning.pytorch as pl
-
-    class PulledPlug(pl.Callback):
-        def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-            if trainer.current_epoch == 2:
-                raise ConnectionAbortedError("pulled")
-
-    import radial_vicreg.train.run as train
-
-    real = train.build_trainer
-
-    def with_plug(*arguments: Any, **keywords: Any) -> pl.Trainer:
-        trainer = real(*arguments, **keywords)
-        trainer.callbacks.append(PulledPlug())  # type: ignore[attr-defined]
-        return trainer
-
     with monkeypatch.context() as patch:
-        patch.setattr(train, "build_trainer", with_plug)
+        pull_the_plug(patch, epochs=2)
         with pytest.raises(ConnectionAbortedError, match="pulled"):  # nobody's wrong input: it keeps its traceback
             cli.main(["pretrain", *settings])
     broken = read_results(only_run(tmp_path / "runs"))

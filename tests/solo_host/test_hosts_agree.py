@@ -60,12 +60,14 @@ SETTINGS = {
     "lars": ["shared/optimizer=lars"],
     "adamw": ["shared/optimizer=adamw"],
     "wasserstein": ["shared/optimizer=adamw", "method_kwargs.radial_objective=wasserstein"],
+    "multicrop": ["shared/optimizer=adamw", "shared/augmentation=cifar_multicrop"],
     "vit": ["shared/optimizer=adamw", "backbone.name=vit_tiny", "+backbone.kwargs={patch_size:16,img_size:32}"],
 }
 
 
 @pytest.mark.parametrize(
-    "setting", ["lars", "vit", *(pytest.param(name, marks=pytest.mark.slow) for name in ("adamw", "wasserstein"))]
+    "setting",
+    ["lars", "vit", "multicrop", *(pytest.param(name, marks=pytest.mark.slow) for name in ("adamw", "wasserstein"))],
 )
 def test_twenty_steps_on_both_hosts_give_the_same_losses_and_weights(
     setting: str,
@@ -74,7 +76,7 @@ def test_twenty_steps_on_both_hosts_give_the_same_losses_and_weights(
     quiet_trainer: Callable[..., pl.Trainer],
 ) -> None:
     config = prepare(tiny_config(*SETTINGS[setting], "optimizer.batch_size=8"))
-    loader = fixed_loader(dtype=torch.float64)
+    loader = fixed_loader(dtype=torch.float64, small=4 if setting == "multicrop" else 0)
     val_loader = [[views[0], labels] for _, views, labels in list(loader)[:2]]
     val_loader = DataLoader(val_loader, batch_size=None)  # type: ignore[arg-type]
     found = {}

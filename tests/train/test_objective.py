@@ -1,0 +1,239 @@
+"""A run with a loss of one's own: what it is called with, what it may return, and what is said otherwise."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from configs import plain_config
+from helpers import assert_equal, one_line, only_run, pull_the_plug, read_results, weights_of
+from torch import Tensor, nn
+
+from radial_vicreg import cli
+from radial_vicreg.config import RunConfig, read_config
+from radial_vicreg.errors import MissingPackageError, UserError
+from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.train.objective import ForeignLoss, build_objective, check_objective
+
+HERE = "train_objective_losses"
+
+
+class Loss(nn.Module):
+    """A loss of somebody's own."""
+
+    def __init__(self, returned: str = "loss", weight: float = 1.0) -> None:
+        super().__init__()
+        self.returned, self.weight, self.calls = returned, weight, 0
+
+    def forward(self, z1: Tensor, z2: Tensor) -> Any:
+        self.calls += 1
+        loss = self.weight * (z1 - z2).square().mean()
+        return {
+            "loss": loss,
+            "terms": {"loss": loss, "scale": z1.std(), "weight": 2.0},
+            "vector": z1[:, 0],
+            "no loss": {"scale": loss},
+            "text": "0.3",
+            "integer": torch.tensor(3),
+            "without gradient": loss.detach(),
+            "vector beside": {"loss": loss, "scale": z1[:, 0]},
+            "host's": {"loss": loss, "class_loss": loss},
+            "changing": {"loss": loss, f"term{self.calls}": loss},
+        }[self.returned]
+
+
+def pulled_views(*views: Tensor) -> Tensor:
+    return torch.stack(views).var(dim=0).mean()
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this file's losses importable under a name of their own."""
+    monkeypatch.setitem(sys.modules, HERE, sys.modules[__name__])
+
+
+def own(target: str = f"{HERE}.Loss", crops: int = 2, views: str = "pair", **arguments: Any) -> RunConfig:
+    loss = {"_target_": target, **arguments}
+    return read_config(plain_config(method="mine", loss=loss, loss_views=views, augmentations__0__num_crops=crops))
+
+
+def views(count: int = 2) -> list[Tensor]:
+    return [torch.randn(4, 8, requires_grad=True) for _ in range(count)]
+
+
+def test_a_number_or_a_dictionary_of_terms_may_be_returned() -> None:
+    z1, z2 = views()
+    loss = build_objective(own(weight=3.0))
+    assert torch.equal(loss(z1, z2), 3 * (z1 - z2).square().mean())
+    assert loss.terms.keys() == {"loss"}
+    loss = build_objective(own(returned="terms"))
+    loss(z1, z2).backward()
+    assert z1.grad is not None
+    assert {name: float(term) for name, term in loss.terms.items()} == pytest.approx(
+        {"loss": float((z1 - z2).square().mean().detach()), "scale": float(z1.detach().std()), "weight": 2.0}
+    )
+    assert not any(term.requires_grad for term in loss.terms.values())
+
+
+def test_terms_that_a_loss_keeps_are_logged() -> None:
+    loss = build_objective(own("radial_vicreg.losses.RadialVICRegLoss", views="all", radial_objective="none"))
+    loss(*views())
+    assert {"vicreg_loss", "vicreg_invariance", "loss", "radius_mean"} <= loss.terms.keys()
+
+
+def test_every_view_is_given_when_asked_for() -> None:
+    z = views(3)
+    found = build_objective(own(f"{HERE}.Views", crops=3, views="all"))(*z)
+    assert torch.equal(found, pulled_views(*z))
+
+
+class Views:
+    def __call__(self, *views: Tensor) -> Tensor:
+        return pulled_views(*views)
+
+
+def test_half_precision_ends_at_the_loss() -> None:
+    seen = []
+
+    class Seen(Loss):
+        def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
+            seen.append((z1.dtype, torch.is_autocast_enabled("cpu")))
+            loss: Tensor = super().forward(z1, z2)
+            return loss
+
+    loss = ForeignLoss(own().loss)  # type: ignore[arg-type]
+    loss.loss = Seen()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss(*(z.bfloat16() for z in views()))
+    assert seen == [(torch.float32, False)]
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("vector", r"returned a tensor of shape \(4,\) and type float32: it must return a 0-d"),
+        ("no loss", "returned a dictionary of scale: it must"),
+        ("text", "returned str '0.3': it must"),
+        ("integer", r"returned a tensor of shape \(\) and type int64"),
+        ("without gradient", "returned a number without gradient"),
+        ("vector beside", r"returned 'scale': a tensor of shape \(4,\)"),
+        ("host's", "returned 'class_loss'"),
+    ],
+)
+def test_what_is_no_loss_is_refused_before_a_run_starts(returned: str, said: str) -> None:
+    with pytest.raises(UserError, match=rf"loss\._target_={HERE}.Loss {said}"):
+        check_objective(own(returned=returned), "cpu")
+
+
+def test_terms_that_change_from_step_to_step_are_refused() -> None:
+    loss = build_objective(own(returned="changing"))
+    loss(*views())
+    with pytest.raises(UserError, match=r"returned term2, loss after term1, loss: .* the same other numbers"):
+        loss(*views())
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "said"),
+    [
+        ("nowhere.Loss", {}, "No module named 'nowhere'. It must be a class's dotted name, importable here"),
+        (f"{HERE}.Los", {}, "has no attribute 'Los'"),
+        (f"{HERE}.Loss", {"wait": 1}, "unexpected keyword argument 'wait'"),
+        ("radial_vicreg.losses.RadialVICRegLoss", {"sim_loss_weight": -1}, "sim_loss_weight: expected a finite number"),
+        ("math.sqrt", {"_args_": [4.0]}, "gives float 2.0, which cannot be called"),
+    ],
+)
+def test_a_loss_that_cannot_be_built_says_why(target: str, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=rf"loss\._target_={target}.*{said}"):
+        build_objective(own(target, **arguments))
+
+
+def test_a_loss_of_another_number_of_views_is_refused() -> None:
+    with pytest.raises(UserError, match=r"cannot be called with 3 views .*: with loss_views=pair it gets \(z1, z2\)"):
+        check_objective(own(crops=3, views="all"), "cpu")
+
+
+def test_checking_leaves_the_random_numbers_alone() -> None:
+    state = torch.get_rng_state()
+    check_objective(own(), "cpu")
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("name", ["LeJEPALoss", "VISRegLoss", "BarlowTwinsLoss"])
+def test_a_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [found for found in sys.modules if found.split(".")[0] == "lightly"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "lightly", None)
+    with pytest.raises(MissingPackageError, match=rf"{name} needs lightly.*pip install 'radial-vicreg\[lightly\]'"):
+        build_objective(own(f"radial_vicreg.lightly_losses.{name}"))
+
+
+def test_a_module_in_the_working_directory_trains_to_the_end_and_its_terms_are_logged(
+    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lies_here.py").write_text(
+        "import torch\n"
+        "class Loss(torch.nn.Module):\n"
+        "    def __init__(self, start):\n"
+        "        super().__init__()\n"
+        "        self.scale = torch.nn.Parameter(torch.tensor(start))\n"
+        "    def forward(self, z1, z2):\n"
+        "        apart = (z1 - z2 * self.scale).square().mean()\n"
+        "        return {'loss': apart - z1.std(), 'apart': apart}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    own = ["shared/method=own", "method=mine", "loss._target_=lies_here.Loss", "+loss.start=0.5"]
+    assert cli.main(["pretrain", *tiny_overrides, *own, "host=auto"]) == 0
+    folder = only_run(tmp_path / "runs")
+    results = read_results(folder)
+    assert (results["status"], results["method"], results["host"]) == ("finished", "mine", "standalone")
+    assert results["loss_terms"]["train_apart"] > 0
+    assert results["config"]["loss"] == {"_target_": "lies_here.Loss", "start": 0.5}
+    assert not [key for key in results["config"]["method_kwargs"] if "weight" in key]
+    assert results["radii"]["final"]["eval"]["w1_chi"] > 0
+    assert float(weights_of(folder)["objective.loss.scale"]) != 0.5
+
+
+def test_the_same_loss_as_one_s_own_gives_the_weights_of_the_method(tiny_overrides: list[str], tmp_path: Path) -> None:
+    standalone = [*tiny_overrides, "host=standalone", "max_epochs=1"]
+    assert cli.main(["pretrain", *standalone, "shared/method=vicreg", "++method_kwargs.e2mc_loss_weight=10"]) == 0
+    expected = weights_of(only_run(tmp_path / "runs"))
+    assert cli.main(["pretrain", *standalone, "shared/method=e2mc", f"runs_dir={tmp_path / 'others'}"]) == 0
+    found = weights_of(only_run(tmp_path / "others"))
+    assert_equal(found, expected, "weights")
+
+
+@pytest.mark.resume
+def test_a_run_with_random_directions_goes_on_as_if_never_stopped(
+    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("lightly")
+    lejepa = [*tiny_overrides, "host=standalone", "shared/method=lejepa", "loss.num_slices=4", "max_epochs=3"]
+    assert cli.main(["pretrain", *lejepa]) == 0
+    expected = weights_of(only_run(tmp_path / "runs"))
+    lejepa.append(f"runs_dir={tmp_path / 'stopped'}")
+    with monkeypatch.context() as patch:
+        pull_the_plug(patch, epochs=1)
+        with pytest.raises(ConnectionAbortedError):
+            cli.main(["pretrain", *lejepa])
+    assert cli.main(["pretrain", *lejepa, "ckpt=last"]) == 0
+    assert_equal(weights_of(only_run(tmp_path / "stopped")), expected, "weights")
+
+
+def test_a_failing_choice_writes_nothing(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = ["shared/method=own", "method=mine", "loss._target_=nowhere.Loss"]
+    assert cli.main(["pretrain", *tiny_overrides, *wrong]) == 2
+    one_line(capsys.readouterr().err, "loss._target_=nowhere.Loss cannot be built")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_radial_vicreg_is_built_as_before() -> None:
+    config = read_config(plain_config(method="radialvicreg", seed=7))
+    found = build_objective(config)
+    assert isinstance(found, RadialVICRegLoss)
+    assert (found.radial_objective, found.seed) == ("kl", 7)
