@@ -64,6 +64,20 @@ def test_config_name_alone_trains_the_method(
     assert untouched(checkout) == before
 
 
+def test_small_crops_are_further_views(
+    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
+) -> None:
+    multicrop = [*tiny_overrides, "shared/augmentation=cifar_multicrop", "data.val_path=null"]
+    script = str(checkout / "main_pretrain.py")
+    done = run_python(script, "--config-name", "radialvicreg", *multicrop)
+    assert done.returncode == 0, done.stderr[-2000:]
+    results = read_results(run_folder(tmp_path))
+    assert (results["status"], results["config"]["data"]["num_small_crops"]) == ("finished", 4)
+    done = run_python(script, "--config-name", "radialvicreg", *multicrop, "augmentations.0.num_crops=3")
+    assert done.returncode != 0
+    assert "assert cfg.method in" in done.stderr  # solo-learn's own assertion
+
+
 def test_a_configuration_folder_of_ones_own_works_as_well(
     checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
 ) -> None:

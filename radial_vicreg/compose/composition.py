@@ -56,10 +56,9 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
             raise UserError(_explain(error, config_name)) from error
     check_references(cfg)
+    if missing := sorted(_missing(OmegaConf.to_container(cfg))):
+        raise UserError(f"{', '.join(missing)} must be given, for example {missing[0]}=VALUE")
     try:
-        missing = OmegaConf.missing_keys(cfg)
-        if missing:
-            raise UserError(f"{', '.join(sorted(missing))} must be given, for example {min(missing)}=VALUE")
         OmegaConf.resolve(cfg.copy())
     except OmegaConfBaseException as error:
         key = f"{error.full_key} of {config_name}" if error.full_key else f"a value of {config_name}"
@@ -70,6 +69,15 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
 def composed_text(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> str:
     """Write a configuration as YAML, every ``${...}`` resolved; see :func:`compose`."""
     return OmegaConf.to_yaml(compose(config_name, overrides, config_path), resolve=True)
+
+
+def _missing(node: Any, prefix: str = "") -> Iterator[str]:
+    """List the dotted keys whose value is ``???``; OmegaConf's own list fails where another value refers to one."""
+    if node == "???":
+        yield prefix
+    inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in inner:
+        yield from _missing(value, f"{prefix}.{key}" if prefix else str(key))
 
 
 def _version_base() -> dict[str, Any]:

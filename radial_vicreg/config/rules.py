@@ -34,7 +34,8 @@ def _check_method(config: RunConfig) -> None:
         if config.method not in METHODS:
             raise UserError(
                 f"method={config.method} needs a loss: shared/method={config.method} brings one where there is such a"
-                f" group, loss._target_=my.module.Loss is one's own; without any, method is {' or '.join(METHODS)}"
+                " group, shared/method=own takes loss._target_=my.module.Loss; without any, method is"
+                f" {' or '.join(METHODS)}"
             )
         if config.loss_views != "pair":
             raise UserError(f"loss_views is read with a loss of one's own: method={config.method} takes every view")

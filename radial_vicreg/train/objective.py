@@ -153,10 +153,11 @@ def _instantiated(settings: LossConfig) -> Any:
         causes = _causes(error)
         if (ours := next((cause for cause in causes if isinstance(cause, ReportedError)), None)) is not None:
             raise ours from error
+        reason = " ".join(str(causes[-1]).split()).rstrip(".")
         raise UserError(
-            f"loss._target_={settings.target} cannot be built: {' '.join(str(causes[-1]).split())}. It must be a"
-            " class's dotted name, importable here (from the working directory, PYTHONPATH or an installed package),"
-            " and take the other keys of loss as arguments"
+            f"loss._target_={settings.target} cannot be built: {reason}. It must be a class's dotted name, importable"
+            " here (from the working directory, PYTHONPATH or an installed package), and take the other keys of loss as"
+            " arguments"
         ) from error
     if not callable(loss):
         raise UserError(f"loss._target_={settings.target} gives {_shown(loss)}, which cannot be called with the views")

@@ -1,0 +1,79 @@
+"""Which method goes with which loss and with how many views, and what makes two of them one experiment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from configs import plain_config
+
+from radial_vicreg import cli
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import read_config
+from radial_vicreg.errors import UserError
+from radial_vicreg.identity import config_hash
+from radial_vicreg.keys import LOSS_DEFAULTS
+
+OWN: dict[str, Any] = {"method": "mine", "loss": {"_target_": "my.Loss", "weight": 1.0}}
+FOLDER = ["shared/dataset=folder", "data.train_path=images"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"method": "lejepa"}, "method=lejepa needs a loss: shared/method=lejepa brings one"),
+        ({**OWN, "method": "vicreg"}, "method=vicreg has its own loss: .* give the method another name"),
+        ({**OWN, "method": "kl"}, "method=kl is the name of a radial objective"),
+        ({**OWN, "loss": {"weight": 1.0}}, "loss must be a section with _target_, the class of the loss.*got"),
+        ({**OWN, "loss": "my.Loss"}, "loss must be a section with _target_.*got 'my.Loss'"),
+        ({**OWN, "loss": {"_target_": 3}}, "loss must be a section with _target_"),
+        ({**OWN, "loss_views": "three"}, "loss_views must be one of pair, all, got 'three'"),
+        ({"loss_views": "all"}, "loss_views is read with a loss of one's own: method=vicreg takes every view"),
+        ({**OWN, "method_kwargs__sim_loss_weight": 3.0}, "method_kwargs.sim_loss_weight is not read by loss._target_"),
+        ({**OWN, "augmentations__0__num_crops": 3}, "loss_views=pair calls the loss with 2 views.* give 3"),
+        ({"augmentations__0__num_crops": 1}, "must give 2 crops or more.* got 1: correct num_crops"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        read_config(plain_config(**changes))
+
+
+def test_small_crops_come_last() -> None:
+    content = plain_config()
+    small = {**content["augmentations"][0], "crop_size": 16, "num_crops": 4}
+    found = read_config({**content, "augmentations": [content["augmentations"][0], small]})
+    assert (found.views, found.large_views, found.crop_size) == (6, 2, 32)
+    with pytest.raises(UserError, match="from the largest crop_size to the smallest, got 16, 32"):
+        read_config({**content, "augmentations": [small, content["augmentations"][0]]})
+
+
+@pytest.mark.parametrize("method", ["lejepa", "visreg", "barlow", "e2mc"])
+def test_a_group_brings_its_loss_and_no_weight_of_ours(method: str) -> None:
+    config = run_config(compose("radialvicreg", [*FOLDER, f"shared/method={method}", "host=standalone"]))
+    assert config.method == method
+    assert config.loss is not None
+    assert config.radial_objective == "none"
+    assert not LOSS_DEFAULTS.keys() & config.plain()["method_kwargs"].keys()
+    assert config.plain()["loss"]["_target_"] == config.loss.target
+
+
+def test_a_loss_of_one_s_own_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pretrain", *FOLDER, "shared/method=own"]) == 2
+    assert "loss._target_, method must be given, for example loss._target_=VALUE" in capsys.readouterr().err
+
+
+def test_target_arguments_and_views_of_a_loss_are_part_of_the_identity_and_its_name_is_not() -> None:
+    first = config_hash(plain_config(**OWN))
+    assert config_hash(plain_config(**{**OWN, "method": "another"})) == first
+    assert config_hash(plain_config(**{**OWN, "loss_views": "pair"})) == first
+    assert config_hash(plain_config(**{**OWN, "method_kwargs__sim_loss_weight": 3.0})) == first
+    others = [
+        {"loss": {"_target_": "my.Other", "weight": 1.0}},
+        {"loss": {"_target_": "my.Loss", "weight": 2.0}},
+        {"loss_views": "all"},
+        {"method_kwargs__proj_output_dim": 16},
+        {"method": "vicreg", "loss": None},
+    ]
+    hashes = [config_hash(plain_config(**{**OWN, **change})) for change in others]
+    assert len({first, *hashes}) == 1 + len(others)
