@@ -73,17 +73,18 @@ def _radii(axis: Any, curves: list[_Curve], dims: list[int]) -> None:
     from scipy.stats import chi
 
     ends = [edge for each, _ in curves for edge in each["radii"]["edges"]]
-    ends += [float(chi.ppf(tail, dim)) for dim in dims for tail in (1e-4, 1 - 1e-4)]
-    margin = 0.05 * (max(ends) - min(ends))
-    grid = np.linspace(max(0.0, min(ends) - margin), max(ends) + margin, 2000)
     for dim in dims:
+        grid = np.linspace(chi.ppf(1e-5, dim), chi.ppf(1 - 1e-5, dim), 500)
         density = chi.pdf(grid, dim)
         axis.fill_between(grid, density / density.max(), color=_FILL)
         axis.plot(grid, density / density.max(), **_NORMAL)
+        ends += [grid[0], grid[-1]]
+    margin = 0.05 * (max(ends) - min(ends))
     for each, style in curves:
         density = np.asarray(each["radii"]["density"])
         axis.stairs(density / density.max(), each["radii"]["edges"], **style)
-    axis.set(xlabel=r"radius $\|z\|$", ylabel="density / its peak", xlim=(grid[0], grid[-1]), ylim=(0, 1.08))
+    axis.set(xlabel=r"radius $\|z\|$", ylabel="density / its peak", ylim=(0, 1.08))
+    axis.set_xlim(max(0.0, min(ends) - margin), max(ends) + margin)
 
 
 def _spectra(axis: Any, curves: list[_Curve]) -> None:
@@ -93,7 +94,7 @@ def _spectra(axis: Any, curves: list[_Curve]) -> None:
     for values, style in spectra:
         shown = values[values > least]
         axis.plot(np.arange(1, len(shown) + 1), shown, **style)
-    axis.set(xlabel="number of the eigenvalue", ylabel="covariance's eigenvalue", xscale="log", yscale="log")
+    axis.set(xlabel="number of the eigenvalue", ylabel="eigenvalue of the covariance", xscale="log", yscale="log")
 
 
 def _slices(axis: Any, curves: list[_Curve]) -> None:
