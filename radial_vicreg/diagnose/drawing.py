@@ -94,7 +94,7 @@ def _spectra(axis: Any, curves: list[_Curve]) -> None:
     for values, style in spectra:
         shown = values[values > least]
         axis.plot(np.arange(1, len(shown) + 1), shown, **style)
-    axis.set(xlabel="number of the eigenvalue", ylabel="eigenvalue of the covariance", xscale="log", yscale="log")
+    axis.set(xlabel="number of the covariance's eigenvalue", ylabel="eigenvalue", xscale="log", yscale="log")
 
 
 def _slices(axis: Any, curves: list[_Curve]) -> None:

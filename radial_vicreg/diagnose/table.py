@@ -67,7 +67,8 @@ def _column(found: dict[str, Any], statistics: dict[str, float]) -> list[str]:
 
 
 def _text(value: float) -> str:
-    return f"{value:.0f}" if value == round(value) or 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
+    whole = value == round(value) or 1e3 <= abs(value) < 1e6
+    return f"{value:.0f}" if whole else f"{value:#.3g}".rstrip(".")
 
 
 def _describe(details: dict[str, Any]) -> str:

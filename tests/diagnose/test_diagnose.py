@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import one_line
+from helpers import one_line, only_run
 from PIL import Image
 from torch import Tensor
 
@@ -21,6 +21,7 @@ from radial_vicreg.diagnostics import gaussianity_statistics, normal_statistics
 from radial_vicreg.export import export_run
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.probes.features import extract, feature_loader
+from radial_vicreg.results import RunResults
 
 
 def outputs_of(run: Path, untrained: bool = False) -> dict[str, Tensor]:
@@ -44,6 +45,21 @@ def test_a_run_has_the_statistics_of_both_outputs_beside_those_of_normal_samples
         assert output["statistics"] == pytest.approx(gaussianity_statistics(z), rel=1e-4, abs=1e-6)
         assert output["normal"] == pytest.approx(normal_statistics(*z.shape))
         assert len(output["curves"]["raw"]["slices"]) == 256
+
+
+def test_a_run_that_measures_gaussianity_has_the_same_numbers_in_its_results(
+    tiny_overrides: list[str], tmp_path: Path, diagnosed: Callable
+) -> None:
+    assert main(["pretrain", *tiny_overrides, "host=standalone", "diagnostics.gaussianity=true"]) == 0
+    folder = only_run(tmp_path / "runs")
+    radii = RunResults.read(folder / "results.json").radii
+    output = diagnosed(folder)["sources"][0]["outputs"]["projector"]
+    assert radii.final is not None
+    assert radii.normal is not None
+    assert radii.final.eval.plain() == pytest.approx(output["statistics"], rel=1e-3, abs=1e-5)
+    assert radii.normal.plain() == pytest.approx(output["normal"])
+    logged = next((folder / "csv").rglob("metrics.csv")).read_text().splitlines()[0].split(",")
+    assert {"radius_eval/epps_pulley", "radius_batch/standardised_sliced_w2"} <= set(logged)
 
 
 def test_a_checkpoint_and_a_folder_above_a_single_run_are_that_run(finished_run: Callable, diagnosed: Callable) -> None:
