@@ -133,7 +133,7 @@ def _open_named(name: str, settings: Settings) -> Network:
     backbone, transform = build_named(library, model_name, settings.pretrained, settings.seed)
     weights = "pretrained" if settings.pretrained else f"random, seed {settings.seed}"
     details = {"kind": library, "source": name, "weights": weights, "images": str(settings.images)}
-    return Network(model_name, details, _Backbone(backbone), _FEATURES, *_folder_images(settings, transform))
+    return Network(name, details, _Backbone(backbone), _FEATURES, *_folder_images(settings, transform))
 
 
 def _open_export(card_file: Path, settings: Settings) -> Network:
@@ -146,7 +146,7 @@ def _open_export(card_file: Path, settings: Settings) -> Network:
     details = {"kind": "export", "source": str(card_file.parent), "images": str(settings.images)}
     details |= {"architecture": card["architecture"], "weights_sha256": card["sha256"]}
     images = _folder_images(settings, transform)
-    return Network(card["architecture"], details, _Backbone(load_exported(card_file)), _FEATURES, *images)
+    return Network(f"exported {card['architecture']}", details, _Backbone(load_exported(card_file)), _FEATURES, *images)
 
 
 def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Network:

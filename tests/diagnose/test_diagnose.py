@@ -94,7 +94,7 @@ def test_an_export_and_its_run_have_the_same_features_of_the_same_images(
     found = exported["outputs"]["encoder"]
     assert (found["count"], found["dim"]) == (9, 24)
     assert found["statistics"] == pytest.approx(run["outputs"]["encoder"]["statistics"], rel=1e-4, abs=1e-6)
-    assert exported["details"]["architecture"] == "vit_tiny_patch16_224"
+    assert exported["label"] == "exported vit_tiny_patch16_224"
 
 
 def test_a_matrix_is_read_as_it_is(diagnosed: Callable, matrix: Callable) -> None:
