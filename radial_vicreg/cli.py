@@ -17,6 +17,7 @@ COMMANDS = {
     "synthetic": "the paper's 2-D experiments, their figures and their sweep",
     "sweep": "list, run or follow a sweep, without W&B",
     "probe": "probe the frozen features of a finished run",
+    "diagnose": "how Gaussian the embeddings of runs, backbones or a matrix are",
     "report": "the paper's tables and figures from finished runs",
     "export": "the backbone alone, for torchvision, timm or safetensors",
     "data": "prepare digits, CIFAR-10, CIFAR-100, ImageNet-10 or CelebA",

@@ -25,6 +25,9 @@ from radial_vicreg.results import RunResults
 from radial_vicreg.secrets import without_secrets
 
 FORMATS = ("torchvision", "timm", "safetensors")
+CARD = "card.json"
+"""Name of the card beside exported weights."""
+
 CITATION = (
     "Yilun Kuang, Yash Dagade, Deep Chakraborty, Erik Learned-Miller, Randall Balestriero, Tim G. J. Rudner, "
     "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, "
@@ -64,7 +67,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     folder.mkdir(parents=True, exist_ok=True)
     _save(run.model.backbone.state_dict(), weights)
     card["sha256"] = file_checksum(weights)
-    card_file = write_json(folder / "card.json", card)
+    card_file = write_json(folder / CARD, card)
     card["largest_difference"] = _prove(run.model.backbone, card_file, int(card["image_size"]))
     return write_json(card_file, card), card
 
@@ -83,7 +86,7 @@ def load_exported(card_file: str | Path) -> nn.Module:
             not those that the card was written for.
     """
     card_file = Path(card_file)
-    card = _read_card(card_file)
+    card = read_card(card_file)
     weights = card_file.parent / card["weights"]
     if not weights.is_file():
         raise UserError(f"{weights} is not there: the weights lie beside their card")
@@ -99,8 +102,18 @@ def load_exported(card_file: str | Path) -> nn.Module:
     return model.eval()
 
 
-def _read_card(file: Path) -> dict[str, Any]:
-    """Read a card from anywhere: refuse file names elsewhere, and a network whose making fetches files."""
+def read_card(file: Path) -> dict[str, Any]:
+    """Read a card from anywhere: refuse file names elsewhere, and a network whose making fetches files.
+
+    Args:
+        file: ``card.json``.
+
+    Returns:
+        Its content.
+
+    Raises:
+        UserError: the card is none of ours, or asks for what no export needs.
+    """
     try:
         card = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -157,7 +170,16 @@ def _card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     }
 
 
-_CARD = {"library": str, "architecture": str, "arguments": dict, "small_stem": bool, "weights": str, "sha256": str}
+_CARD = {
+    "library": str,
+    "architecture": str,
+    "arguments": dict,
+    "small_stem": bool,
+    "weights": str,
+    "sha256": str,
+    "image_size": int,
+    "normalisation": dict,
+}
 _WEIGHTS = ("backbone.pth", "backbone.safetensors")
 _FROM_RESULTS = ("name", "method", "host", "seed", "status", "versions", "git_commit")
 

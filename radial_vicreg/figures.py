@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from radial_vicreg.diagnostics import radius_histogram
+from radial_vicreg.files import atomic_file
 
 RADII_COLOUR, CHI_COLOUR = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by colour-blind readers
 
@@ -61,23 +62,24 @@ def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int) -> Any:
     return figure
 
 
-def new_figure(columns: int = 1, width: float = 4.2, height: float = 3.2) -> tuple[Any, Any]:
+def new_figure(columns: int = 1, width: float = 4.2, height: float = 3.2, rows: int = 1) -> tuple[Any, Any]:
     """Make a figure with an Agg canvas, which needs no display and leaves pyplot's state alone.
 
     Args:
-        columns: of panels, which stand in one row.
+        columns: of panels.
         width: of a panel in inches.
         height: of a panel in inches.
+        rows: of panels.
 
     Returns:
-        The figure and its axes, an array of shape ``(1, columns)``.
+        The figure and its axes, an array of shape ``(rows, columns)``.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(1, columns, squeeze=False)
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def save_figure(figure: Any, path: str | Path) -> list[Path]:
@@ -93,5 +95,6 @@ def save_figure(figure: Any, path: str | Path) -> list[Path]:
     written = [Path(f"{path}{suffix}") for suffix in (".png", ".pdf")]
     written[0].parent.mkdir(parents=True, exist_ok=True)
     for file in written:
-        figure.savefig(file, dpi=150)
+        with atomic_file(file) as stream:
+            figure.savefig(stream, format=file.suffix[1:], dpi=150)
     return written

@@ -111,7 +111,11 @@ class EpochFigures(_Part):
 
 
 class RadiusStatistics(_Part):
-    """Statistics of embeddings, see :func:`radial_vicreg.diagnostics.radius_statistics`."""
+    """Statistics of embeddings, see :func:`radial_vicreg.diagnostics.radius_statistics`.
+
+    From ``mean_share`` on, with ``diagnostics.gaussianity`` only, those of
+    :func:`radial_vicreg.diagnostics.gaussianity_statistics`.
+    """
 
     w1_chi: Number = None
     kl: Number = None
@@ -121,6 +125,15 @@ class RadiusStatistics(_Part):
     effective_rank: Number = None
     off_diagonal_covariance: Number = None
     count: Number = None
+    mean_share: Number = None
+    uniformity: Number = None
+    sliced_w2: Number = None
+    epps_pulley: Number = None
+    standardised_w1_chi: Number = None
+    standardised_kl: Number = None
+    standardised_sliced_w2: Number = None
+    standardised_epps_pulley: Number = None
+    constant_dimensions: Number = None
 
 
 class Histogram(_Part):
@@ -141,9 +154,13 @@ class RadiusEntry(_Part):
 
 
 class Radii(_Part):
-    """The radii at initialisation, at the end and in between, and which images they are of."""
+    """The radii at initialisation, at the end and in between, and which images they are of.
+
+    With ``diagnostics.gaussianity`` also the statistics of ``normal`` samples of as many embeddings.
+    """
 
     images: str | None = None
+    normal: RadiusStatistics | None = None
     initial: RadiusEntry | None = None
     final: RadiusEntry | None = None
     history: list[RadiusEntry] = Field(default_factory=list)

@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers import one_line
 
@@ -126,6 +127,26 @@ WRONG = {
     "export FOLDER": "folder holds no checkpoint",
     "export FILE": "has neither results.json nor args.json",
     "export FOLDER --format onnx": "--format: invalid choice: 'onnx'",
+    "diagnose": "the following arguments are required: SOURCE",
+    "diagnose GONE": "gone does not exist; give a run's folder, a checkpoint, an exported folder, FILE.npy, timm:NAME",
+    "diagnose FOLDER": "folder holds no checkpoint",
+    "diagnose FILE": "has neither results.json nor args.json",
+    "diagnose FOLDER --out FILE": "file is to be a folder, but there is a file: move it away",
+    "diagnose FOLDER --json FOLDER": "folder is to be a file, but there is a folder: move it away",
+    "diagnose FOLDER --max-images 1": "--max-images 1: expected 2 or more",
+    "diagnose FOLDER --seed -1": "--seed -1: expected 0 or more",
+    "diagnose FOLDER --device meta": "--device meta cannot be used (",
+    "diagnose FOLDER --device abacus": "--device abacus cannot be used (",
+    "diagnose timm:resnet18": "timm:resnet18 has no images of its own: give a folder of them, --images DIR",
+    "diagnose timm:resnet81 --images FOLDER": "timm has no model 'resnet81'; did you mean timm:resnet",
+    "diagnose timm:zzzz --images FOLDER": "timm has no model 'zzzz'; timm.list_models() lists what it has",
+    "diagnose timm:resnet18.nope --images FOLDER --no-pretrained": "timm:resnet18.nope cannot be built: Invalid pre",
+    "diagnose torchvision:resnet19 --images FOLDER": "torchvision has no model 'resnet19'; did you mean torchvision:",
+    "diagnose torchvision:squeezenet1_0 --images FOLDER --no-pretrained": "has no linear layer of 1000 classes at its",
+    "diagnose torchvision:resnet18 --images GONE --no-pretrained": "--images=gone does not exist (looked for ",
+    "diagnose torchvision:resnet18 --images FOLDER --no-pretrained": "2 images or more are needed, found 0 that can",
+    "diagnose MATRIX --untrained": "--untrained needs a run among the sources",
+    "diagnose MATRIX --no-pretrained": "--no-pretrained is for timm:NAME and torchvision:NAME, and there is none",
     "report": "the following arguments are required: RUNS_DIR",
     "report GONE": "gone is not a folder; give the one that holds your runs",
     "report FILE": "file is not a folder; give the one that holds your runs",
@@ -192,8 +213,10 @@ def test_a_wrong_command_line_is_one_line_with_its_reason_and_exit_status_2(
         (tmp_path / name).mkdir()
     (tmp_path / "file").write_text("text")
     (tmp_path / "full" / "something else").touch()
+    np.save(tmp_path / "matrix.npy", np.eye(3))
     words = []
     for word in line.split():
+        word = word.replace("MATRIX", "matrix.npy")
         for name in ("FILE", "FOLDER", "FULL", "GONE"):
             word = word.replace(name, name.lower())
         images = [*request.getfixturevalue("tiny_overrides"), "host=standalone"] if word == "IMAGES" else [word]

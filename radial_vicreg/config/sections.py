@@ -252,6 +252,7 @@ class DiagnosticsConfig(Section):
     enabled: bool = Field(True, description="measure them")
     every_n_epochs: int = Field(10, ge=0, description="and always at initialisation and at the end")
     max_images: int = Field(10_000, ge=2, le=LARGEST_COUNT, description="evenly spaced validation images")
+    gaussianity: bool = Field(False, description="also what `radial-vicreg diagnose` measures beyond the radii")
 
 
 class ProbesConfig(Section):

@@ -172,21 +172,32 @@ class RunData:
     def val_geometry(self) -> list[Any]:
         """Build the first part of the validation pipeline: to the resolution of the training crops.
 
-        CIFAR images are taken as they are at 32 px. Otherwise the shorter side is resized to 8/7 of the crop (for
-        crops of 64 px and more) or to the crop itself, and the centre is cut out.
+        CIFAR images are taken as they are at 32 px, others as :func:`centre_crop` cuts them.
 
         Returns:
             Transforms of an RGB image to another.
         """
         size = self.config.crop_size
-        if self.config.data.dataset in _CIFAR and size == 32:
-            return []
-        shorter = round(size * _RESIZE_RATIO) if size >= _SMALLEST_MARGIN_CROP else size
-        return [cut_long_image, transforms.Resize(shorter), transforms.CenterCrop(size)]
+        return [] if self.config.data.dataset in _CIFAR and size == 32 else centre_crop(size)
 
     def normalisation(self) -> list[Any]:
         """Build the last part of the validation pipeline; mean and standard deviation are the training's."""
         return to_normalised_tensor(self.config.data.dataset, self.config.augmentations[0])
+
+
+def centre_crop(size: int) -> list[Any]:
+    """Build transforms of an RGB image of any size to its centre, at a resolution.
+
+    The shorter side is resized to 8/7 of the crop (for crops of 64 px and more) or to the crop itself.
+
+    Args:
+        size: of the crop in pixels.
+
+    Returns:
+        torchvision transforms.
+    """
+    shorter = round(size * _RESIZE_RATIO) if size >= _SMALLEST_MARGIN_CROP else size
+    return [cut_long_image, transforms.Resize(shorter), transforms.CenterCrop(size)]
 
 
 class TransformedImages(Dataset[tuple[Any, Any]]):

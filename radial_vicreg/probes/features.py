@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,13 +86,13 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
     return Features(kept["train"], kept["val"], cached=False)  # type: ignore[arg-type]
 
 
-def feature_loader(dataset: Dataset[Any], workers: int) -> DataLoader[Any]:
+def feature_loader(dataset: Dataset[Any], workers: int, batch_size: int = _BATCH_SIZE) -> DataLoader[Any]:
     """Build a loader of batches of (images, labels), in order and complete."""
-    return DataLoader(dataset, batch_size=_BATCH_SIZE, num_workers=workers, collate_fn=collate)
+    return DataLoader(dataset, batch_size=batch_size, num_workers=workers, collate_fn=collate)
 
 
 @torch.no_grad()
-def extract(model: nn.Module, loader: DataLoader[Any], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
+def extract(model: nn.Module, loader: Iterable[Any], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
     """Compute outputs of a network for every image of a loader, in evaluation mode; the network is left as it was.
 
     Args:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, radius_histogram
+from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, normal_statistics, radius_histogram
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.figures import draw_radii, radii_figure
 from radial_vicreg.train.log_image import log_measurement, takes_images
@@ -38,12 +38,16 @@ class RadiusMonitor(pl.Callback):
         crop_size: training resolution in pixels.
         every_n_epochs: measure after every so many epochs; 0 measures at the start and at the end only.
         max_images: upper limit for validation images.
+        gaussianity: also measure what :func:`radial_vicreg.diagnostics.gaussianity_statistics` adds.
 
     Attributes:
         history: one entry a measurement: ``epoch`` and the statistics of both modes.
+        normal: with ``gaussianity``, the statistics of normal samples of the same size.
     """
 
-    def __init__(self, crop_size: int, every_n_epochs: int = 10, max_images: int = 10_000) -> None:
+    def __init__(
+        self, crop_size: int, every_n_epochs: int = 10, max_images: int = 10_000, gaussianity: bool = False
+    ) -> None:
         if every_n_epochs < 0 or max_images < 2:
             raise UserError(
                 "diagnostics need every_n_epochs of 0 or more and max_images of 2 or more, "
@@ -52,6 +56,8 @@ class RadiusMonitor(pl.Callback):
         self.crop_size = crop_size
         self.every_n_epochs = every_n_epochs
         self.max_images = max_images
+        self.gaussianity = gaussianity
+        self.normal: dict[str, float] | None = None
         self.history: list[dict[str, Any]] = []
         self.initial_radii: Tensor | None = None
         self.final_radii: Tensor | None = None
@@ -95,14 +101,13 @@ class RadiusMonitor(pl.Callback):
         """Give ``radii``: images used, and the statistics at initialisation, in between and at the end."""
         initial = self.history[0] if self.history else None
         final = self.history[-1] if self.final_radii is not None else None
-        return {
-            "radii": {
-                "images": self.source,
-                "initial": _with_histogram(initial, self.initial_radii),
-                "final": _with_histogram(final, self.final_radii),
-                "history": self.history,
-            },
+        radii = {
+            "images": self.source,
+            "initial": _with_histogram(initial, self.initial_radii),
+            "final": _with_histogram(final, self.final_radii),
+            "history": self.history,
         }
+        return {"radii": radii if self.normal is None else {**radii, "normal": self.normal}}
 
     def draw(self, folder: str) -> None:
         """Write ``radii.png`` and ``radii.pdf``: the evaluation-mode radii before and after, with the chi density."""
@@ -120,7 +125,8 @@ class RadiusMonitor(pl.Callback):
     def state_dict(self) -> dict[str, Any]:
         """Keep what a resumed run needs, in tensors and plain containers: it must load with ``weights_only=True``."""
         radii = {"initial_radii": self.initial_radii, "final_radii": self.final_radii}
-        return {"history": self.history, "source": self.source, **radii}
+        normal = {} if self.normal is None else {"normal": self.normal}
+        return {"history": self.history, "source": self.source, **radii, **normal}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
@@ -128,6 +134,7 @@ class RadiusMonitor(pl.Callback):
         self.initial_radii = state_dict["initial_radii"]
         self.source = state_dict["source"]
         self.final_radii = state_dict.get("final_radii")  # absent from older checkpoints
+        self.normal = state_dict.get("normal")
 
     def _measure(self, trainer: pl.Trainer, model: pl.LightningModule, epoch: int) -> Tensor | None:
         images, self.source = self._images(trainer)
@@ -141,12 +148,14 @@ class RadiusMonitor(pl.Callback):
             batches = [batch.to(model.device, dtype) for batch in images]
             try:
                 for mode in ("eval", "batch"):
-                    measured[mode] = measure_radii(model, batches, batch_statistics=mode == "batch")
+                    measured[mode] = measure_radii(model, batches, mode == "batch", self.gaussianity)
             except ValueError as error:  # too few images, or embeddings that are not finite
                 raise RunFailed(f"the radii of epoch {epoch} cannot be measured: {error}") from error
         entry: dict[str, Any] = {"epoch": epoch, "dim": measured["eval"].dim}
         entry.update({mode: measurement.statistics for mode, measurement in measured.items()})
         self.history.append(entry)
+        if self.gaussianity and self.normal is None:
+            self.normal = normal_statistics(len(measured["eval"].radii), measured["eval"].dim)
         if trainer.is_global_zero:
             self._log(trainer, entry, measured["eval"].radii)
         return measured["eval"].radii

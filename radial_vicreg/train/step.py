@@ -125,7 +125,9 @@ class RadialTraining(_Base):
             callbacks.append(OnlineProbes(config.probes, config.crop_size, seed=config.seed))
         if config.diagnostics.enabled:
             settings = config.diagnostics
-            callbacks.append(RadiusMonitor(config.crop_size, settings.every_n_epochs, settings.max_images))
+            callbacks.append(
+                RadiusMonitor(config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
+            )
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
 

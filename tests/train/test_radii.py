@@ -14,8 +14,9 @@ import torch
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.logger import Logger
 
-from radial_vicreg.diagnostics import radius_histogram
+from radial_vicreg.diagnostics import normal_statistics, radius_histogram
 from radial_vicreg.figures import radii_figure
+from radial_vicreg.results import Radii, RadiusStatistics
 from radial_vicreg.train.log_image import log_measurement, takes_images
 from radial_vicreg.train.radii import RadiusMonitor
 
@@ -79,6 +80,31 @@ def test_a_measurement_is_one_call_without_the_number_of_images(fit: Callable) -
     assert len(radii) == len(monitor.history) == 3
     assert all(len(call) == 14 and "radius_eval/count" not in call for call in radii)
     assert "count" in monitor.history[0]["eval"]
+
+
+def test_gaussianity_is_measured_when_asked_for_and_its_normal_reference_once(fit: Callable) -> None:
+    monitor = RadiusMonitor(crop_size=8, every_n_epochs=1, gaussianity=True)
+    fit([monitor], epochs=2)
+    results = Radii.model_validate(monitor.results()["radii"])
+    assert results.normal is not None
+    assert results.normal.plain() == normal_statistics(32, 5)
+    assert len(results.history) == 3
+    for entry in results.history:
+        for statistics in (entry.eval, entry.batch):
+            assert set(statistics.plain()) == set(results.normal.plain()) <= set(RadiusStatistics.model_fields)
+    plain = RadiusMonitor(crop_size=8, every_n_epochs=1)
+    fit([plain], epochs=2)
+    for found, without in zip(monitor.history, plain.history, strict=True):  # the training is not touched
+        assert {name: found["eval"][name] for name in without["eval"]} == without["eval"]
+    assert "normal" not in plain.results()["radii"]
+    assert "normal" not in plain.state_dict()
+
+
+def test_a_resumed_monitor_keeps_its_normal_reference() -> None:
+    monitor, resumed = (RadiusMonitor(crop_size=8, gaussianity=True) for _ in range(2))
+    monitor.normal = {"kl": 0.1}
+    resumed.load_state_dict(monitor.state_dict())
+    assert resumed.results()["radii"]["normal"] == {"kl": 0.1}
 
 
 def test_one_far_outlier_does_not_ask_for_thousands_of_bins() -> None:

@@ -1,0 +1,99 @@
+"""Backbones of timm and torchvision by their names, without their heads, with their own image transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import timm
+import torch
+import torchvision
+from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+from torch import nn
+
+from radial_vicreg.diagnose.images import Transform, guarded, plain_transform
+from radial_vicreg.errors import UnreachableError, UserError, nearest
+
+_IMAGENET_SIZE = 224  # pixels
+_IMAGENET_CLASSES = 1000
+
+
+def build_named(library: str, name: str, pretrained: bool, seed: int) -> tuple[nn.Module, Transform]:
+    """Build a backbone of a library.
+
+    Args:
+        library: ``"timm"`` or ``"torchvision"``.
+        name: the library's own, for timm with or without a tag.
+        pretrained: download its default weights, or take them from the library's cache.
+        seed: of the random weights otherwise.
+
+    Returns:
+        Images ``(N, 3, H, W)`` to features, in evaluation mode; and the transform of an RGB image.
+
+    Raises:
+        UserError: no such name, or a network that cannot be built so.
+        UnreachableError: its weights cannot be had.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model, transform = _LIBRARIES[library](name, pretrained)
+    return model.eval(), transform
+
+
+def _timm(name: str, pretrained: bool) -> tuple[nn.Module, Transform]:
+    if not timm.is_model(name):
+        raise _unknown("timm", name, timm.list_models())
+    model = _built("timm", name, pretrained, lambda: timm.create_model(name, pretrained=pretrained, num_classes=0))
+    data: Any = timm.data  # without types
+    settings = data.resolve_model_data_config(model)
+    return model, guarded(data.create_transform(**settings, is_training=False))
+
+
+def _torchvision(name: str, pretrained: bool) -> tuple[nn.Module, Transform]:
+    models = torchvision.models
+    names = models.list_models(module=models)  # of classification
+    if name not in names:
+        raise _unknown("torchvision", name, names)
+    weights = models.get_model_weights(name).DEFAULT if pretrained else None
+    model = _built("torchvision", name, pretrained, lambda: models.get_model(name, weights=weights))
+    _remove_head(model, name)
+    if weights is None:
+        return model, plain_transform(_IMAGENET_SIZE, IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD)
+    return model, guarded(weights.transforms())
+
+
+_LIBRARIES: dict[str, Callable[[str, bool], tuple[nn.Module, Transform]]] = {
+    "timm": _timm,
+    "torchvision": _torchvision,
+}
+LIBRARIES = tuple(_LIBRARIES)
+"""What may stand before a colon in a source."""
+
+
+def _built(library: str, name: str, pretrained: bool, build: Callable[[], nn.Module]) -> nn.Module:
+    try:
+        return build()
+    except Exception as error:  # of urllib, huggingface_hub, timm: their own kinds
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        if pretrained and isinstance(error, OSError):
+            raise UnreachableError(
+                f"the weights of {library}:{name} cannot be downloaded ({reason}): random weights with --no-pretrained"
+            ) from error
+        raise UserError(f"{library}:{name} cannot be built: {reason}") from error
+
+
+def _remove_head(model: nn.Module, name: str) -> None:
+    """Replace the last linear layer, in place: torchvision calls it fc, classifier, head or heads."""
+    layers = [(place, layer) for place, layer in model.named_modules() if isinstance(layer, nn.Linear)]
+    place, head = layers[-1] if layers else ("", None)
+    if head is None or head.out_features != _IMAGENET_CLASSES:
+        raise UserError(f"torchvision:{name} has no linear layer of {_IMAGENET_CLASSES} classes at its end to remove")
+    parent, _, last = place.rpartition(".")
+    setattr(model.get_submodule(parent), last, nn.Identity())
+
+
+def _unknown(library: str, name: str, names: list[str]) -> UserError:
+    near = nearest(name, names)
+    known = "timm.list_models()" if library == "timm" else "torchvision.models.list_models()"
+    hint = f"{known} lists what it has" if near is None else f"did you mean {library}:{near}?"
+    return UserError(f"{library} has no model {name!r}; {hint}")

@@ -1,0 +1,115 @@
+"""The figure: a row an output, its radii, spectrum and slices, all sources and a normal sample in each panel."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from radial_vicreg.diagnose.table import outputs_of
+from radial_vicreg.figures import new_figure
+
+STANDARDISED = ("encoder",)
+"""Outputs that are drawn standardised: nothing asks an encoder's features to have unit variance."""
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))  # told apart without colours
+_NORMAL: dict[str, Any] = {"color": "black", "linewidth": 0.9}
+_FILL = "0.85"
+_POINTS = 8  # of all text
+_PANEL = (2.7, 2.2)  # inches
+_DECADES = 6.0  # of a spectrum that are shown; smaller eigenvalues are rounding
+
+_Curve = tuple[dict[str, Any], dict[str, Any]]
+"""What is drawn of an output, and the style of its lines."""
+
+
+def diagnose_figure(content: dict[str, Any]) -> Any:
+    """Draw every output of every source.
+
+    Args:
+        content: of :func:`radial_vicreg.diagnose.measure.diagnose`.
+
+    Returns:
+        A matplotlib figure with an Agg canvas.
+    """
+    from matplotlib import rc_context
+
+    styles = [
+        {"color": colour, "linestyle": dash, "linewidth": 1.5}
+        for _, colour, dash in zip(content["sources"], cycle(_COLOURS), cycle(_DASHES), strict=False)
+    ]
+    rows = outputs_of(content)
+    with rc_context({"font.size": _POINTS, "axes.titlesize": _POINTS}):
+        figure, axes = new_figure(3, *_PANEL, rows=len(rows))
+        for output, panels in zip(rows, axes, strict=True):
+            _draw_row(panels, content, output, styles)
+        _legend(figure, [source["label"] for source in content["sources"]], styles)
+    return figure
+
+
+def _draw_row(panels: Any, content: dict[str, Any], output: str, styles: list[dict[str, Any]]) -> None:
+    variant = "standardised" if output in STANDARDISED else "raw"
+    having = [
+        (source["outputs"][output], style)
+        for source, style in zip(content["sources"], styles, strict=True)
+        if output in source["outputs"]
+    ]
+    sizes = sorted({(found["count"], found["dim"]) for found, _ in having})
+    curves = [(found["curves"][variant], style) for found, style in having]
+    normal = [(content["normal_curves"][f"{count}x{dim}"][variant], _NORMAL) for count, dim in sizes]
+    _radii(panels[0], curves, sorted({dim for _, dim in sizes}))
+    _spectra(panels[1], normal + curves)
+    _slices(panels[2], normal + curves)
+    panels[0].set_title(f"{output}, {variant}")
+    panels[1].set_title("; ".join(f"N {count:,}, d {dim:,}" for count, dim in sizes))
+    for panel in panels:
+        panel.tick_params(labelsize=_POINTS)  # ticks are made when they are drawn
+
+
+def _radii(axis: Any, curves: list[_Curve], dims: list[int]) -> None:
+    """Draw histograms and chi densities, each scaled to its peak: their widths may differ a hundredfold."""
+    from scipy.stats import chi
+
+    ends = [edge for each, _ in curves for edge in each["radii"]["edges"]]
+    for dim in dims:
+        grid = np.linspace(chi.ppf(1e-5, dim), chi.ppf(1 - 1e-5, dim), 500)
+        density = chi.pdf(grid, dim)
+        axis.fill_between(grid, density / density.max(), color=_FILL)
+        axis.plot(grid, density / density.max(), **_NORMAL)
+        ends += [grid[0], grid[-1]]
+    margin = 0.05 * (max(ends) - min(ends))
+    for each, style in curves:
+        density = np.asarray(each["radii"]["density"])
+        axis.stairs(density / density.max(), each["radii"]["edges"], **style)
+    axis.set(xlabel=r"radius $\|z\|$", ylabel="density / its peak", ylim=(0, 1.08))
+    axis.set_xlim(max(0.0, min(ends) - margin), max(ends) + margin)
+
+
+def _spectra(axis: Any, curves: list[_Curve]) -> None:
+    """Draw the eigenvalues that are more than rounding."""
+    spectra = [(np.asarray(each["spectrum"]), style) for each, style in curves]
+    least = max(float(values.max()) for values, _ in spectra) * 10**-_DECADES
+    for values, style in spectra:
+        shown = values[values > least]
+        axis.plot(np.arange(1, len(shown) + 1), shown, **style)
+    axis.set(xlabel="number of the covariance's eigenvalue", ylabel="eigenvalue", xscale="log", yscale="log")
+
+
+def _slices(axis: Any, curves: list[_Curve]) -> None:
+    """Draw which share of the slices has less than a value, a line for each source."""
+    for each, style in curves:
+        share = np.arange(1, len(each["slices"]) + 1) / len(each["slices"])
+        axis.step(each["slices"], share, where="post", **style)
+    axis.set(xlabel="Epps-Pulley of a slice", ylabel="share of slices below", xscale="log", ylim=(0, 1.02))
+
+
+def _legend(figure: Any, labels: list[str], styles: list[dict[str, Any]]) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [Line2D([], [], label=label, **style) for label, style in zip(labels, styles, strict=True)]
+    normal = r"normal sample, density of $\chi(d)$"
+    handles.append(Patch(facecolor=_FILL, edgecolor="black", linewidth=0.9, label=normal))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False)

@@ -1,0 +1,78 @@
+"""Images that are embedded: files below a folder, and evenly spaced ones of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from torch.utils.data import Dataset
+from torchvision import transforms
+from torchvision.datasets.folder import IMG_EXTENSIONS
+
+from radial_vicreg.data.build import centre_crop
+from radial_vicreg.data.folder import UNLABELLED, require_directory
+from radial_vicreg.data.image import cut_long_image, open_image, shown, unreadable_images
+from radial_vicreg.data.listing import image_files, tell_macos_files
+from radial_vicreg.errors import UserError
+
+Transform = Callable[[Image.Image], Any]
+
+
+class ImagesBelow(Dataset[tuple[Any, int]]):
+    """The images of a folder, flat or in class folders, sorted; hidden folders are passed over.
+
+    Args:
+        root: the folder.
+        transform: applied to each RGB image.
+        on_bad_image: ``"error"``: reading a bad file raises; ``"skip"``: those that cannot be read are left out.
+
+    Attributes:
+        paths: of the files.
+
+    Raises:
+        UserError: no such folder, or fewer than two images in it.
+    """
+
+    def __init__(self, root: Path, transform: Transform, on_bad_image: str = "error") -> None:
+        folder = require_directory(root, "--images")
+        left_out: list[str] = []
+        found = [path for path in image_files(str(folder), left_out) if not _is_hidden(Path(path), folder)]
+        tell_macos_files(folder, len(left_out))
+        bad = set(unreadable_images(found, on_bad_image))
+        self.paths = [path for path in found if path not in bad]
+        self.transform = transform
+        if len(self.paths) < 2:
+            raise UserError(
+                f"--images {shown(folder)}: 2 images or more are needed, found {len(self.paths)} that can be used, at"
+                f" any depth (image files end in {', '.join(IMG_EXTENSIONS)})"
+            )
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        """Return ``(transform(image), -1)``."""
+        return self.transform(open_image(self.paths[index])), UNLABELLED
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.paths)
+
+
+def evenly_spaced(count: int, limit: int) -> list[int]:
+    """Choose ``min(count, limit)`` positions among ``count``, as even as whole numbers can be."""
+    kept = min(count, limit)
+    return [index * count // kept for index in range(kept)]
+
+
+def plain_transform(size: int, mean: Sequence[float], std: Sequence[float]) -> transforms.Compose:
+    """Build a validation transform: centre crop of ``size`` pixels, normalised."""
+    return transforms.Compose([*centre_crop(size), transforms.ToTensor(), transforms.Normalize(list(mean), list(std))])
+
+
+def guarded(transform: Transform) -> transforms.Compose:
+    """Put :func:`cut_long_image` before somebody else's transform, which may resize a long image to gigabytes."""
+    return transforms.Compose([cut_long_image, transform])
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parent.parts)

@@ -1,0 +1,116 @@
+"""Embed each source, compute its statistics, and the same of normal samples of its size."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+from torch.utils.data import Subset
+
+from radial_vicreg import __version__
+from radial_vicreg.data.errors import resources_named
+from radial_vicreg.diagnose.images import evenly_spaced
+from radial_vicreg.diagnose.settings import Settings
+from radial_vicreg.diagnose.sources import Matrix, Network, Source, open_sources
+from radial_vicreg.diagnostics import (
+    covariance_spectrum,
+    epps_pulley,
+    gaussianity_statistics,
+    normal_statistics,
+    radius_histogram,
+    random_slices,
+    standardise,
+)
+from radial_vicreg.diagnostics.gaussianity import DRAWS, normal_sample
+from radial_vicreg.diagnostics.slices import SLICES
+from radial_vicreg.errors import UserError
+from radial_vicreg.probes.features import extract, feature_loader
+
+MATRIX = "embeddings"
+"""Name of the one output of a matrix."""
+
+
+def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) -> dict[str, Any]:
+    """Diagnose sources side by side.
+
+    Args:
+        names: see :func:`radial_vicreg.diagnose.sources.open_sources`.
+        settings: of the images and the numbers.
+        untrained: as there.
+
+    Returns:
+        What goes into the JSON file. ``sources``: for each ``label``, ``details`` and ``outputs``: for each output
+        ``count`` N, ``dim`` d, its ``statistics`` and those of ``normal`` samples (see
+        :func:`radial_vicreg.diagnostics.gaussianity_statistics`), and ``curves``: ``raw`` and ``standardised``, each
+        with the histogram of the ``radii``, the ``spectrum`` and the Epps-Pulley statistics of the ``slices``, sorted.
+        ``normal_curves``: the same of one normal sample for each ``NxD``.
+
+    Raises:
+        UserError: a source that cannot be opened, or embeddings that are not finite.
+    """
+    sources = open_sources(names, settings, untrained)
+    content: dict[str, Any] = {
+        "radial_vicreg": __version__,
+        "seed": settings.seed,
+        "slices": SLICES,
+        "normal_draws": DRAWS,
+        "sources": [_measure(source, settings) for source in sources],
+    }
+    sizes = sorted({(o["count"], o["dim"]) for source in content["sources"] for o in source["outputs"].values()})
+    content["normal_curves"] = {
+        f"{count}x{dim}": _curves(normal_sample(count, dim, settings.seed), settings.seed) for count, dim in sizes
+    }
+    return content
+
+
+def _measure(source: Source, settings: Settings) -> dict[str, Any]:
+    embeddings = {MATRIX: source.embeddings} if isinstance(source, Matrix) else _embed(source, settings)
+    outputs = {}
+    for name, z in embeddings.items():
+        if z.ndim != 2:
+            raise UserError(f"{source.label}: one vector an image is needed, got {name} outputs {tuple(z.shape)}")
+        bad = int((~torch.isfinite(z.norm(dim=1))).sum())
+        if bad:
+            what = f"{source.label}: {bad} of {len(z)} embeddings ({name})"
+            raise UserError(f"{what} are not finite, or too large for float32: nothing can be said of them")
+        count, dim = z.shape
+        outputs[name] = {
+            "count": count,
+            "dim": dim,
+            "statistics": gaussianity_statistics(z, settings.seed),
+            "normal": _normal(count, dim, settings.seed),
+            "curves": _curves(z, settings.seed),
+        }
+    return {"label": source.label, "details": source.details, "outputs": outputs}
+
+
+_normal = lru_cache(maxsize=None)(normal_statistics)
+
+
+def _curves(z: Tensor, seed: int) -> dict[str, Any]:
+    return {
+        name: {
+            "radii": radius_histogram(x.norm(dim=1)),
+            "spectrum": covariance_spectrum(x).tolist(),
+            "slices": epps_pulley(random_slices(x, seed=seed)).sort().values.tolist(),
+        }
+        for name, x in (("raw", z), ("standardised", standardise(z)))
+    }
+
+
+def _embed(source: Network, settings: Settings) -> dict[str, Tensor]:
+    count = len(source.images)  # type: ignore[arg-type]
+    chosen: Subset[Any] = Subset(source.images, evenly_spaced(count, settings.max_images))
+    loader = feature_loader(chosen, source.workers, settings.batch_size)
+    batches = track(loader, f"embedding: {source.label}", console=Console(stderr=True), disable=not sys.stderr.isatty())
+    source.model.to(settings.place)
+    with resources_named():
+        found, _ = extract(source.model, batches, tuple(source.outputs.values()))
+    source.model.cpu()
+    return {name: found[key] for name, key in source.outputs.items()}

@@ -1,0 +1,234 @@
+"""What can be diagnosed, opened by its name: a run, a checkpoint, an export, a library's backbone, a matrix."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+from torchvision import transforms
+
+from radial_vicreg.data.augmentation import to_normalised_tensor
+from radial_vicreg.data.build import centre_crop, open_data
+from radial_vicreg.diagnose.backbones import LIBRARIES, build_named
+from radial_vicreg.diagnose.images import ImagesBelow, evenly_spaced, plain_transform
+from radial_vicreg.diagnose.settings import Settings
+from radial_vicreg.errors import UserError
+from radial_vicreg.export import CARD, load_exported, read_card
+from radial_vicreg.loaded_run import LoadedRun, open_run
+from radial_vicreg.probes.features import KINDS
+from radial_vicreg.provenance import identity_of
+from radial_vicreg.stored_runs import find_results
+
+FORMS = "a run's folder, a checkpoint, an exported folder, FILE.npy, timm:NAME or torchvision:NAME"
+_FEATURES = {"encoder": KINDS["encoder"]}
+_MOST_NAMED = 5
+
+
+@dataclass
+class Network:
+    """A network and its images.
+
+    Attributes:
+        label: short name, for columns and legends.
+        details: what is known of it, for the JSON file.
+        model: images to a dictionary of outputs, on the CPU.
+        outputs: names of the outputs that are diagnosed, and their keys.
+        images: ``(image, target)``, as the network takes them.
+        workers: processes that load images.
+    """
+
+    label: str
+    details: dict[str, Any]
+    model: nn.Module
+    outputs: dict[str, str]
+    images: Dataset[Any]
+    workers: int
+
+
+@dataclass
+class Matrix:
+    """Embeddings that somebody else has computed.
+
+    Attributes:
+        label: short name, for columns and legends.
+        details: what is known of them, for the JSON file.
+        embeddings: shape ``(N, d)``, float32.
+    """
+
+    label: str
+    details: dict[str, Any]
+    embeddings: Tensor = field(repr=False)
+
+
+Source = Network | Matrix
+
+
+def open_sources(names: Sequence[str], settings: Settings, untrained: bool = False) -> list[Source]:
+    """Open all sources, so that a bad one shows before the first image is embedded.
+
+    Args:
+        names: see :data:`FORMS`; a folder above a single run counts as that run.
+        settings: images, and how to build backbones.
+        untrained: put the first run's network with the random weights of its seed in front.
+
+    Returns:
+        One for each name, with labels that differ.
+
+    Raises:
+        UserError: a source that cannot be opened, or an option that none of them reads.
+    """
+    opened = [_open(name, settings) for name in names]
+    if not settings.pretrained and not any(name.startswith(_prefixes()) for name in names):
+        raise UserError("--no-pretrained is for timm:NAME and torchvision:NAME, and there is none")
+    if untrained:
+        first = next((name for name, source in zip(names, opened, strict=True) if _kind(source) == "run"), None)
+        if first is None:
+            raise UserError("--untrained needs a run among the sources, whose seed gives the weights")
+        opened.insert(0, _open_run(_run_folder(Path(first)), settings, untrained=True))
+    _number_equal_labels(opened)
+    return opened
+
+
+def _number_equal_labels(sources: Sequence[Source]) -> None:
+    totals, seen = Counter(source.label for source in sources), Counter[str]()
+    for source in sources:
+        label = source.label
+        seen[label] += 1
+        source.label = f"{label} {seen[label]}" if totals[label] > 1 else label
+
+
+def _open(name: str, settings: Settings) -> Source:
+    if name.startswith(_prefixes()):
+        return _open_named(name, settings)
+    path = Path(name)
+    if not os.path.lexists(path):
+        raise UserError(f"{name} does not exist; give {FORMS}")
+    if path.suffix == ".npy":
+        return _open_matrix(path, settings.max_images)
+    card = path / CARD if path.is_dir() else path
+    if card.name == CARD and card.is_file():
+        return _open_export(card, settings)
+    return _open_run(_run_folder(path), settings)
+
+
+def _prefixes() -> tuple[str, ...]:
+    return tuple(f"{library}:" for library in LIBRARIES)
+
+
+def _kind(source: Source) -> Any:
+    return source.details["kind"]
+
+
+def _open_named(name: str, settings: Settings) -> Network:
+    library, _, model_name = name.partition(":")
+    _require_images(name, settings)
+    backbone, transform = build_named(library, model_name, settings.pretrained, settings.seed)
+    weights = "pretrained" if settings.pretrained else f"random, seed {settings.seed}"
+    details = {"kind": library, "source": name, "weights": weights, "images": str(settings.images)}
+    return Network(name, details, _Backbone(backbone), _FEATURES, *_folder_images(settings, transform))
+
+
+def _open_export(card_file: Path, settings: Settings) -> Network:
+    _require_images(str(card_file.parent), settings)
+    card = read_card(card_file)
+    try:
+        transform = plain_transform(card["image_size"], *(card["normalisation"][key] for key in ("mean", "std")))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{card_file} does not say how images are normalised: {error}") from error
+    details = {"kind": "export", "source": str(card_file.parent), "images": str(settings.images)}
+    details |= {"architecture": card["architecture"], "weights_sha256": card["sha256"]}
+    images = _folder_images(settings, transform)
+    return Network(f"exported {card['architecture']}", details, _Backbone(load_exported(card_file)), _FEATURES, *images)
+
+
+def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Network:
+    run = open_run(path, untrained=untrained)
+    images, where = _run_images(run, settings)
+    details = {
+        "kind": "run",
+        "source": str(path),
+        "untrained": untrained,
+        "epoch": run.epoch,
+        "checkpoint": None if untrained else run.checkpoint.name,
+        **identity_of(run.results),
+        "images": where,
+    }
+    label = "untrained" if untrained else str(run.config.method)
+    workers = run.config.data.num_workers if settings.workers is None else settings.workers
+    return Network(label, details, run.model, dict(KINDS), images, workers)
+
+
+def _run_folder(path: Path) -> Path:
+    """Find the one run below a folder that is none itself."""
+    if not path.is_dir() or any(path.glob("*.ckpt")) or (path / "checkpoints").exists():
+        return path
+    found = [file.parent for file in find_results(path) if file.parent != path]
+    if len(found) > 1:
+        named = ", ".join(str(folder.relative_to(path)) for folder in found[:_MOST_NAMED])
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        raise UserError(f"{path} holds {len(found)} runs, give one or several of them: {named}{more}")
+    return found[0] if found else path
+
+
+def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], str]:
+    config = run.config
+    policy = settings.on_bad_image or config.data.on_bad_image
+    if settings.images is not None:
+        normalise = to_normalised_tensor(config.data.dataset, config.augmentations[0])
+        transform = transforms.Compose([*centre_crop(config.crop_size), *normalise])
+        return ImagesBelow(settings.images, transform, policy), str(settings.images)
+    reading = config.data.model_copy(update={"on_bad_image": policy})
+    data = open_data(config.model_copy(update={"data": reading}))
+    try:
+        val = data.validation_set()
+        if val is not None:
+            return val, f"validation: {config.data.val_path or config.data.train_path}"
+        return data.plain_training_set(), f"training, not augmented: {config.data.train_path}"
+    except UserError as error:
+        raise UserError(f"the run's own images cannot be read, give others with --images DIR: {error}") from error
+
+
+def _folder_images(settings: Settings, transform: Any) -> tuple[ImagesBelow, int]:
+    assert settings.images is not None
+    return ImagesBelow(settings.images, transform, settings.on_bad_image or "error"), settings.workers or 0
+
+
+def _require_images(name: str, settings: Settings) -> None:
+    if settings.images is None:
+        raise UserError(f"{name} has no images of its own: give a folder of them, --images DIR")
+
+
+def _open_matrix(path: Path, max_rows: int) -> Matrix:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:  # its own message may advise to run what is in the file
+        reason = (error.strerror if isinstance(error, OSError) else None) or "not a whole .npy of plain numbers"
+        raise UserError(f"{path} cannot be read: {reason}") from error
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f" or 0 in array.shape:
+        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        raise UserError(f"{path} holds {found}: a matrix (N, d) of floating-point numbers is needed")
+    if len(array) < 2:
+        raise UserError(f"{path} has {len(array)} row: 2 or more embeddings are needed")
+    with np.errstate(over="ignore"):  # what float32 cannot hold is reported as not finite
+        rows = np.asarray(array[evenly_spaced(len(array), max_rows)], dtype=np.float32)
+    details = {"kind": "matrix", "source": str(path), "rows": len(array)}
+    return Matrix(path.stem, details, torch.from_numpy(rows))
+
+
+class _Backbone(nn.Module):
+    """A backbone alone, with a run's form of outputs."""
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        return {_FEATURES["encoder"]: self.backbone(images)}

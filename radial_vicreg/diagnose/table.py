@@ -1,0 +1,104 @@
+"""The numbers as a table: rich on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+ROWS = {
+    "count": "embeddings N",
+    "dim": "dimension d",
+    "mean_share": "mean's share of the squared norm",
+    "effective_rank": "effective rank (RankMe)",
+    "uniformity": "uniformity of directions",
+    "w1_chi": "W1 of the radii to chi",
+    "kl": "KL of the radii to chi, nats",
+    "sliced_w2": "sliced W2 to the normal",
+    "epps_pulley": "Epps-Pulley (SIGReg)",
+    "standardised_w1_chi": "standardised: W1 of the radii",
+    "standardised_kl": "standardised: KL of the radii",
+    "standardised_sliced_w2": "standardised: sliced W2",
+    "standardised_epps_pulley": "standardised: Epps-Pulley",
+    "constant_dimensions": "dimensions without variance",
+}
+"""Statistics in their order, with their names for people."""
+
+_NORMAL = "normal"
+
+
+def print_tables(content: dict[str, Any]) -> None:
+    """Print what was embedded and one table for each output.
+
+    Args:
+        content: of :func:`radial_vicreg.diagnose.measure.diagnose`.
+    """
+    for source in content["sources"]:
+        print(f"{source['label']}: {_describe(source['details'])}")
+    for output in outputs_of(content):
+        header, lines = _table(content, output)
+        (_print_rich if sys.stdout.isatty() else _print_plain)(output, header, lines)
+    print(f"{_NORMAL}: mean over {content['normal_draws']} standard normal samples of the same N and d")
+
+
+def outputs_of(content: dict[str, Any]) -> list[str]:
+    """List the outputs that any source has, in their order."""
+    return list(dict.fromkeys(name for source in content["sources"] for name in source["outputs"]))
+
+
+def _table(content: dict[str, Any], output: str) -> tuple[list[str], list[list[str]]]:
+    """Build a column for each source, and one for a normal sample behind the last source of each size in a row."""
+    sources = [source for source in content["sources"] if output in source["outputs"]]
+    having = [(source["label"], source["outputs"][output]) for source in sources]
+    header, columns = [output], [list(ROWS.values())]
+    for index, (label, found) in enumerate(having):
+        header.append(label)
+        columns.append(_column(found, found["statistics"]))
+        following = having[index + 1][1] if index + 1 < len(having) else None
+        if following is None or following["normal"] != found["normal"]:
+            header.append(_NORMAL)
+            columns.append(_column(found, found["normal"]))
+    return header, [list(line) for line in zip(*columns, strict=True)]
+
+
+def _column(found: dict[str, Any], statistics: dict[str, float]) -> list[str]:
+    values = {**statistics, "count": found["count"], "dim": found["dim"]}
+    return [_text(values[name]) for name in ROWS]
+
+
+def _text(value: float) -> str:
+    whole = value == round(value) or 1e3 <= abs(value) < 1e6
+    return f"{value:.0f}" if whole else f"{value:#.3g}".rstrip(".")
+
+
+def _describe(details: dict[str, Any]) -> str:
+    parts = [details["source"]]
+    if details.get("untrained"):
+        parts.append("random weights of its seed")
+    elif details.get("epoch") is not None:
+        parts.append(f"epoch {details['epoch']}")
+    if "weights" in details:
+        parts.append(f"weights {details['weights']}")
+    if "images" in details:
+        parts.append(f"images {details['images']}")
+    return "; ".join(parts)
+
+
+def _print_rich(output: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for name in header:
+        table.add_column(name, justify="left" if name == output else "right", style="dim" if name == _NORMAL else None)
+    for line in lines:
+        table.add_row(*line)
+    Console().print(table)
+
+
+def _print_plain(output: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    rows = [header, *lines]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(header))]
+    for first, *others in rows:
+        cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
+        print("  ".join([f"{first:<{widths[0]}}", *cells]))

@@ -1,0 +1,41 @@
+"""Where embeddings point to: their common mean, and how they fill the sphere."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from radial_vicreg.diagnostics.spectrum import evenly_spaced_rows
+
+
+def mean_share(z: Tensor) -> float:
+    r"""Compute the mean's share of the squared norm, :math:`\|\bar z\|^2 / \overline{\|z\|^2}`.
+
+    A loss of the radii alone may fill them with a constant offset; this says how much of them is one.
+
+    Args:
+        z: embeddings, shape ``(N, d)``.
+
+    Returns:
+        Between 0 and 1 (all embeddings are equal), about 1 / N for a normal sample; 0 where all are zero.
+    """
+    squared = z.square().sum(dim=1).mean().clamp_min(torch.finfo(z.dtype).tiny)
+    return float(z.mean(dim=0).square().sum() / squared)
+
+
+def uniformity(z: Tensor) -> float:
+    r"""Compute how evenly directions fill the sphere.
+
+    The logarithm of the mean of :math:`e^{-2\|u_i-u_j\|^2}` over pairs of :math:`u=z/\|z\|` (Wang and Isola:
+    Understanding Contrastive Representation Learning through Alignment and Uniformity on the Hypersphere, ICML 2020;
+    their t is 2 here).
+
+    Args:
+        z: embeddings, shape ``(N, d)``, N at least 2; of more than 2,048 rows, evenly spaced ones are taken.
+
+    Returns:
+        0 where all directions are equal, about -4 + 8 / d for a normal sample of large d.
+    """
+    distances = torch.pdist(F.normalize(evenly_spaced_rows(z), dim=1))
+    return float(distances.square().mul(-2).exp().mean().log())

@@ -1,0 +1,91 @@
+"""All that tells embeddings from a standard normal sample, and the same for such a sample."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from radial_vicreg.diagnostics.directions import mean_share, uniformity
+from radial_vicreg.diagnostics.radii import radius_statistics
+from radial_vicreg.diagnostics.slices import sliced_statistics
+from radial_vicreg.losses import radial_kl, radial_wasserstein_loss
+
+DRAWS = 3
+"""Normal samples whose statistics are averaged."""
+
+
+def gaussianity_statistics(z: Tensor, seed: int = 0) -> dict[str, float]:
+    r"""Compare embeddings against :math:`\mathcal N(0, I)`, as they are and standardised.
+
+    Args:
+        z: embeddings, shape ``(N, d)``, N at least 2.
+        seed: of the slices' directions.
+
+    Returns:
+        What :func:`radial_vicreg.diagnostics.radius_statistics` gives, and ``mean_share``, ``uniformity``,
+        ``sliced_w2`` and ``epps_pulley`` over 256 random slices, ``constant_dimensions``: the number of dimensions
+        without variance. ``standardised_w1_chi``, ``_kl``, ``_sliced_w2`` and ``_epps_pulley`` are those of
+        :func:`standardise`'s: what is left when the mean and the scale of each dimension are forgiven. Features of an
+        encoder, which nothing asks to have unit variance, are judged by these.
+
+    Raises:
+        ValueError: fewer than two embeddings or non-finite values.
+    """
+    z = z.float()
+    statistics = radius_statistics(z)  # first: it refuses what the rest would fail on
+    standardised = standardise(z)
+    forgiven = {
+        "w1_chi": float(radial_wasserstein_loss(standardised, target="quantiles")),
+        "kl": float(radial_kl(standardised)),
+        **sliced_statistics(standardised, seed),
+    }
+    return {
+        **statistics,
+        "mean_share": mean_share(z),
+        "uniformity": uniformity(z),
+        **sliced_statistics(z, seed),
+        **{f"standardised_{name}": value for name, value in forgiven.items()},
+        "constant_dimensions": float(_is_constant(z).sum()),
+    }
+
+
+def normal_statistics(count: int, dim: int, seed: int = 0, draws: int = DRAWS) -> dict[str, float]:
+    """Compute what :func:`gaussianity_statistics` gives for true normal samples, the mean over a few.
+
+    Args:
+        count: N.
+        dim: d.
+        seed: of the slices' directions; the samples are those of :func:`normal_sample`.
+        draws: number of samples.
+
+    Returns:
+        The same keys.
+    """
+    found = [gaussianity_statistics(normal_sample(count, dim, seed, draw), seed) for draw in range(draws)]
+    return {name: sum(statistics[name] for statistics in found) / draws for name in found[0]}
+
+
+def normal_sample(count: int, dim: int, seed: int = 0, draw: int = 0) -> Tensor:
+    """Draw a standard normal sample ``(count, dim)``; other random numbers than the slices of this seed."""
+    # The slices' own generator would give the same numbers again.
+    mixed = torch.randint(2**62, (draw + 1,), generator=torch.Generator().manual_seed(seed))
+    return torch.randn(count, dim, generator=torch.Generator().manual_seed(int(mixed[draw])))
+
+
+def standardise(z: Tensor) -> Tensor:
+    """Bring every dimension to mean 0 and variance 1; one without variance becomes 0.
+
+    Args:
+        z: embeddings, shape ``(N, d)``.
+
+    Returns:
+        The same shape.
+    """
+    centred = z - z.mean(dim=0)
+    constant = _is_constant(z)
+    return torch.where(constant, 0.0, centred / torch.where(constant, 1.0, z.std(dim=0, correction=0)))
+
+
+def _is_constant(z: Tensor) -> Tensor:
+    """Tell which dimensions vary no more than their mean's rounding, shape ``(d,)``."""
+    return z.std(dim=0, correction=0) <= 10 * torch.finfo(z.dtype).eps * z.mean(dim=0).abs()

@@ -1,0 +1,48 @@
+"""How many dimensions embeddings use."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+_MAX_ROWS = 2048  # singular values cost N d min(N, d), pairs N^2 d
+
+
+def evenly_spaced_rows(z: Tensor) -> Tensor:
+    """Take every k-th row ``(M, d)``, with the smallest k that leaves at most 2,048."""
+    return z[:: math.ceil(len(z) / _MAX_ROWS)]
+
+
+def effective_rank(z: Tensor) -> float:
+    r"""Compute RankMe: the exponential of the entropy of the normalised singular values.
+
+    Garrido, Balestriero, Najman and LeCun: RankMe, ICML 2023. Neither scale nor rotation changes it; the mean is not
+    taken off, and counts as one dimension.
+
+    Args:
+        z: embeddings, shape ``(N, d)``, float32 or float64; of more than 2,048 rows, evenly spaced ones are taken.
+
+    Returns:
+        Between 1 and min(N, d).
+    """
+    singular = torch.linalg.svdvals(evenly_spaced_rows(z))
+    share = singular / singular.sum().clamp_min(torch.finfo(z.dtype).tiny)
+    return float(torch.exp(-torch.xlogy(share, share).sum()))
+
+
+def covariance_spectrum(z: Tensor) -> Tensor:
+    r"""Compute the eigenvalues of the covariance matrix, all 1 for :math:`\mathcal N(0, I)` and infinite N.
+
+    For finite N those of a normal sample spread around 1 by Marchenko and Pastur's law, the wider the nearer d is to N.
+
+    Args:
+        z: embeddings, shape ``(N, d)``, N at least 2; of more than 2,048 rows, evenly spaced ones are taken.
+
+    Returns:
+        Descending, shape ``(min(N - 1, d),)``: the others are zero.
+    """
+    rows = evenly_spaced_rows(z)
+    singular: Tensor = torch.linalg.svdvals(rows - rows.mean(dim=0))
+    return singular[: len(rows) - 1].square() / (len(rows) - 1)

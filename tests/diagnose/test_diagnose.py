@@ -1,0 +1,198 @@
+"""``radial-vicreg diagnose``: what is embedded, and the numbers that come of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers import one_line, only_run
+from PIL import Image
+from torch import Tensor
+
+from radial_vicreg.cli import main
+from radial_vicreg.data.build import open_data
+from radial_vicreg.diagnose.drawing import diagnose_figure
+from radial_vicreg.diagnose.images import ImagesBelow, evenly_spaced
+from radial_vicreg.diagnostics import gaussianity_statistics, normal_statistics
+from radial_vicreg.export import export_run
+from radial_vicreg.loaded_run import open_run
+from radial_vicreg.probes.features import extract, feature_loader
+from radial_vicreg.results import RunResults
+
+
+def outputs_of(run: Path, untrained: bool = False) -> dict[str, Tensor]:
+    """Encoder's and projector's outputs of a run's validation images, in one pass."""
+    opened = open_run(run, untrained=untrained)
+    images = open_data(opened.config).validation_set()
+    assert images is not None
+    found, _ = extract(opened.model, feature_loader(images, 0), ("feats", "z"))
+    return {"encoder": found["feats"], "projector": found["z"]}
+
+
+def test_a_run_has_the_statistics_of_both_outputs_beside_those_of_normal_samples(
+    finished_run: Callable, diagnosed: Callable
+) -> None:
+    folder = finished_run("standalone")
+    (source,) = diagnosed(folder)["sources"]
+    assert (source["label"], source["details"]["epoch"]) == ("radialvicreg", 2)
+    for name, z in outputs_of(folder).items():
+        output = source["outputs"][name]
+        assert (output["count"], output["dim"]) == tuple(z.shape)
+        assert output["statistics"] == pytest.approx(gaussianity_statistics(z), rel=1e-4, abs=1e-6)
+        assert output["normal"] == pytest.approx(normal_statistics(*z.shape))
+        assert len(output["curves"]["raw"]["slices"]) == 256
+
+
+def test_a_run_that_measures_gaussianity_has_the_same_numbers_in_its_results(
+    tiny_overrides: list[str], tmp_path: Path, diagnosed: Callable
+) -> None:
+    assert main(["pretrain", *tiny_overrides, "host=standalone", "diagnostics.gaussianity=true"]) == 0
+    folder = only_run(tmp_path / "runs")
+    radii = RunResults.read(folder / "results.json").radii
+    output = diagnosed(folder)["sources"][0]["outputs"]["projector"]
+    assert radii.final is not None
+    assert radii.normal is not None
+    assert radii.final.eval.plain() == pytest.approx(output["statistics"], rel=1e-3, abs=1e-5)
+    assert radii.normal.plain() == pytest.approx(output["normal"])
+    logged = next((folder / "csv").rglob("metrics.csv")).read_text().splitlines()[0].split(",")
+    assert {"radius_eval/epps_pulley", "radius_batch/standardised_sliced_w2"} <= set(logged)
+
+
+def test_a_checkpoint_and_a_folder_above_a_single_run_are_that_run(finished_run: Callable, diagnosed: Callable) -> None:
+    folder = finished_run("standalone")
+    found = diagnosed(folder)["sources"][0]["outputs"]
+    for other in (folder / "checkpoints" / "last.ckpt", folder.parent, folder.parents[1]):
+        assert diagnosed(other)["sources"][0]["outputs"] == found
+
+
+def test_the_untrained_network_stands_in_front_when_asked_for(finished_run: Callable, diagnosed: Callable) -> None:
+    folder = finished_run("standalone")
+    sources = diagnosed(folder, "--untrained")["sources"]
+    assert [source["label"] for source in sources] == ["untrained", "radialvicreg"]
+    expected = gaussianity_statistics(outputs_of(folder, untrained=True)["projector"])
+    found = sources[0]["outputs"]["projector"]["statistics"]
+    assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert found["w1_chi"] != sources[1]["outputs"]["projector"]["statistics"]["w1_chi"]
+
+
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "class folders"])
+def test_an_export_and_its_run_have_the_same_features_of_the_same_images(
+    finished_run: Callable, diagnosed: Callable, image_folder: Callable, tmp_path: Path, flat: bool
+) -> None:
+    folder = finished_run("standalone")
+    images = image_folder("images", per_class=3, size=40)
+    if flat:
+        for file in list(images.rglob("*.png")):
+            file.rename(images / f"{file.parent.name}-{file.name}")
+    export_run(folder, "timm", tmp_path / "export")
+    exported, run = diagnosed(tmp_path / "export", folder, "--images", images)["sources"]
+    assert set(exported["outputs"]) == {"encoder"}
+    found = exported["outputs"]["encoder"]
+    assert (found["count"], found["dim"]) == (9, 24)
+    assert found["statistics"] == pytest.approx(run["outputs"]["encoder"]["statistics"], rel=1e-4, abs=1e-6)
+    assert exported["label"] == "exported vit_tiny_patch16_224"
+
+
+def test_a_matrix_is_read_as_it_is(diagnosed: Callable, matrix: Callable) -> None:
+    z = np.random.default_rng(0).normal(size=(50, 7))
+    (source,) = diagnosed(matrix(z))["sources"]
+    output = source["outputs"]["embeddings"]
+    assert output["statistics"] == pytest.approx(gaussianity_statistics(torch.from_numpy(z)))
+    assert source["label"] == "z"
+
+
+def test_of_many_rows_or_images_evenly_spaced_ones_are_taken(diagnosed: Callable, matrix: Callable) -> None:
+    assert evenly_spaced(10, 4) == [0, 2, 5, 7]
+    assert evenly_spaced(3, 10) == [0, 1, 2]
+    z = np.random.default_rng(0).normal(size=(20, 3))
+    output = diagnosed(matrix(z), "--max-images", 5)["sources"][0]["outputs"]["embeddings"]
+    assert output["statistics"] == pytest.approx(gaussianity_statistics(torch.from_numpy(z[::4])))
+
+
+def test_constant_embeddings_have_finite_numbers_and_a_figure(diagnosed: Callable, matrix: Callable) -> None:
+    z = np.full((12, 5), 0.1, dtype=np.float32)
+    content = diagnosed(matrix(z))
+    statistics = content["sources"][0]["outputs"]["embeddings"]["statistics"]
+    assert None not in statistics.values()  # JSON has null for what is not finite
+    assert statistics["constant_dimensions"] == 5
+    diagnose_figure(content).canvas.draw()
+
+
+def test_the_same_seed_gives_the_same_numbers(diagnosed: Callable, matrix: Callable) -> None:
+    file = matrix(np.random.default_rng(0).normal(size=(20, 3)))
+    assert diagnosed(file) == diagnosed(file)
+    assert diagnosed(file, "--seed", 1)["normal_curves"] != diagnosed(file)["normal_curves"]
+
+
+def test_out_gets_numbers_and_figure_and_equal_names_are_numbered(
+    matrix: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = matrix(np.random.default_rng(0).normal(size=(20, 3)))
+    assert main(["diagnose", str(file), str(file), "--out", str(tmp_path / "out")]) == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "diagnose.json",
+        "diagnose.pdf",
+        "diagnose.png",
+    ]
+    with Image.open(tmp_path / "out" / "diagnose.png") as image:
+        assert len(image.convert("RGB").getcolors(1 << 20) or []) > 50  # something is drawn
+    assert (tmp_path / "out" / "diagnose.pdf").read_bytes().startswith(b"%PDF")
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert lines[0] == f"z 1: {file}"
+    header = next(line for line in lines if line.startswith("embeddings "))
+    assert header.split() == ["embeddings", "z", "1", "z", "2", "normal"]
+    assert len({len(line) for line in lines[2:16]}) == 1  # aligned
+    assert captured.err == ""  # no progress bar in a pipe
+
+
+def test_sources_of_several_sizes_have_their_own_normal_columns(
+    matrix: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    files = [matrix(rng.normal(size=size), name) for size, name in (((20, 3), "a"), ((20, 3), "b"), ((30, 3), "c"))]
+    assert main(["diagnose", *map(str, files)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["embeddings", "a", "b", "normal", "c", "normal"] in lines
+    assert ["embeddings", "N", "20", "20", "20", "30", "30"] in lines
+
+
+def test_a_terminal_gets_a_table(
+    matrix: Callable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["diagnose", str(matrix(np.eye(4)))]) == 0
+    assert "┃" in capsys.readouterr().out
+
+
+def test_hidden_folders_are_no_images_and_bad_ones_can_be_left_out(image_folder: Callable) -> None:
+    images = image_folder("images", classes=1, per_class=3)
+    shutil.copytree(images / "class_0", images / "class_0" / ".ipynb_checkpoints")
+    (images / "bad.png").write_bytes(b"?")
+    assert len(ImagesBelow(images, lambda image: image)) == 4
+    assert len(ImagesBelow(images, lambda image: image, on_bad_image="skip")) == 3
+
+
+def test_an_image_that_cannot_be_read_is_one_line_or_left_out(
+    finished_run: Callable, diagnosed: Callable, image_folder: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = image_folder("images", classes=1, per_class=3)
+    (images / "bad.png").write_bytes(b"?")
+    words = [finished_run("standalone"), "--images", images]
+    assert main(["diagnose", *map(str, words)]) == 2
+    one_line(capsys.readouterr().err, "cannot read the image", "bad.png")
+    assert diagnosed(*words, "--on-bad-image", "skip")["sources"][0]["outputs"]["encoder"]["count"] == 3
+
+
+def test_images_of_any_size_are_cut_to_the_run_s_resolution(
+    finished_run: Callable, diagnosed: Callable, tmp_path: Path
+) -> None:
+    (tmp_path / "images").mkdir()
+    for index, size in enumerate([(300, 40), (20, 20), (32, 64)]):
+        Image.new("RGB", size, (index * 80, 10, 10)).save(tmp_path / "images" / f"{index}.png")
+    found = diagnosed(finished_run("standalone"), "--images", tmp_path / "images", "--batch-size", 2)
+    assert found["sources"][0]["outputs"]["projector"]["count"] == 3

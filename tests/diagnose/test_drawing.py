@@ -1,0 +1,48 @@
+"""The figure of several sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.text
+import numpy as np
+import pytest
+
+from radial_vicreg.diagnose.drawing import diagnose_figure
+from radial_vicreg.diagnose.measure import diagnose
+from radial_vicreg.diagnose.settings import Settings
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "normal": rng.normal(size=(60, 6)),
+        "shifted": rng.normal(size=(60, 6)) + 9,
+        "small": rng.normal(size=(2, 3)),
+    }
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    return diagnose([str(tmp_path / f"{name}.npy") for name in arrays], Settings())
+
+
+def test_a_row_an_output_has_a_line_for_each_source_and_each_normal_sample(content: dict[str, Any]) -> None:
+    content["sources"][0]["outputs"]["encoder"] = content["sources"][0]["outputs"]["embeddings"]
+    figure = diagnose_figure(content)
+    rows = np.reshape(figure.axes, (-1, 3))
+    assert [row[0].get_title() for row in rows] == ["embeddings, raw", "encoder, standardised"]
+    assert [len(panel.lines) for panel in rows[0]] == [2, 5, 5]  # chi(3) and chi(6); 3 sources, 2 sizes
+    assert [len(panel.lines) for panel in rows[1]] == [1, 2, 2]
+    shifted = rows[0][0].patches[1].get_data()
+    assert shifted.edges[0] > 15  # not standardised
+
+
+def test_every_text_has_8_points_and_the_legend_is_outside(content: dict[str, Any]) -> None:
+    figure = diagnose_figure(content)
+    figure.canvas.draw()
+    texts = [text for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
+    legend = figure.legends[0].get_window_extent()
+    assert {text.get_fontsize() for text in texts} <= {8.0, 8.0 * 0.7}  # exponents
+    assert all(not legend.overlaps(axis.get_window_extent()) for axis in figure.axes)
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:3] == ["normal", "shifted", "small"]

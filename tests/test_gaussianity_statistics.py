@@ -1,0 +1,167 @@
+"""Statistics of embeddings next to the standard normal distribution."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, stats
+from torch import Tensor
+
+from radial_vicreg.diagnostics import (
+    covariance_spectrum,
+    effective_rank,
+    epps_pulley,
+    gaussianity_statistics,
+    mean_share,
+    normal_statistics,
+    radius_statistics,
+    random_slices,
+    standardise,
+    uniformity,
+    wasserstein_to_normal,
+)
+from radial_vicreg.diagnostics.gaussianity import normal_sample
+
+
+def normal(count: int, dim: int, seed: int = 1) -> Tensor:
+    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def test_epps_pulley_is_the_integral_of_its_definition() -> None:
+    x = torch.tensor([-1.3, 0.2, 0.9, 2.4, 2.5]).double()
+
+    def integrand(t: float) -> float:
+        empirical = np.mean(np.exp(1j * t * x.numpy()))
+        return float(abs(empirical - math.exp(-t * t / 2)) ** 2 * math.exp(-t * t / 2))
+
+    expected = len(x) * integrate.quad(integrand, -3, 3)[0]
+    assert float(epps_pulley(x[:, None])) == pytest.approx(expected, rel=2e-3)  # 17 knots
+
+
+def test_epps_pulley_is_lightly_s_sigreg() -> None:
+    lejepa = pytest.importorskip("lightly.loss.lejepa_loss")
+    sigreg = lejepa.SIGReg(num_vectors=8)
+    z = normal(50, 6) * 1.5 + 0.2
+    directions = torch.randn(6, 8, generator=torch.Generator().manual_seed(3))
+    sigreg._generate_unit_vectors = lambda *_, **__: directions / directions.norm(dim=0)
+    found = epps_pulley(random_slices(z, count=8, seed=3)).mean()
+    assert float(found) == pytest.approx(float(sigreg(z)), rel=1e-5)
+
+
+def test_epps_pulley_of_normal_samples_has_its_expectation_at_every_size() -> None:
+    expected = integrate.quad(lambda t: (1 - math.exp(-t * t)) * math.exp(-t * t / 2), -3, 3)[0]
+    assert expected == pytest.approx(1.05, abs=0.005)  # what the docstring says
+    for count in (20, 500):
+        assert float(epps_pulley(normal(count, 4000)).mean()) == pytest.approx(expected, rel=0.05)
+
+
+def test_wasserstein_to_normal_is_zero_on_quantiles_and_the_length_of_a_shift() -> None:
+    quantiles = torch.from_numpy(stats.norm.ppf((np.arange(40) + 0.5) / 40)).float()
+    x = torch.stack([quantiles, quantiles.flip(0) + 3.0], dim=1)
+    assert wasserstein_to_normal(x).tolist() == pytest.approx([0.0, 3.0], abs=1e-5)
+
+
+def test_slices_are_projections_on_the_same_unit_vectors_for_the_same_seed() -> None:
+    z = normal(30, 5)
+    assert torch.equal(random_slices(z, seed=2), random_slices(z, seed=2))
+    assert not torch.equal(random_slices(z, seed=2), random_slices(z, seed=3))
+    assert random_slices(torch.eye(5), count=7).norm(dim=0).tolist() == pytest.approx([1.0] * 7)
+
+
+def test_uniformity_is_the_mean_over_pairs() -> None:
+    z = normal(9, 4)
+    unit = (z / z.norm(dim=1, keepdim=True)).double()
+    pairs = [(unit[i] - unit[j]).square().sum() for i in range(9) for j in range(i)]
+    expected = math.log(sum(math.exp(-2 * float(pair)) for pair in pairs) / len(pairs))
+    assert uniformity(3.0 * z) == pytest.approx(expected, rel=1e-5)
+
+
+def test_uniformity_of_a_normal_sample_is_near_its_limit() -> None:
+    assert uniformity(normal(1000, 256)) == pytest.approx(-4 + 8 / 256, abs=0.005)
+
+
+def test_the_mean_s_share_tells_an_offset_from_a_spread() -> None:
+    offset = torch.zeros(16)
+    offset[3] = 4.0  # the squared norm of the normal part is 16, too
+    assert mean_share(normal(4000, 16) + offset) == pytest.approx(0.5, abs=0.02)
+    assert mean_share(normal(4000, 16)) == pytest.approx(1 / 4000, rel=0.6)
+
+
+def test_the_spectrum_is_that_of_the_covariance() -> None:
+    z = normal(30, 6) @ normal(6, 6, seed=2) + 5.0
+    expected = np.sort(np.linalg.eigvalsh(np.cov(z.double().numpy(), rowvar=False)))[::-1]
+    assert covariance_spectrum(z).tolist() == pytest.approx(expected.tolist(), rel=1e-4)
+    assert covariance_spectrum(normal(4, 6)).shape == (3,)
+
+
+def test_the_effective_rank_counts_equal_dimensions() -> None:
+    assert effective_rank(torch.eye(8)[:5]) == pytest.approx(5.0, rel=1e-5)
+
+
+def test_standardised_dimensions_have_mean_0_and_variance_1_and_constant_ones_are_0() -> None:
+    z = normal(50, 3) * torch.tensor([10.0, 0.1, 0.0]) + torch.tensor([100.0, 0.0, 7.0])
+    found = standardise(z)
+    assert found.mean(dim=0).tolist() == pytest.approx([0.0] * 3, abs=1e-5)
+    assert found.std(dim=0, correction=0).tolist() == pytest.approx([1.0, 1.0, 0.0], rel=1e-4)
+
+
+def test_statistics_of_a_normal_sample_are_those_of_its_reference() -> None:
+    found, reference = gaussianity_statistics(normal(600, 32)), normal_statistics(600, 32)
+    assert found.keys() == reference.keys()
+    for name in ("effective_rank", "uniformity", "radius_mean", "radius_std"):
+        assert found[name] == pytest.approx(reference[name], rel=0.05), name
+    for name in ("w1_chi", "kl", "sliced_w2", "epps_pulley"):
+        for key in (name, f"standardised_{name}"):
+            assert found[key] < 2.5 * reference[key], key
+
+
+def test_the_reference_is_seeded_and_not_made_of_the_slices_own_numbers() -> None:
+    assert normal_statistics(40, 8, seed=1) == normal_statistics(40, 8, seed=1)
+    assert normal_statistics(40, 8, seed=1) != normal_statistics(40, 8, seed=2)
+    assert not torch.equal(normal_sample(8, 256, seed=1), normal(8, 256, seed=1))  # as the directions are drawn
+
+
+def test_standardising_forgives_the_offset_and_scale_that_the_raw_figures_see() -> None:
+    z = normal(800, 24) * 3.0 + 2.0
+    found, reference = gaussianity_statistics(z), normal_statistics(800, 24)
+    for name in ("w1_chi", "sliced_w2", "epps_pulley"):
+        assert found[name] > 10 * reference[name], name
+        assert found[f"standardised_{name}"] < 2 * reference[f"standardised_{name}"], name
+
+
+def test_features_that_are_not_normal_are_seen_after_standardising() -> None:
+    z = normal(800, 24).relu()
+    found, reference = gaussianity_statistics(z), normal_statistics(800, 24)
+    assert found["standardised_epps_pulley"] > 2 * reference["standardised_epps_pulley"]
+    assert found["standardised_w1_chi"] > 3 * reference["standardised_w1_chi"]
+
+
+def test_what_the_radius_monitor_knows_is_part_of_it() -> None:
+    z = normal(40, 6)
+    found = gaussianity_statistics(z)
+    assert {name: found[name] for name in radius_statistics(z)} == radius_statistics(z)
+
+
+@pytest.mark.parametrize(
+    ("z", "constant"),
+    [
+        (torch.zeros(10, 4), 4),
+        (torch.full((10, 4), 3.7), 4),
+        (torch.cat([normal(10, 3), torch.full((10, 1), 0.1)], dim=1), 1),
+        (normal(2, 1), 0),
+        (normal(2, 50), 0),
+    ],
+    ids=["zeros", "all equal", "one dimension constant", "two numbers", "N < d"],
+)
+def test_degenerate_embeddings_have_finite_statistics(z: Tensor, constant: int) -> None:
+    found = gaussianity_statistics(z)
+    assert all(math.isfinite(value) for value in found.values()), found
+    assert found["constant_dimensions"] == constant
+
+
+def test_embeddings_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(ValueError, match="1 of 8 values are not finite"):
+        gaussianity_statistics(torch.tensor([[1.0, 2.0, 3.0, math.inf], [0.0, 0.0, 0.0, 0.0]]))
