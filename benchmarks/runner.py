@@ -7,6 +7,7 @@ GPU CUDA events time the work that was queued; on a CPU the clock does.
 from __future__ import annotations
 
 import argparse
+import datetime
 import platform
 import re
 import statistics
@@ -26,7 +27,7 @@ RESULTS = Path(__file__).parent / "results"
 SHORTEST_SAMPLE = 2e-3
 MOST_CALLS = 50
 MOST_SAMPLES = 10
-_PACKAGES = ("torch", "torchvision", "lightning", "timm", "numpy", "lightly", "solo-learn")
+_PACKAGES = ("torch", "torchvision", "lightning", "timm", "numpy", "lightly", "solo-learn", "stable-pretraining")
 
 Call = Callable[[], object]
 
@@ -106,9 +107,10 @@ def peak_extra_bytes(call: Call, device: torch.device | str = "cpu") -> int:
 
 
 def machine(device: torch.device | str = "cpu") -> dict[str, Any]:
-    """What the figures were taken on: processor or GPU, threads, versions."""
+    """What the figures were taken on, and when: date, processor or GPU, threads, versions."""
     device = torch.device(device)
     found: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name(),
         "cpu": _cpu_name(),
         "threads": torch.get_num_threads(),
@@ -119,6 +121,12 @@ def machine(device: torch.device | str = "cpu") -> dict[str, Any]:
         found["cuda"] = torch.version.cuda
         found["tf32_matmul"] = torch.backends.cuda.matmul.allow_tf32
     return found
+
+
+def headline(found: dict[str, Any]) -> str:
+    """What :func:`machine` found, as a sentence."""
+    versions = ", ".join(f"{key} {value}" for key, value in found["versions"].items() if value)
+    return f"{found['date']}: {found['device']}, {found['threads']} CPU threads, Python {found['python']}, {versions}."
 
 
 def slug(device: torch.device | str = "cpu") -> str:
@@ -158,12 +166,7 @@ def save(
     where = machine(device)
     path = folder / f"{name}-{slug(device)}.json"
     write_json(path, {"name": name, "machine": where, **content})
-    versions = ", ".join(f"{key} {value}" for key, value in where["versions"].items() if value)
-    lines = [
-        f"# {title}",
-        "",
-        f"{where['device']}, {where['threads']} CPU threads, Python {where['python']}, {versions}.",
-    ]
+    lines = [f"# {title}", "", headline(where)]
     for heading, table in tables.items():
         lines += ["", f"## {heading}", "", table]
     path.with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
