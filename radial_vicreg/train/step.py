@@ -11,7 +11,8 @@ from torch import Tensor
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.distributed import mean_over_ranks
-from radial_vicreg.keys import LOSS_DEFAULTS
+from radial_vicreg.figures import method_key
+from radial_vicreg.keys import LOSS_DEFAULTS, effective_objective
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.models import build_projector
 from radial_vicreg.stability import equilibrium_note, stability_warnings
@@ -126,7 +127,8 @@ class RadialTraining(_Base):
             callbacks.append(OnlineProbes(config.probes, config.crop_size, seed=config.seed))
         if config.diagnostics.enabled:
             settings = config.diagnostics
-            callbacks.append(RadiusMonitor(config.crop_size, settings.every_n_epochs, settings.max_images))
+            images = (config.crop_size, settings.every_n_epochs, settings.max_images)
+            callbacks.append(RadiusMonitor(*images, method=_method_key(config)))
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
 
@@ -153,6 +155,11 @@ class RadialTraining(_Base):
     def results_config(self) -> dict[str, Any]:
         """Give the configuration as it was written, resolved; for ``results.json``."""
         return self.config.plain()
+
+
+def _method_key(config: RunConfig) -> str:
+    read = effective_objective(config.method, config.method_kwargs.model_dump())
+    return method_key(read["radial_objective"], read.get("radial_center", False), "e2mc_loss_weight" in read)
 
 
 def build_objective(config: RunConfig) -> RadialVICRegLoss:
