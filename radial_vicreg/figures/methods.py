@@ -36,7 +36,7 @@ KNOWN = {
 }
 """Styles by :func:`method_key`; colours of Okabe and Ito, and of Tol, told apart by colour-blind readers."""
 
-_COLOURS = ("#AA4499", "#44AA99", "#999933", "#661100", "#88CCEE", "#DDCC77", "#6A3D9A")
+_COLOURS = ("#AA4499", "#44AA99", "#B5B52B", "#661100", "#88CCEE", "#DDCC77", "#6A3D9A")
 _MARKERS = (">", "d", "p", "h")
 # Their numbers have no common divisor: counting on in both at once meets every pair of the two.
 _OTHERS = [MethodStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in range(28)]

@@ -65,9 +65,7 @@ def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int, styles: Sequence
     tallest = max(density.max() for _, density in histograms)
     top = 1.08 * max(target.max(), min(tallest, _TALLEST * target.max()))
     name_panels(axes[0], [title for title, _ in panels])
-    for axis, (edges, density), style in zip(
-        axes[0], histograms, styles or [UNTRAINED] * len(panels), strict=True
-    ):
+    for axis, (edges, density), style in zip(axes[0], histograms, styles or [UNTRAINED] * len(panels), strict=True):
         axis.stairs(density, edges, fill=True, color=style.colour, alpha=0.7)
         (line,) = axis.plot(grid, target, color="black", label=rf"density of $\chi({dim})$")
         axis.set(xlabel=r"radius $\|z\|_2$", xlim=(grid[0], grid[-1]), ylim=(0, top))

@@ -22,13 +22,13 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 """``paper`` goes into a manuscript as it is; ``screen`` is larger, for slides and wide windows."""
 _GUTTER = 1 / 13  # between two columns, as a share of one
-_FILES = {
+_FILES: Any = {
     "pdf.fonttype": 42,  # TrueType; the default, Type 3, is refused by the checks of conferences
     "ps.fonttype": 42,
     "svg.fonttype": "none",  # text stays text: the SVG is there to be edited, and the PDF to be printed
     "svg.hashsalt": "radial-vicreg",  # drawn again, the file is the same
 }
-_COMMON = {
+_COMMON: Any = {
     **_FILES,
     "axes.titlesize": "medium",
     "figure.titlesize": "medium",

@@ -24,7 +24,9 @@ def figure2(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
     if chosen is None:
         return _missing("figure2", what, ("none", "kl"))
     setting = chosen[0].setting
-    start = _panel(["before training"], chosen[0].runs[0].results.radii.initial, _of_the_paper(setting, values["w1_initial"]))
+    start = _panel(
+        ["before training"], chosen[0].runs[0].results.radii.initial, _of_the_paper(setting, values["w1_initial"])
+    )
     keys = ("w1_vicreg", "w1_radialvicreg")
     return _drawn("figure2", what, chosen, [values[key] for key in keys], styles, [start])
 
@@ -42,7 +44,9 @@ def figure4(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
 
 def _missing(name: str, what: str, objectives: Sequence[str]) -> Drawn:
     wanted = " and ".join(objectives)
-    return Drawn(name, None, f"{what}: needs finished runs of {wanted} with equal settings otherwise, with diagnostics.")
+    return Drawn(
+        name, None, f"{what}: needs finished runs of {wanted} with equal settings otherwise, with diagnostics."
+    )
 
 
 def _drawn(

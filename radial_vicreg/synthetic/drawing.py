@@ -142,8 +142,8 @@ def _radii(axis: Axes, result: RunResult, style: MethodStyle) -> list[Any]:
     top = float(np.quantile(np.concatenate([start, end]), 0.999)) * 1.05
     grid = np.linspace(0, max(top, scipy.stats.chi.ppf(0.999, dim)), 300)
     bins = np.linspace(0, grid[-1], 61).tolist()
-    _, _, before = axis.hist(start, bins, density=True, histtype="step", color=UNTRAINED.colour, linewidth=1.2)
-    _, _, after = axis.hist(end, bins, density=True, histtype="stepfilled", color=style.colour, alpha=0.5)
+    before: Any = axis.hist(start, bins, density=True, histtype="step", color=UNTRAINED.colour, linewidth=1.2)[2]
+    after: Any = axis.hist(end, bins, density=True, histtype="stepfilled", color=style.colour, alpha=0.5)[2]
     (target,) = axis.plot(grid, scipy.stats.chi.pdf(grid, dim), color="black")
     axis.set(xlabel=r"radius $\|z\|$", ylabel="density")
     labelled = {"start": before[0], "finish": after[0], rf"(e) density of $\chi({dim})$": target}

@@ -76,7 +76,7 @@ def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
     axis.axhline(numbers["floor"], color="black", linestyle=(0, (1, 3)), linewidth=1, label="two normal samples")
     if numbers["best_of_sweep"]:
         best = sorted((float(alpha), value["w2_exact"]) for alpha, value in numbers["best_of_sweep"].items())
-        look = {"color": _RADIAL.colour, "marker": "*", "markersize": 8, "markeredgecolor": "black", "linestyle": ""}
+        look = {"color": _RADIAL.colour, "marker": "*", "markersize": 8, "fillstyle": "none", "linestyle": ""}
         axis.plot(*zip(*best, strict=True), label="best of a sweep: biased low", **look)
     axis.set(xlabel=r"share $\alpha$ of X in the mixture", ylabel=r"$W_2$ to $\mathcal{N}(0, I)$", xlim=(-0.08, 1.08))
     axis.set_title(f"(c) distance over mixtures: median and range, n = {numbers['size']['seeds']} seeds")
@@ -135,7 +135,7 @@ def _circles(axis: Axes) -> list[Any]:
     angle = np.linspace(0, 2 * np.pi, 200)
     lines: list[Any] = []
     for radius, dashes, label in _CIRCLES:
-        look = {"color": "black", "linewidth": 0.7, "linestyle": dashes, "zorder": 0.5, "label": label}
+        look: dict[str, Any] = {"color": "black", "linewidth": 0.7, "linestyle": dashes, "zorder": 0.5, "label": label}
         lines += axis.plot(radius * np.cos(angle), radius * np.sin(angle), **look)
     return lines
 
@@ -160,7 +160,7 @@ def _correlation(figure: Figure, axis: Axes, rows: Sequence[Row], normal: dict[s
             label=f"(c) {label}, n = {len(metrics)} runs",
         )
         handles.append(image)
-    look = {"marker": "*", "s": 120, "facecolors": "none", "edgecolors": "black", "linewidths": 0.8}  # hides no run
+    look: dict[str, Any] = {"marker": "*", "s": 120, "facecolors": "none", "edgecolors": "black"}  # hides no run
     handles.append(axis.scatter(normal["radial_kl"], normal["e2mc"], label="(c) a normal sample", **look))
     axis.axvline(normal["radial_kl"], color="black", linewidth=0.5, linestyle=":", zorder=0.5)
     axis.axhline(normal["e2mc"], color="black", linewidth=0.5, linestyle=":", zorder=0.5)
