@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.diagnose.measure import diagnose
     from radial_vicreg.diagnose.settings import Settings
     from radial_vicreg.diagnose.table import print_tables
-    from radial_vicreg.figures import save_figure
+    from radial_vicreg.figures import figure_style, save_figure
     from radial_vicreg.files import claim_output, write_json
 
     files = [] if parsed.json is None else [claim_output(parsed.json, "file")]
@@ -47,7 +47,8 @@ def run(arguments: Sequence[str]) -> int:
     written = [write_json(file, content) for file in files]
     print_tables(content)
     if parsed.out is not None:
-        written += save_figure(diagnose_figure(content), parsed.out / "diagnose")
+        with figure_style():
+            written += save_figure(diagnose_figure(content), parsed.out / "diagnose")
     print("written: " + ", ".join(map(str, written)) if written else "figure and numbers as files: --out DIR")
     return 0
 

@@ -39,15 +39,22 @@ def run(arguments: Sequence[str]) -> int:
         help="what fills a cell: the experiment nearest to the paper's settings, or the best of those that differ in "
         "what the paper swept, by the cell's own validation figure",
     )
+    parser.add_argument(
+        "--style",
+        choices=("paper", "screen"),
+        default="paper",
+        help="figures for a manuscript: 3.25 or 6.75 inches wide, text of 8 points (paper, the default), or for slides "
+        "and wide windows: 5.2 or 10.8 inches, 11 points (screen)",
+    )
     parsed = parser.parse_args(list(arguments))
     from radial_vicreg.report import build_report
 
-    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select)
+    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.style)
     print(report.summary)
     for problem in report.problems:
         print(f"  not used: {problem.path}: {problem.kind}; {problem.reason}")
     print(f"cells of the paper's tables filled: {report.filled[0]} of {report.filled[1]}")
     for line in report.choices:
         print(f"  {line}")
-    print(f"written: {report.out / 'report.html'}, report.md, tables, figures")
+    print(f"written: {report.out / 'report.html'}, report.md, tables, figures (PNG, PDF, SVG)")
     return 0

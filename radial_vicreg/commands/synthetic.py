@@ -85,19 +85,20 @@ def _run(arguments: Sequence[str]) -> None:
     steps, clouds = zip(*result.snapshots, strict=True)
     with atomic_file(out / "snapshots.npz") as stream:
         np.savez_compressed(stream, steps=steps, points=np.stack(clouds).astype(np.float32))
-    drawing.run_figure(result, out / "run.png")
+    drawing.run_figure(result, out / "run")
     _print_summary(summary)
     print(f"{out}/results.json")
 
 
 def _claim(out: Path) -> Path:
     """Make sure, before minutes of work, that a folder can take the results and holds no training."""
+    from radial_vicreg.figures import SUFFIXES
     from radial_vicreg.files import claim_output
     from radial_vicreg.results import RESULTS
     from radial_vicreg.stored_runs import read_stored_run
 
     claim_output(out, "folder")
-    for name in (RESULTS, "snapshots.npz", "run.png"):
+    for name in (RESULTS, "snapshots.npz", *(f"run{suffix}" for suffix in SUFFIXES)):
         claim_output(out / name, "file")
     if read_stored_run(out / RESULTS) is not None:
         raise UserError(f"{out} is the folder of a training run: choose another folder for synthetic results")
@@ -137,7 +138,7 @@ def _figure(arguments: Sequence[str]) -> None:
         else:
             lines = figure3.table_lines(figure3.make_figure3(out, options.preset, **how))
     print("\n".join(lines))
-    print(f"{out}/results.json and {out}/figure{options.number}.png")
+    print(f"{out}/results.json and {out}/figure{options.number}.png, .pdf, .svg")
 
 
 def _sweep(arguments: Sequence[str]) -> None:
