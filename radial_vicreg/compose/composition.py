@@ -12,7 +12,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.compose.overrides import how_to_quote, sweeping
 from radial_vicreg.compose.yaml_guard import check_anchors, check_references
-from radial_vicreg.errors import UserError, nearest
+from radial_vicreg.config.reading import is_setting
+from radial_vicreg.errors import UserError
+from radial_vicreg.hints import meant
 from radial_vicreg.secrets import HIDDEN, is_secret
 
 _LONGEST_SHOWN = 100
@@ -104,10 +106,18 @@ def _explain(error: Exception, config_name: str) -> str:
         inner = re.search(r"Key '([^']+)' is not in struct", text)
         if inner and inner.group(1) not in key.split("."):
             key = f"{key}.{inner.group(1)}"  # key={inner: ...}
-        near = nearest(key, _known_keys(config_name), cutoff=0.5)
-        hint = "see `--cfg` for the known keys" if near is None else f"did you mean {near}?"
-        return f"unknown key {key!r}; {hint} (a new key is added with +{key}=...)"
+        return f"unknown key {key!r}; {_hint(key, list(_known_keys(config_name)))}"
     return text if config_name in text else f"{config_name}: {text}"
+
+
+def _hint(key: str, known: list[str]) -> str:
+    of_a_run = "method_kwargs" in known
+    if of_a_run and is_setting(key):
+        return f"this configuration does not have it yet: +{key}=... adds it"
+    if (near := meant(key, known)) is not None:
+        return f"did you mean {near}?"
+    addition = f" (+{key}=... adds a value of your own for ${{{key}}})" if of_a_run and "." not in key else ""
+    return f"see `--cfg` for the known keys{addition}"
 
 
 def _first_words(error: BaseException) -> str:
