@@ -22,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         UserError: wrong configuration or data.
         RunFailed: the loss stopped being a number, or a data-loading process died.
-        RunStopped: SIGTERM or SIGUSR1 came.
+        RunStopped: SIGTERM, SIGUSR1 or SIGHUP came.
     """
     request = parse_hydra_flags(
         arguments,
