@@ -22,6 +22,7 @@ from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
+from radial_vicreg.train.script_only import check_num_classes, refuse_script_only
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
 from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_strategy, effective_hardware, equip_trainer
 
@@ -91,6 +92,7 @@ def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embed
     rank_zero_only(print)(f"host: {host.name} ({host.reason})")
     pl.seed_everything(config.seed, workers=True, verbose=False)
     data = open_data(config)
+    check_num_classes(config, data.num_classes)
     model, train_loader = host.build(config, data)
     val_loader = build_val_loader(config, data)
     callbacks = _callbacks(config, data, val_loader)
@@ -124,7 +126,7 @@ def prepare(config: RunConfig) -> RunConfig:
         adopt_rank(0)  # before the first message
     if config.method not in METHODS:
         raise UserError(f"method must be one of {', '.join(METHODS)} here, got {config.method!r}")
-    _refuse_script_only(config)
+    refuse_script_only(config)
     check_strategy(config)
     check_backbone(config)
     changes: dict[str, Any] = {"method_kwargs": config.objective_settings}
@@ -146,17 +148,6 @@ def prepare(config: RunConfig) -> RunConfig:
         rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={config.precision}")
     _check_first_step(config)
     return named(config)
-
-
-def _refuse_script_only(config: RunConfig) -> None:
-    """Refuse what only solo-learn's script reads: its key for resuming, and its kNN."""
-    if (checkpoint := config.resume_from_checkpoint) is not None:
-        raise UserError(
-            f"resume_from_checkpoint={checkpoint} is read by solo-learn's script only: here, ckpt={checkpoint} goes on"
-            " from a checkpoint"
-        )
-    if config.knn_eval.enabled:
-        raise UserError("knn_eval is solo-learn's script's: here, probes.encoder_knn=true is the kNN after validations")
 
 
 def _check_first_step(config: RunConfig) -> None:

@@ -24,7 +24,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def arguments(tiny_overrides: list[str]) -> list[str]:
     """Without validation, and without what only ``radial-vicreg pretrain`` reads."""
-    kept = without(tiny_overrides, "runs_dir", "checkpoint.dir", "max_epochs")
+    kept = without(tiny_overrides, "runs_dir", "max_epochs")
     return ["--config-name", "radialvicreg", *kept, "data.val_path=null", "diagnostics.every_n_epochs=1"]
 
 
