@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from radial_vicreg import __version__
+from radial_vicreg.completion import REQUESTED, complete
 from radial_vicreg.errors import INTERRUPTED, ReportedError, RunFailed, UserError, did_you_mean
 from radial_vicreg.files import FULL
 from radial_vicreg.streams import lasting_streams
@@ -16,6 +17,9 @@ COMMANDS = {
     "pretrain": "train Radial-VICReg or VICReg (Hydra overrides)",
     "synthetic": "the paper's 2-D experiments, their figures and their sweep",
     "sweep": "list, run or follow a sweep, without W&B",
+    "configs": "what --config-name takes, each with one line",
+    "runs": "the runs below a folder: status, settings, W1, probe, age",
+    "compare": "the settings and results in which two runs differ",
     "probe": "probe the frozen features of a finished run",
     "report": "the paper's tables and figures from finished runs",
     "export": "the backbone alone, for torchvision, timm or safetensors",
@@ -39,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # A notebook hands on MPLBACKEND=module://matplotlib_inline...: where that module is absent, matplotlib cannot be
     # imported, which torchmetrics does. Figures are files here and need no other backend.
     os.environ["MPLBACKEND"] = "agg"
+    if argv is None and REQUESTED in os.environ:
+        complete(COMMANDS)
     with lasting_streams():
         return _main(list(sys.argv[1:] if argv is None else argv))
 

@@ -24,6 +24,11 @@ _OPTIONAL = {
 }
 
 
+def parser() -> Parser:
+    """Make the parser of this command."""
+    return Parser(prog="radial-vicreg doctor", description=__doc__)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Print the report.
 
@@ -33,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         0 when at least one host can train, which is always the case once what the package needs can be imported.
     """
-    Parser(prog="radial-vicreg doctor", description=__doc__).parse_args(list(arguments))
+    parser().parse_args(list(arguments))
     for name, version in versions().items():
         print(f"{name:<14} {version or 'missing: pip install ' + name}")
     found = _ask()

@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from radial_vicreg.catalogue import configurations
 from radial_vicreg.compose.overrides import how_to_quote, sweeping
 from radial_vicreg.compose.yaml_guard import check_anchors, check_references
 from radial_vicreg.config.reading import is_setting
@@ -18,6 +19,7 @@ from radial_vicreg.hints import meant
 from radial_vicreg.secrets import HIDDEN, is_secret
 
 _LONGEST_SHOWN = 100
+_LISTED = "`radial-vicreg configs` lists them"
 
 
 def compose(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> DictConfig:
@@ -56,7 +58,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         try:
             cfg = hydra_compose(config_name, overrides=list(overrides))
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
-            raise UserError(_explain(error, config_name)) from error
+            raise UserError(_explain(error, config_name, config_path)) from error
     check_references(cfg)
     try:
         missing = OmegaConf.missing_keys(cfg)
@@ -81,10 +83,17 @@ def _version_base() -> dict[str, Any]:
     return {"version_base": None} if __version__.startswith("1.3.") else {}
 
 
-def _explain(error: Exception, config_name: str) -> str:
-    from hydra.errors import ConfigCompositionException, HydraException, OverrideParseException
+def _explain(error: Exception, config_name: str, config_path: str | None) -> str:
+    from hydra.errors import (
+        ConfigCompositionException,
+        HydraException,
+        MissingConfigException,
+        OverrideParseException,
+    )
 
     text = _first_words(error)
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file == config_name:
+        return _no_such_configuration(config_name, config_path)
     if isinstance(error, OverrideParseException):
         key, sign, value = error.override.partition("=")
         shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
@@ -108,6 +117,12 @@ def _explain(error: Exception, config_name: str) -> str:
             key = f"{key}.{inner.group(1)}"  # key={inner: ...}
         return f"unknown key {key!r}; {_hint(key, list(_known_keys(config_name)))}"
     return text if config_name in text else f"{config_name}: {text}"
+
+
+def _no_such_configuration(name: str, own: str | None) -> str:
+    near = meant(name, (found.name for found in configurations(own)))
+    hint = "" if near is None else f"did you mean {near}? "
+    return f"there is no configuration {name!r}{'' if own is None else f' in {own}, nor of ours'}; {hint}{_LISTED}"
 
 
 def _hint(key: str, known: list[str]) -> str:

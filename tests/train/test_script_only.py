@@ -112,7 +112,9 @@ def test_what_only_solo_learns_script_reads_is_refused(key: str, tiny_overrides:
     value = another(key)
     given = str(value).lower() if isinstance(value, bool) else value
     config = run_config(compose("radialvicreg", [*tiny_overrides, f"++{key}={given}"]))
-    with pytest.raises(UserError, match=rf"^{key}={given}(\.0)? is read by solo-learn's main_pretrain.py only: .+") as caught:
+    with pytest.raises(
+        UserError, match=rf"^{key}={given}(\.0)? is read by solo-learn's main_pretrain.py only: .+"
+    ) as caught:
         prepare(config)
     assert SCRIPT_ONLY[key] in str(caught.value)
 
