@@ -46,9 +46,14 @@ def configurations(own: str | Path | None = None) -> list[Configuration]:
     return [Configuration(name, about(file)) for name, file in found.items()]
 
 
+def names_in(folder: str | Path) -> list[str]:
+    """List the configurations of a folder alone by name."""
+    return [name for name, _ in _files(Path(folder))]
+
+
 def sweep_names() -> list[str]:
     """List the package's sweeps by name."""
-    return [name for name, _ in _files(SWEEPS)]
+    return names_in(SWEEPS)
 
 
 def about(file: Path) -> str:

@@ -14,9 +14,10 @@ from radial_vicreg.identity import identity_parts
 from radial_vicreg.results import RunResults
 from radial_vicreg.stored_runs import StoredRun
 
-_NOT_COMPARED = re.compile(
-    r"(name|config_hash|experiment_hash|schema_version|started|config|history|radii\.(history|initial)"
-    r"|radii\.final\.histogram)(\.|$)"
+_SETTINGS_LEFT_OUT = re.compile(r"name$")
+_RESULTS_LEFT_OUT = re.compile(
+    r"(name|method|seed|max_epochs|config|config_hash|experiment_hash|schema_version|started|history"
+    r"|radii\.(history|initial|final\.histogram))(\.|$)"
 )
 _ONLINE = ("top1", "balanced_accuracy")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
@@ -112,7 +113,7 @@ class Difference(NamedTuple):
 def differences(first: RunResults, second: RunResults) -> list[Difference]:
     """List what two runs differ in, in configuration and results.
 
-    Left out are the name, which is made of the settings, what follows from others (hashes), what is long (histories,
+    Left out are the name, which is made of the settings, what follows from them (hashes), what is long (histories,
     histograms), and defaults that one of the two has written out.
 
     Args:
@@ -123,14 +124,14 @@ def differences(first: RunResults, second: RunResults) -> list[Difference]:
         The differing keys alone; 100 and 100.0 are no difference.
     """
     found: list[Difference] = []
-    for part, one, other in (
-        ("configuration", _flat(first.config), _flat(second.config)),
-        ("results", _flat(first.plain()), _flat(second.plain())),
+    for part, one, other, left_out in (
+        ("configuration", _flat(first.config), _flat(second.config), _SETTINGS_LEFT_OUT),
+        ("results", _flat(first.plain()), _flat(second.plain()), _RESULTS_LEFT_OUT),
     ):
         for key in dict.fromkeys([*one, *other]):
             default = _default(key) if part == "configuration" else None
             values = one.get(key, default), other.get(key, default)
-            if values[0] != values[1] and not _NOT_COMPARED.match(key):
+            if values[0] != values[1] and not left_out.match(key):
                 found.append(Difference(part, key, *values))
     return found
 

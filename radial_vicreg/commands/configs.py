@@ -41,5 +41,5 @@ def run(arguments: Sequence[str]) -> int:
     if parsed.json:
         print_json([one._asdict() for one in found])
     else:
-        print_table(("--config-name", "what it is"), found)
+        print_table(("--config-name", "what it is"), found, folding="what it is")
     return 0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.provenance import git_commit, versions
 from radial_vicreg.solo.detect import choose_host, find_solo_learn
 from radial_vicreg.solo.limits import knn_fails
 
@@ -39,6 +38,8 @@ def run(arguments: Sequence[str]) -> int:
         0 when at least one host can train, which is always the case once what the package needs can be imported.
     """
     parser().parse_args(list(arguments))
+    from radial_vicreg.provenance import git_commit, versions
+
     for name, version in versions().items():
         print(f"{name:<14} {version or 'missing: pip install ' + name}")
     found = _ask()

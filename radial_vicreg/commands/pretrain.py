@@ -8,7 +8,6 @@ from pathlib import Path
 
 from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.results import RESULTS, RunResults
 
 
 def parser() -> Parser:
@@ -52,6 +51,7 @@ def run(arguments: Sequence[str]) -> int:
 
         print("\n".join(check(config, choose_host)))
         return 0
+    from radial_vicreg.results import RESULTS
     from radial_vicreg.train.run import pretrain
 
     folder = pretrain(config, choose_host)
@@ -62,6 +62,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def summary(folder: Path) -> str:
     """Write the last lines of a run: radii, probes, files."""
+    from radial_vicreg.results import RESULTS, RunResults
+
     results = RunResults.read(folder / RESULTS)
     lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
     first, last = results.radii.initial, results.radii.final

@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from radial_vicreg.catalogue import names_in
 from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.errors import UserError
+from radial_vicreg.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -84,6 +85,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> None:
     request = read_request(parser(), arguments)
+    own = [] if request.config_path is None else names_in(request.config_path)
+    if request.config_name not in (names := ["synthetic", *own]):  # Hydra would find the defaults under any name
+        hint = did_you_mean(request.config_name, names, what="there are")
+        raise UserError(f"there is no synthetic configuration {request.config_name!r}; {hint}")
     from radial_vicreg.compose import declared_config
     from radial_vicreg.compose.yaml_guard import yaml_text
     from radial_vicreg.synthetic.config import Options

@@ -6,37 +6,42 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-_UNLIMITED = 100_000  # columns of a file
+_GAP = 2
+_NARROWEST = 40  # columns of a text that may take several lines
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), folding: str | None = None
+) -> None:
     """Print rows under a header; where a terminal is too narrow, the cells of a row below its first one.
 
     Args:
         header: of the columns.
-        rows: texts; the first cell tells the rows apart and is never cut.
+        rows: texts; the first cell tells the rows apart. Nothing is ever cut.
         right: headers of columns of numbers.
+        folding: header of a column whose texts may take several lines in a terminal.
     """
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, markup=False, emoji=False)
+    widths = [max(map(cell_len, column)) for column in zip(header, *rows, strict=True)]
+    whole = sum(widths) + _GAP * (len(header) - 1)
     if not console.is_terminal:
-        console.width = _UNLIMITED
-    table = Table(box=None, pad_edge=False, header_style="bold")
+        console.width = whole
+    spared = 0 if folding is None else max(0, widths[list(header).index(folding)] - _NARROWEST)
+    if whole - spared > console.width:
+        _print_below(console, header, rows)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for name in header:
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=True)
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name != folding)
     for row in rows:
         table.add_row(*row)
-    if console.measure(table).maximum <= console.width:
-        with console.capture() as text:
-            console.print(table)
-        print("\n".join(line.rstrip() for line in text.get().splitlines()))
-        return
-    for first, *others in rows:
-        console.print(first, style="bold", soft_wrap=True)
-        cells = [f"{name} {cell}" if len(header) > 2 else cell for name, cell in zip(header[1:], others, strict=True)]
-        console.print(_indented("  ".join(cell for cell, text in zip(cells, others, strict=True) if text)))
+    with console.capture() as text:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
 def print_json(content: Any) -> None:
@@ -44,7 +49,12 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2))
 
 
-def _indented(text: str) -> Any:
+def _print_below(console: Any, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print the first cell of a row, and the others below it, each with its header where there are several."""
     from rich.padding import Padding
 
-    return Padding(text, (0, 0, 0, 2))
+    for first, *others in rows:
+        console.print(first, style="bold", soft_wrap=True)
+        cells = [cell if len(header) == 2 else f"{name} {cell}" for name, cell in zip(header[1:], others, strict=True)]
+        shown = [cell for cell, text in zip(cells, others, strict=True) if text]
+        console.print(Padding("  ".join(shown), (0, 0, 0, _GAP), expand=False))

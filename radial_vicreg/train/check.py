@@ -91,7 +91,8 @@ def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
     limit = ""
     if 0 < trainer.max_steps < total:
         total, limit = trainer.max_steps, ", cut by max_steps"
-    text = f"steps: {total:,} ({epochs:,} epochs of {steps:,}{limit}), global batch {config.global_batch:,}"
+    length = f"{epochs:,} epoch{'' if epochs == 1 else 's'} of {steps:,}{limit}"
+    text = f"steps: {total:,} ({length}), global batch {config.global_batch:,}"
     if config.accumulation > 1:
         text += f", {config.accumulation} of them a step"
     return f"{text}, optimizer.lr {config.optimizer.lr:g} scaled to {config.rates.lr:g}"
