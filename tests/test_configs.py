@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -195,15 +194,15 @@ def test_the_options_of_every_command_are_completed(command: str, tmp_path: Path
     assert heavy == ""
 
 
-def test_the_documented_line_works_in_bash(tmp_path: Path, run_python: Callable[..., object]) -> None:
+def test_the_documented_line_works_in_bash(tmp_path: Path) -> None:
     tools = Path(sys.executable).parent
     if not (tools / "radial-vicreg").is_file() or not (tools / "register-python-argcomplete").is_file():
         pytest.skip("the package's commands are not installed beside this Python")
-    script = """
+    script = r"""
         eval "$(register-python-argcomplete radial-vicreg)"
         COMP_LINE="radial-vicreg pretrain --config-name quick" COMP_POINT=${#COMP_LINE} COMP_TYPE=9
         COMP_WORDS=(radial-vicreg pretrain --config-name quick) COMP_CWORD=3
-        _python_argcomplete radial-vicreg quick --config-name
+        $(complete -p radial-vicreg | sed 's/.*-F \([^ ]*\).*/\1/') radial-vicreg quick --config-name
         echo "offered: ${COMPREPLY[*]}"
     """
     environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}

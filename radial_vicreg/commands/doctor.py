@@ -12,7 +12,6 @@ from typing import Any
 
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.solo.detect import choose_host, find_solo_learn
-from radial_vicreg.solo.limits import knn_fails
 
 _OPTIONAL = {
     "wandb": ("wandb", "W&B logging and sweeps"),
@@ -39,6 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     parser().parse_args(list(arguments))
     from radial_vicreg.provenance import git_commit, versions
+    from radial_vicreg.solo.limits import knn_fails
 
     for name, version in versions().items():
         print(f"{name:<14} {version or 'missing: pip install ' + name}")
