@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from radial_vicreg import __version__
 from radial_vicreg.errors import INTERRUPTED, ReportedError, RunFailed, UserError, did_you_mean
 from radial_vicreg.files import FULL
+from radial_vicreg.notices import ignore_foreign_deprecations
 from radial_vicreg.streams import lasting_streams
 
 COMMANDS = {
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # A notebook hands on MPLBACKEND=module://matplotlib_inline...: where that module is absent, matplotlib cannot be
     # imported, which torchmetrics does. Figures are files here and need no other backend.
     os.environ["MPLBACKEND"] = "agg"
+    ignore_foreign_deprecations()
     with lasting_streams():
         return _main(list(sys.argv[1:] if argv is None else argv))
 

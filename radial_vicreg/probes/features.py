@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.locks import changing
+from radial_vicreg.terminal import track
 
 KINDS = {"encoder": "feats", "projector": "z"}
 """Features by name, and the network's outputs that they are."""
@@ -78,7 +79,8 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
     for split, dataset in zip(("train", "val"), datasets, strict=True):
         loader = feature_loader(dataset, run.config.data.num_workers if workers is None else workers)
         with resources_named():
-            outputs, labels = extract(run.model, loader, tuple(KINDS.values()))
+            watched = track(loader, f"{split} images", len(loader))
+            outputs, labels = extract(run.model, watched, tuple(KINDS.values()))
         for name, output in KINDS.items():
             _write(folder / f"{key}-{name}-{split}.pt", outputs[output], labels)
         kept[split] = (outputs[KINDS[kind]], labels)
@@ -92,7 +94,7 @@ def feature_loader(dataset: Dataset[Any], workers: int) -> DataLoader[Any]:
 
 
 @torch.no_grad()
-def extract(model: nn.Module, loader: DataLoader[Any], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
+def extract(model: nn.Module, loader: Iterable[Any], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
     """Compute outputs of a network for every image of a loader, in evaluation mode; the network is left as it was.
 
     Args:

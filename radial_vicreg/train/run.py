@@ -20,10 +20,11 @@ from radial_vicreg.models import check_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
+from radial_vicreg.train.hardware import precision_note
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
-from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_strategy, effective_hardware, equip_trainer
+from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_loggers, check_strategy, equip_trainer
 
 METHODS = ("radialvicreg", "vicreg")
 
@@ -116,7 +117,8 @@ def prepare(config: RunConfig) -> RunConfig:
         The configuration with the run's final name, and trainer settings that exist here.
 
     Raises:
-        UserError: an unknown method, what only solo-learn's script reads, a strategy that Lightning lacks, a network
+        UserError: an unknown method, what only solo-learn's script reads, a strategy that Lightning lacks, a logger
+            whose package is missing, a network
             that does not take the images, a data format or accelerator that is not to be had, a spacing that the batch
             does not allow, an optimizer or scheduler that cannot be built.
     """
@@ -126,6 +128,7 @@ def prepare(config: RunConfig) -> RunConfig:
         raise UserError(f"method must be one of {', '.join(METHODS)} here, got {config.method!r}")
     _refuse_script_only(config)
     check_strategy(config)
+    check_loggers(config)
     check_backbone(config)
     changes: dict[str, Any] = {"method_kwargs": config.objective_settings}
     if (option := memory_option(config)) is not None:
@@ -142,8 +145,8 @@ def prepare(config: RunConfig) -> RunConfig:
     if config.processes == 1:
         changes["strategy"] = "auto"
     config = config.model_copy(update=changes)
-    if effective_hardware(config)["precision"] != config.precision:
-        rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={config.precision}")
+    if (note := precision_note(config)) is not None:
+        rank_zero_only(print)(note)
     _check_first_step(config)
     return named(config)
 
