@@ -18,12 +18,12 @@ runs=runs
 for setting in "$@"; do
     case "$setting" in runs_dir=*) runs="${setting#runs_dir=}" ;; esac
 done
-figure="$(find "$runs" -name radii.png -newer "$before" | head -n 1)"
+figure="$(find "$runs" -name radii.png -newer "$before" 2>/dev/null | head -n 1 || true)"
 [ -n "$figure" ] || exit 0 # --cfg trains nothing
 cat <<NEXT
 
 next: activate the environment, look at the figure, train VICReg without the radial term
   cd "$PWD" && source "$VENV/bin/activate"
-  python -m webbrowser "file://$(realpath "$figure")"
+  python -m webbrowser "file://$(cd "$(dirname "$figure")" && pwd)/radii.png"
   radial-vicreg pretrain --config-name quickstart method=vicreg
 NEXT

@@ -93,9 +93,7 @@ def test_what_is_printed_to_a_file_meanwhile_arrives_there(
 
 
 @pytest.mark.parametrize("name", ["dumb", "unknown"])
-def test_a_terminal_without_a_cursor_gets_no_bar(
-    name: str, screen: Terminal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_without_a_cursor_gets_no_bar(name: str, screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", name)
     assert list(track("ab", "fit", 2)) == ["a", "b"]
     assert screen.getvalue() == ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+import warnings
 
 import lightning.pytorch as pl
+from lightning.fabric.utilities.warnings import PossibleUserWarning
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.notices import ignore_foreign_deprecations
@@ -14,9 +16,10 @@ from radial_vicreg.terminal import Bar
 
 
 def quiet_lightning() -> None:
-    """Keep Lightning's tips and reports to itself: what a user of this package needs to know, it says itself."""
+    """Leave out Lightning's tips, reports and guesses: what a user of this package needs to know, it says itself."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", category=PossibleUserWarning)
     ignore_foreign_deprecations()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import warnings
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,6 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     )
     if config.accelerator == "cpu":
         settings["devices"] = config.local_processes
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     try:
         trainer = pl.Trainer(**settings)
     except (MisconfigurationException, TypeError) as error:

@@ -52,6 +52,7 @@ DALI = ["data.format=dali", "data.val_path=null"]
         (["+data.num_large_crops=3"], "2 views of one size, got 3 large and 0 small"),
         (["+data.num_small_crops=6"], "2 views of one size, got 2 large and 6 small"),
         (["optimizer.name=sgd"], "clip_lr.*shared/optimizer=sgd"),
+        (["precision=auto"], "precision=auto is for `radial-vicreg pretrain`; .* precision=bf16-mixed, 16-mixed or 32"),
     ],
 )
 def test_what_cannot_work_is_refused(script_cfg: MakeCfg, overrides: list[str], said: str) -> None:
