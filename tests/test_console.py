@@ -18,8 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import write_images
-from helpers import composed, only_run, tiny_settings
+from helpers import composed, only_run, tiny_settings, write_images
 
 from radial_vicreg import cli, terminal
 from radial_vicreg.compose import run_config
