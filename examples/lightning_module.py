@@ -19,7 +19,7 @@ from radial_vicreg import RadialVICRegLoss
 
 
 class RadialVICReg(pl.LightningModule):
-    """A ResNet-18 whose embeddings' norms go to chi(dim); nothing in it changes under DDP."""
+    """A ResNet-18 whose embeddings' norms go to chi(dim), on one device or under DDP."""
 
     def __init__(self, dim: int = 64) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class RadialVICReg(pl.LightningModule):
 
 
 def main() -> None:
-    """Takes two crops of each digit as its views; prints the mean radius, which moves to sqrt(d - 1)."""
+    """Train on two crops of each digit; print the mean radius, which moves to sqrt(d - 1)."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=5)
     epochs = parser.parse_args().epochs

@@ -19,7 +19,7 @@ from radial_vicreg import RadialVICRegLoss
 
 
 def main() -> None:
-    """Trains; with ``--out`` it keeps the backbone, for ``timm.create_model(..., num_classes=0, checkpoint_path=...)``."""
+    """Train; with ``--out`` keep the backbone: ``timm.create_model(..., num_classes=0, checkpoint_path=FILE)``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--images")
     parser.add_argument("--model", default="resnet18", help="any backbone of timm that takes images of that size")

@@ -13,7 +13,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.export import hub
 from radial_vicreg.export.card import make_card
 from radial_vicreg.export.loading import CARD, FORMATS, WEIGHTS, import_safetensors, load_exported
-from radial_vicreg.files import claim_output, write_json
+from radial_vicreg.files import atomic_file, claim_output, write_json
 from radial_vicreg.loaded_run import open_run
 
 _PROBE_IMAGES = 8
@@ -81,7 +81,8 @@ def _largest_difference(backbone: nn.Module, card_file: Path, card: dict[str, An
 
 def _save(state: dict[str, Tensor], file: Path) -> None:
     state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-    if file.suffix == ".safetensors":
-        import_safetensors().save_file(state, str(file))
-    else:
-        torch.save(state, file)
+    with atomic_file(file) as stream:  # safetensors' own file would be for its owner alone
+        if file.suffix == ".safetensors":
+            stream.write(import_safetensors().save(state))
+        else:
+            torch.save(state, stream)
