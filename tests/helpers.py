@@ -30,6 +30,7 @@ TINY_VIT = [
 
 #: After those: the ResNet-18 of the tables, for a test that is about it.
 RESNET = ["backbone.name=resnet18", "~backbone.kwargs"]
+SMALL_STEM = [*RESNET, "method_kwargs.small_image_stem=true"]
 
 HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
 #: For what both hosts do with the same code: the second one only with ``--slow``.

@@ -1,7 +1,8 @@
-"""``radial-vicreg export RUN_OR_CKPT --format torchvision|timm|safetensors [--out DIR]``."""
+"""``radial-vicreg export RUN_OR_CKPT --format torchvision|timm|safetensors|hf [--out DIR]``."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,14 +17,17 @@ def parser() -> Parser:
     )
     made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
     made.add_argument(
-        "--format", choices=("torchvision", "timm", "safetensors"), default="torchvision", help="default: torchvision"
+        "--format",
+        choices=("torchvision", "timm", "safetensors", "hf"),
+        default="torchvision",
+        help="default: torchvision; hf: what a repository on the Hugging Face Hub holds, model card included",
     )
     made.add_argument("--out", type=Path, help="folder (default: export/FORMAT in the run's folder)")
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Export one backbone and print where it is and how it was proven.
+    """Export one backbone and print where it is, how it was proven, and how an export for the Hub is published.
 
     Args:
         arguments: command line after ``export``.
@@ -32,7 +36,8 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: no such run, an architecture that the format does not have, or features that differ.
+        UserError: no such run, an architecture that the format does not have, features that differ, or a model card
+            that is there already.
         MissingPackageError: safetensors is not installed.
     """
     parsed = parser().parse_args(list(arguments))
@@ -45,4 +50,10 @@ def run(arguments: Sequence[str]) -> int:
         f"{card['architecture']} ({card['library']}), {card['feature_dim']} features, {proof} after loading it back: "
         f"{file.parent / card['weights']}, {file}"
     )
+    if parsed.format == "hf":
+        folder = shlex.quote(str(file.parent))
+        print(
+            f"nothing was uploaded: fill in the license in {file.parent / 'README.md'}, then "
+            f"hf upload OWNER/NAME {folder} (older huggingface_hub: huggingface-cli upload OWNER/NAME {folder})"
+        )
     return 0
