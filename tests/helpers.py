@@ -51,7 +51,7 @@ def tiny_settings(train: Path, val: Path, root: Path) -> list[str]:
     Args:
         train: folder of the training images.
         val: folder of the validation images.
-        root: where runs and checkpoints go.
+        root: where runs go.
     """
     return [
         "shared/dataset=folder",
@@ -68,7 +68,6 @@ def tiny_settings(train: Path, val: Path, root: Path) -> list[str]:
         "strategy=auto",
         "precision=32",
         f"runs_dir={root / 'runs'}",
-        f"checkpoint.dir={root / 'trained_models'}",
     ]
 
 

@@ -191,7 +191,7 @@ WRONG = {
     "doctor now": "unrecognized arguments: now; see radial-vicreg doctor --help",
     "pretrain --nonsense": "unrecognized arguments: --nonsense",
     "pretrain --config-path FILE": "--config-path file is not a folder",
-    "pretrain --config-name GONE": "Cannot find primary config 'gone'",
+    "pretrain --config-name GONE": "there is no configuration 'gone'",
     "pretrain shared/dataset=folder": "data.train_path must be given, for example data.train_path=VALUE",
     "pretrain shared/dataset=folder data.train_path=GONE": "data.train_path=gone does not exist (looked for ",
     "pretrain shared/dataset=folder data.train_path=FILE": "data.train_path=file is not a folder (looked for ",

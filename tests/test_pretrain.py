@@ -63,7 +63,14 @@ def test_a_run_leaves_results_checkpoint_and_figure(host: str, finished_run: Cal
     assert results["loss_terms"]["train_radial_ce"] is not None
     assert [entry["epoch"] for entry in results["history"]] == [1, 2]
     assert results["config"]["optimizer"]["lr"] == 0.3
-    assert {file.name for file in folder.iterdir()} >= {"results.json", "radii.png", "radii.pdf", "checkpoints", "csv"}
+    assert {file.name for file in folder.iterdir()} >= {
+        "results.json",
+        "radii.png",
+        "radii.pdf",
+        "radii.svg",
+        "checkpoints",
+        "csv",
+    }
     assert any(name.startswith("backbone.") for name in weights_of(folder))
 
 

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.provenance import git_commit, versions
 from radial_vicreg.solo.detect import choose_host, find_solo_learn
-from radial_vicreg.solo.limits import knn_fails
 
 _OPTIONAL = {
     "wandb": ("wandb", "W&B logging and sweeps"),
@@ -22,6 +20,11 @@ _OPTIONAL = {
     "umap": ("umap", "solo-learn's UMAP figures"),
     "tensorboard": ("dev", "TensorBoard logging"),
 }
+
+
+def parser() -> Parser:
+    """Make the parser of this command."""
+    return Parser(prog="radial-vicreg doctor", description=__doc__)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -33,7 +36,10 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         0 when at least one host can train, which is always the case once what the package needs can be imported.
     """
-    Parser(prog="radial-vicreg doctor", description=__doc__).parse_args(list(arguments))
+    parser().parse_args(list(arguments))
+    from radial_vicreg.provenance import git_commit, versions
+    from radial_vicreg.solo.limits import knn_fails
+
     for name, version in versions().items():
         print(f"{name:<14} {version or 'missing: pip install ' + name}")
     found = _ask()

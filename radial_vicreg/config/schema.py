@@ -25,7 +25,18 @@ from radial_vicreg.config.sections import (
     SchedulerConfig,
     WandbConfig,
 )
-from radial_vicreg.config.types import LARGEST_COUNT, Devices, FileName, Items, OpenSection, PathText, Says, Text, Word
+from radial_vicreg.config.types import (
+    LARGEST_COUNT,
+    Devices,
+    FileName,
+    Items,
+    Label,
+    OpenSection,
+    PathText,
+    Says,
+    Text,
+    Word,
+)
 from radial_vicreg.keys import LOSS_DEFAULTS, SMALL_IMAGE_DATASETS
 
 _REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
@@ -108,6 +119,7 @@ class RunConfig(OpenSection):
     probes: ProbesConfig = ProbesConfig()
     host: Literal["auto", "solo", "standalone"] = Field("auto", description="auto: solo-learn where it is installed")
     runs_dir: PathText = Field("runs", description="folder of all runs")
+    tag: Label | None = Field(None, description="a word of your own, shown by `radial-vicreg runs` and the report")
     ckpt: PathText | None = Field(None, description="last, auto, or a checkpoint's path")
     lock: Literal["take"] | None = Field(None, description="take: go on in a folder whose lock outlived its process")
     loggers: LoggersConfig = LoggersConfig()

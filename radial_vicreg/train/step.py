@@ -12,6 +12,8 @@ from torch import Tensor
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.distributed import mean_over_ranks
+from radial_vicreg.figures import method_key
+from radial_vicreg.keys import objective_of
 from radial_vicreg.models import build_projector
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.checkpointing import last_checkpoint
@@ -125,9 +127,8 @@ class RadialTraining(_Base):
             callbacks.append(OnlineProbes(config.probes, config.crop_size, seed=config.seed))
         if config.diagnostics.enabled:
             settings = config.diagnostics
-            callbacks.append(
-                RadiusMonitor(config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
-            )
+            measured = (config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
+            callbacks.append(RadiusMonitor(*measured, method=_method_key(config)))
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
 
@@ -154,3 +155,10 @@ class RadialTraining(_Base):
     def results_config(self) -> dict[str, Any]:
         """Give the configuration as it was written, resolved; for ``results.json``."""
         return self.config.plain()
+
+
+def _method_key(config: RunConfig) -> str:
+    read = objective_of(config.plain())
+    if "loss" in read:
+        return method_key(config.method)
+    return method_key(read["radial_objective"], read.get("radial_center", False), "e2mc_loss_weight" in read)

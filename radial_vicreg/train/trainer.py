@@ -39,16 +39,21 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     interactive = sys.stderr.isatty()  # in a log file, a bar prints a line for every step
     arguments = inspect.signature(pl.Trainer.__init__).parameters
     settings = {key: value for key, value in config.plain().items() if key in arguments}
-    settings.update(
-        effective_hardware(config),
-        callbacks=[TQDMProgressBar(refresh_rate=5)] if interactive else [],
-        plugins=[AtomicCheckpointIO()],
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=interactive,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-    )
+    own: dict[str, Any] = {
+        "callbacks": [TQDMProgressBar(refresh_rate=5)] if interactive else [],
+        "plugins": [AtomicCheckpointIO()],
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": interactive,
+        "enable_model_summary": False,
+        "num_sanity_val_steps": 0,
+    }
+    if given := sorted(own.keys() & settings.keys()):
+        raise UserError(
+            f"{', '.join(given)}: decided by `radial-vicreg pretrain` itself, leave it out (checkpoint.enabled and "
+            "loggers.* are its settings of checkpoints and logs)"
+        )
+    settings.update(effective_hardware(config), **own)
     if config.accelerator == "cpu":
         settings["devices"] = config.local_processes
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")

@@ -93,8 +93,8 @@ def measure_command(line: str, run: Path, folder: Path) -> Flat:
 def train(name: str, root: Path) -> Path:
     """Make one of the runs and return its folder."""
     must_work(["pretrain", *RUNS[name], "runs_dir=runs"], root)
-    (folder,) = root.glob("runs/*/*")
-    return folder
+    (results,) = root.glob("runs/*/*/results.json")
+    return results.parent
 
 
 def measure_run(folder: Path) -> dict[str, Flat]:
