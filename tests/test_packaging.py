@@ -178,7 +178,6 @@ def test_the_wheel_holds_the_plugin_the_type_marker_and_nothing_of_the_repositor
 
 
 def test_the_metadata_and_the_readme_are_what_an_index_accepts(distributions: dict[str, Path]) -> None:
-    pytest.importorskip("twine")
     files = distributions["wheel"], distributions["sdist"]
     assert run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", *files).count("PASSED") == 2
 
