@@ -11,6 +11,7 @@ from radial_vicreg import __version__
 from radial_vicreg.completion import REQUESTED, complete
 from radial_vicreg.errors import INTERRUPTED, ReportedError, RunFailed, UserError, did_you_mean
 from radial_vicreg.files import FULL
+from radial_vicreg.notices import ignore_foreign_deprecations
 from radial_vicreg.streams import lasting_streams
 
 COMMANDS = {
@@ -46,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["MPLBACKEND"] = "agg"
     if argv is None and REQUESTED in os.environ:
         complete(COMMANDS)
+    ignore_foreign_deprecations()
     with lasting_streams():
         return _main(list(sys.argv[1:] if argv is None else argv))
 

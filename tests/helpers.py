@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
+from PIL import Image
 
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.files import write_json
@@ -43,6 +45,19 @@ TESTS = Path(__file__).parent
 def first_on_path(folder: Path) -> str:
     """A PYTHONPATH with that folder before whatever leads to the package under test."""
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+
+
+def write_images(root: Path, classes: int = 3, per_class: int = 8, size: int = 32) -> Path:
+    """Write ``root/CLASS/N.png``: noise whose colour is the class, so that a network can learn it."""
+    rng = np.random.default_rng(0)
+    for label in range(classes):
+        folder = root / f"class_{label}"
+        folder.mkdir(parents=True)
+        for index in range(per_class):
+            pixels = rng.integers(0, 128, (size, size, 3), dtype=np.uint8)
+            pixels[..., label % 3] += 100
+            Image.fromarray(pixels).save(folder / f"{index}.png")
+    return root
 
 
 def tiny_settings(train: Path, val: Path, root: Path) -> list[str]:

@@ -42,6 +42,7 @@ from radial_vicreg.keys import LOSS_DEFAULTS, SMALL_IMAGE_DATASETS
 _REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
 
 Precision = Literal[
+    "auto",
     "32",
     "32-true",
     "64",
@@ -102,7 +103,7 @@ class RunConfig(OpenSection):
     strategy: Text | None = Field("ddp", description="Lightning's, with several processes")
     sync_batchnorm: bool = Field(False, description="statistics over all GPUs")
     precision: Annotated[Precision, Word, WithJsonSchema({"enum": [*get_args(Precision), 16, 32, 64]})] = Field(
-        "16-mixed", description="on a GPU; a CPU trains in float32"
+        "16-mixed", description="16: on a GPU, a CPU trains in float32; auto: what is fastest on the machine"
     )
     log_every_n_steps: int = Field(50, ge=0, description="values of a single step are logged so often")
     limit_val_batches: int | float | None = Field(None, ge=0, description="0: no validation")

@@ -168,18 +168,12 @@ class RadiusMonitor(pl.Callback):
         return measured["eval"].radii
 
     def _log(self, trainer: pl.Trainer, entry: dict[str, Any], radii: Tensor) -> None:
-        logged = {
-            f"radius_{mode}/{name}": value
-            for mode in ("eval", "batch")
-            for name, value in entry[mode].items()
-            if name not in _NOT_LOGGED
-        }
         figures = {}
         if takes_images(trainer.loggers):
             with figure_style("screen"):
                 panel = (_title(f"epoch {entry['epoch']}", entry, radii), radii)
                 figures["radii"] = radii_figure([panel], entry["dim"], [self._style if entry["epoch"] else UNTRAINED])
-        log_measurement(trainer.loggers, logged, trainer.global_step, figures)
+        log_measurement(trainer.loggers, logged_radii(entry), trainer.global_step, figures)
 
     def _images(self, trainer: pl.Trainer) -> tuple[Iterator[Tensor] | None, str]:
         loaders = trainer.val_dataloaders
@@ -198,6 +192,16 @@ class RadiusMonitor(pl.Callback):
             images = batch[0] if len(batch) == 2 else batch[1]
             images = images[0] if isinstance(images, (list, tuple)) else images
             yield resize_to(images, self.crop_size)
+
+
+def logged_radii(entry: dict[str, Any]) -> dict[str, Any]:
+    """List a measurement under the names that loggers have: ``radius_eval/*`` and ``radius_batch/*``."""
+    return {
+        f"radius_{mode}/{name}": value
+        for mode in ("eval", "batch")
+        for name, value in entry[mode].items()
+        if name not in _NOT_LOGGED
+    }
 
 
 def _title(when: str, entry: dict[str, Any], radii: Tensor) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,6 +15,7 @@ from radial_vicreg.distributed import any_rank
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import point_link, remove_leftovers
 from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.notices import warn
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.results import RESULTS, RunResults
@@ -207,7 +207,7 @@ class ResultsWriter(pl.Callback):
                 try:
                     callback.draw(str(self.folder))
                 except Exception as error:  # fonts, a full disk, anything: a figure never ends the work
-                    warnings.warn(f"the figure of the radii was not drawn: {error!r}", stacklevel=2)
+                    warn(f"the figure of the radii was not drawn: {error!r}")
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -20,12 +20,13 @@ from radial_vicreg.models import check_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
+from radial_vicreg.train.hardware import precision_note
 from radial_vicreg.train.objective import check_objective
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
 from radial_vicreg.train.script_only import check_num_classes, refuse_script_only
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
-from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_strategy, effective_hardware, equip_trainer
+from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_loggers, check_strategy, equip_trainer
 
 _SOLO_VIEWS = 2  # solo-learn's methods compare two large crops
 
@@ -164,13 +165,15 @@ def prepare(config: RunConfig) -> RunConfig:
 
     Raises:
         UserError: a loss that cannot be built or called, what only solo-learn's script reads, a strategy that Lightning
-            lacks, a network that does not take the images, a data format or accelerator that is not to be had, a
-            spacing that the batch does not allow, an optimizer or scheduler that cannot be built.
+            lacks, a logger whose package is missing, a network that does not take the images, a data format or
+            accelerator that is not to be had, a spacing that the batch does not allow, an optimizer or scheduler that
+            cannot be built.
     """
     if config.processes == 1:
         adopt_rank(0)  # before the first message
     refuse_script_only(config)
     check_strategy(config)
+    check_loggers(config)
     check_backbone(config)
     changes: dict[str, Any] = {"method_kwargs": config.objective_settings}
     for option in _standalone_options(config):
@@ -187,8 +190,8 @@ def prepare(config: RunConfig) -> RunConfig:
     if config.processes == 1:
         changes["strategy"] = "auto"
     config = config.model_copy(update=changes)
-    if effective_hardware(config)["precision"] != config.precision:
-        rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={config.precision}")
+    if (note := precision_note(config)) is not None:
+        rank_zero_only(print)(note)
     _check_first_step(config)
     check_objective(config, "cuda" if on_gpu else "cpu")
     return named(config)

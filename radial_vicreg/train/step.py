@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from radial_vicreg.config import RunConfig
@@ -15,8 +15,10 @@ from radial_vicreg.distributed import mean_over_ranks
 from radial_vicreg.figures import method_key
 from radial_vicreg.keys import objective_of
 from radial_vicreg.models import build_projector
+from radial_vicreg.notices import warn
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.checkpointing import last_checkpoint
+from radial_vicreg.train.csv_tables import EpochTable
 from radial_vicreg.train.guard import FiniteGuard
 from radial_vicreg.train.objective import build_objective
 from radial_vicreg.train.online_probes import OnlineProbes
@@ -105,7 +107,7 @@ class RadialTraining(_Base):
         steps = self.trainer.num_training_batches
         if steps != float("inf"):
             for text in stability_warnings(self.config, int(steps) // self.trainer.accumulate_grad_batches):
-                rank_zero_warn(text)
+                rank_zero_only(warn)(text)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Judge the last step of an epoch, and the weights that it left, before a checkpoint is written."""
@@ -130,6 +132,8 @@ class RadialTraining(_Base):
             measured = (config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
             callbacks.append(RadiusMonitor(*measured, method=_method_key(config)))
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
+        if self.results_folder is not None and config.loggers.csv:
+            callbacks.append(EpochTable(self.results_folder))
         return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
 
     def _log_terms(self, names: list[str], values: Tensor) -> None:

@@ -33,6 +33,7 @@ IDENTITIES = [
             "optimizer.batch_size=512",
             "precision=16",
             "precision=32",
+            "precision=auto",
             "accumulate_grad_batches=2",
             "max_epochs=100",
             "sync_batchnorm=true",

@@ -150,6 +150,17 @@ def test_repeated_seeds_hosts_and_versions_are_named(make_run: Callable, tmp_pat
     assert "different versions of torch" in notes
 
 
+def test_seeds_of_one_request_in_several_precisions_are_one_experiment_with_a_note(
+    make_run: Callable, tmp_path: Path
+) -> None:
+    for seed, became in ((5, "32-true"), (6, "bf16-mixed")):
+        effective = {"precision": became, "sync_batchnorm": False, "device": "cpu"}
+        make_run(KL, "precision=auto", seed=seed, effective=effective)
+    (experiment,) = build_report(tmp_path / "runs", tmp_path / "out").experiments
+    assert len(experiment.runs) == 2
+    assert "seeds ran in different precisions (32-true, bf16-mixed)" in experiment.notes
+
+
 def test_image_folders_of_other_names_are_other_experiments(make_run: Callable, tmp_path: Path) -> None:
     for seed, folder in enumerate(("a/train", "b/train")):
         make_run("quickstart", f"data.train_path=/data/{folder}", seed=seed)
