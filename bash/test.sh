@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs radial-vicreg with its development tools and runs the tests.
+# Installs radial-vicreg with what its tests need and runs them.
 #   bash bash/test.sh [--python VERSION_OR_PATH] [--lowest] [--without-solo] [--slow] [pytest arguments ...]
 # --python 3.13   uses python3.13, pyenv's Python 3.13 or that of a path.
 # --lowest        installs the lowest versions that setup.cfg allows. They exist for Python 3.10 and 3.11; without --python it
@@ -45,7 +45,7 @@ elif [ -n "$lowest" ] && [ -z "${PYTHON:-}" ]; then
 fi
 VENV="${VENV:-.venv$lowest$without_solo$number}"
 
-extras=dev,wandb,lightly,synthetic
+extras=test,wandb,lightly,synthetic
 if [ -n "$lowest" ]; then
     constraints="$(mktemp)"
     trap 'rm -f "$constraints"' EXIT
