@@ -160,11 +160,13 @@ def weights_of(folder: Path) -> dict[str, Any]:
 
 
 def assert_same_run(found: Path, expected: Path) -> None:
-    """Weights, optimizer, schedule, every callback's state (the probes') and results, bit for bit."""
+    """Weights, optimizer, schedule, every callback's state (the probes'), results and tables, bit for bit."""
     first, second = checkpoint_of(found), checkpoint_of(expected)
     for key in ("state_dict", "optimizer_states", "lr_schedulers", "epoch", "global_step", "callbacks"):
         assert_equal(without_own(first[key]), without_own(second[key]), key)
     assert_equal(results_of(found), results_of(expected), "results.json")
+    for table in expected.glob("*.csv"):  # solo-learn's script leaves none
+        assert_equal((found / table.name).read_text().splitlines(), table.read_text().splitlines(), table.name)
 
 
 def without_own(value: Any) -> Any:

@@ -14,6 +14,8 @@ from terminals import in_terminal
 
 from radial_vicreg import cli
 from radial_vicreg.catalogue import CONFIGURATIONS, about, configurations, sweep_names
+from radial_vicreg.commands import pretrain
+from radial_vicreg.commands.hydra_flags import read_request
 from radial_vicreg.compose import compose
 
 NAMES = {found.name: found.about for found in configurations()}
@@ -131,6 +133,19 @@ def test_a_misspelt_name_is_looked_for_in_ones_own_folder(mine: Path, capsys: py
 def test_cfg_prints_the_configuration_as_hydra_does(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pretrain", *flags, "max_epochs=3"]) == 0
     assert "\nmax_epochs: 3\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ("radialvicreg", [], None, False, False)),
+        (["--cfg"], ("radialvicreg", [], None, True, False)),
+        (["a=1", "--check", "-cn", "x", "-cd", "y", "b=2"], ("x", ["a=1", "b=2"], "y", False, True)),
+        (["--cfg", "a=1", "--cfg", "job", "b=2"], ("radialvicreg", ["a=1", "b=2"], None, True, False)),
+    ],
+)
+def test_flags_may_stand_anywhere(arguments: list[str], expected: tuple[object, ...]) -> None:
+    assert read_request(pretrain.parser(), arguments) == expected
 
 
 def completions(line: str, folder: Path, **environment: str) -> tuple[list[str], str]:

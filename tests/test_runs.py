@@ -21,6 +21,8 @@ from radial_vicreg.files import point_link, write_json
 from radial_vicreg.identity import config_hash
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.provenance import describe_run
+from radial_vicreg.report.collect import collect, group
+from radial_vicreg.report.experiments import experiment_csv, experiment_rows
 from radial_vicreg.stored_runs import LATEST, single_run, stored_runs
 from radial_vicreg.summaries import age
 from radial_vicreg.train.run_name import named
@@ -325,3 +327,14 @@ class TestTag:
     def test_anything_else_is_refused(self, given: str) -> None:
         with pytest.raises(UserError, match=r"^tag must be a text of one line, or null, got "):
             run_config(composed("radialvicreg", f"tag={given}"))
+
+    def test_the_reports_list_of_experiments_shows_it(self, make_run: MakeRun, tmp_path: Path) -> None:
+        for seed, tag in ((1, "pilot"), (2, "again")):
+            make_run(str(seed), f"seed={seed}", f"tag={tag}")
+        experiments, _ = group(collect(tmp_path / "runs")[0])
+        header, (row,) = experiment_rows(experiments)
+        assert row[header.index("Tag")][0].text == "again, pilot"
+        assert "again, pilot" in experiment_csv(experiments)
+        make_run("1", "seed=1")
+        make_run("2", "seed=2")
+        assert "Tag" not in experiment_rows(group(collect(tmp_path / "runs")[0])[0])[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple, NoReturn
 
 from radial_vicreg.catalogue import configurations
@@ -93,7 +94,7 @@ def read_request(parser: Parser, arguments: Sequence[str]) -> Request:
         UserError: an unknown option, or one of Hydra's that is none here.
     """
     words: list[str] = []
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in zip_longest(arguments, arguments[1:]):
         words += [word, "job"] if word in ("--cfg", "-c") and following not in _PRINTED else [word]
     parsed = parser.parse_intermixed_args(words)
     if parsed.cfg not in (None, "job"):

@@ -20,8 +20,7 @@ from radial_vicreg.train.trainer import build_trainer
 def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> list[str]:
     """Go the whole way of a run up to its first file.
 
-    Images that the run would keep in memory are only listed, and a CIFAR that it would download
-    is not.
+    Images that the run would keep in memory are only listed, and a CIFAR that it would download is not.
 
     Args:
         config: as it was asked for.
@@ -35,7 +34,10 @@ def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded
     """
     downloaded = missing_cifar(config.data.dataset, config.data.train_path)
     if downloaded is not None:
-        return _lines(*_without_images(config, choose_host, downloaded[0]), downloaded)
+        images, validation_images = downloaded
+        share = config.data.fraction or -1
+        images = int(images * share) if 0 < share < 1 else images
+        return _lines(*_without_images(config, choose_host, images), (images, validation_images))
     run = set_up(config, choose_host, keep_images=False)
     validation = run.data.validation_set()
     sizes = len(run.data.training_set()), 0 if validation is None else len(validation)

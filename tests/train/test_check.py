@@ -129,6 +129,8 @@ def test_a_cifar_that_is_not_there_is_not_downloaded(
     assert "images: 50,000 for training, 10,000 for validation" in said
     assert "steps: 6,250 (1 epoch of 6,250)" in said
     assert not (tmp_path / "cifar").exists()
+    assert check(*cifar, "data.fraction=0.1") == 0
+    assert "images: 5,000 for training, 10,000 for validation" in capsys.readouterr().out
     assert check(*cifar, "optimizer.batch_size=60000") == 2
     one_line(capsys.readouterr().err.splitlines(True)[-1], "too few for a batch of 60000")
 

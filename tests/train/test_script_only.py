@@ -39,6 +39,7 @@ READ_FROM_PLAIN_CONTAINERS = {
     "data.fingerprint": '"fingerprint" in config.data.model_fields_set',
     "data.num_classes": "check_num_classes(config",
     "lock": 'self.config.get("lock")',
+    "tag": 'config.get("tag")',
 }
 """Keys that no attribute access shows, and how the package's text reads them."""
 
