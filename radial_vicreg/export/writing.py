@@ -56,7 +56,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     card_file = write_json(folder / CARD, card)
     try:
         card["largest_difference"] = _largest_difference(run.model.backbone, card_file, card)
-    except UserError:
+    except Exception:
         card_file.unlink()
         raise
     if fmt == "hf":
