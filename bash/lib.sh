@@ -1,6 +1,9 @@
-# Shared by the scripts of this folder: a virtual environment with the package in it.
-# Usage: . bash/lib.sh; prepare_venv [EXTRAS]     e.g. prepare_venv dev,wandb
-# Uses $VENV (default .venv); $PYTHON (default python3) creates it.
+# shellcheck shell=bash
+# Shared by the scripts of this folder: the virtual environment of the checkout, and the program in it.
+#   . bash/lib.sh; prepare_venv [EXTRAS]     e.g. prepare_venv dev,wandb: makes $VENV (default .venv) with $PYTHON (python3)
+#   . bash/lib.sh; find_program              prints $RADIAL_VICREG, else radial-vicreg of PATH, else the one in $VENV
+
+checkout="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
 prepare_venv() {
     local extras="${1:+[$1]}"
@@ -12,4 +15,18 @@ prepare_venv() {
     fi
     echo "installing radial-vicreg$extras into $VENV"
     "$VENV/bin/python" -m pip install --quiet --editable ".$extras"
+}
+
+find_program() {
+    local own="${VENV:-$checkout/.venv}/bin/radial-vicreg"
+    if [ -n "${RADIAL_VICREG:-}" ]; then
+        echo "$RADIAL_VICREG"
+    elif command -v radial-vicreg >/dev/null; then
+        echo radial-vicreg
+    elif [ -x "$own" ]; then
+        echo "$own"
+    else
+        echo "radial-vicreg is neither on PATH nor in $own: run bash/quickstart.sh, or activate its environment" >&2
+        return 2
+    fi
 }

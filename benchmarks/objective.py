@@ -1,12 +1,13 @@
 """Forward and backward of the objective against other implementations and against the machine's arithmetic limit.
 
     python -m benchmarks.objective [--sizes 256x512 256x2048 128x8192] [--device cpu|cuda] [--seconds S] [--compile]
+        [--views 2 4 8]
 
 Columns: the loss of this package as VICReg (`radial_objective="none"`), as Radial-VICReg, and as Radial-VICReg with its
 `terms` read, as a step that logs them all does; with `--compile` Radial-VICReg under `torch.compile` (which wants a C++
 compiler or, on a GPU, Triton, and 10 to 20 seconds a size before anything is timed); solo-learn's `vicreg_loss_func`
 (where solo-learn is not installed, the same arithmetic in plain PyTorch: the JSON says which); lightly's `VICRegLoss`
-where installed.
+where installed. With `--views` Radial-VICReg alone, by the number of views.
 
 The limit is what a perfect implementation would need at the rates that this machine reaches in the same run: the
 matrix products (8 N d min(N, d) operations, two views, forward and backward) at the rate of a large square product, and
@@ -37,7 +38,7 @@ from benchmarks.runner import (
 )
 from radial_vicreg.losses import RadialVICRegLoss
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[..., Tensor]
 
 SIZES = [(n, d) for n in (128, 256, 1024, 4096) for d in (512, 2048, 8192)]
 VICREG, RADIAL, LOGGED, COMPILED = "VICReg", "Radial-VICReg", "terms read", "compiled"
@@ -100,16 +101,17 @@ def _masked_covariance(z1: Tensor, z2: Tensor) -> Tensor:
     return total
 
 
-def step(loss: Loss, count: int, dim: int, dtype: torch.dtype, device: str) -> Callable[[], None]:
+def step(loss: Loss, count: int, dim: int, dtype: torch.dtype, device: str, number: int = 2) -> Callable[[], None]:
     """One forward and backward pass on views of its own."""
     generator = torch.Generator().manual_seed(0)
     first = torch.randn(count, dim, generator=generator)
-    second = first + 0.5 * torch.randn(count, dim, generator=generator)
-    z1, z2 = (z.to(device, dtype).requires_grad_() for z in (first, second))
+    others = [first + 0.5 * torch.randn(count, dim, generator=generator) for _ in range(number - 1)]
+    views = [z.to(device, dtype).requires_grad_() for z in (first, *others)]
 
     def run() -> None:
-        z1.grad = z2.grad = None
-        loss(z1, z2).backward()
+        for z in views:
+            z.grad = None
+        loss(*views).backward()
 
     return run
 
@@ -179,6 +181,45 @@ def measure(
     return row
 
 
+def measure_views(
+    count: int, dim: int, dtype: torch.dtype, device: str, numbers: list[int], seconds: float, repeats: int
+) -> list[dict[str, Any]]:
+    """Time and peak memory of Radial-VICReg with each number of views, beside those with two."""
+    calls = {
+        str(number): step(RadialVICRegLoss(), count, dim, dtype, device, number) for number in sorted({2, *numbers})
+    }
+    times = compare(calls, device, repeats=repeats, seconds=seconds, warmup=1 if device == "cpu" else 3)
+    peaks = {name: peak_extra_bytes(call, device) for name, call in calls.items()}
+    return [
+        {
+            "count": count,
+            "dim": dim,
+            "dtype": str(dtype).removeprefix("torch."),
+            "views": int(name),
+            "seconds": timing,
+            "times_two_views": timing["median"] / times["2"].median,
+            "peak_extra_bytes": peaks[name],
+            "peak_times_two_views": peaks[name] / peaks["2"],
+        }
+        for name, timing in as_plain(times).items()
+    ]
+
+
+def views_table(rows: list[dict[str, Any]]) -> str:
+    header = ["N", "d", "dtype", "views", f"{RADIAL}, ms", "x two views", "peak, MB", "x two views'"]
+    cells = [
+        [
+            *(row[key] for key in ("count", "dim", "dtype", "views")),
+            milliseconds(Timing(**row["seconds"])),
+            f"{row['times_two_views']:.2f}",
+            f"{row['peak_extra_bytes'] / 1e6:.1f}",
+            f"{row['peak_times_two_views']:.2f}",
+        ]
+        for row in rows
+    ]
+    return markdown_table(header, cells)
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     header = ["N", "d", "dtype", *(f"{name}, ms" for name in (*OURS, *RIVALS))]
     header += ["x solo-learn", "compiled x solo-learn", "x lightly", "x limit"]
@@ -223,21 +264,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=12.0, help="at most, for the repeats of one size")
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--compile", action="store_true", help="also under torch.compile")
+    parser.add_argument("--views", nargs="+", type=int, default=[], help="compare these numbers of views instead")
     parser.add_argument("--threads", type=int, help="CPU threads; default: PyTorch's")
     parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
     dtypes = [torch.float32] if options.device == "cpu" else [torch.float32, torch.bfloat16, torch.float16]
-    rates = machine_rates(options.device)
-    rows = []
-    for count, dim in options.sizes:
-        for dtype in dtypes:
-            limits = (options.seconds, options.repeats)
-            rows.append(measure(count, dim, dtype, options.device, rates, *limits, compiled=options.compile))
+    cases = [(count, dim, dtype, options.device) for count, dim in options.sizes for dtype in dtypes]
+    limits = (options.seconds, options.repeats)
+    if options.views:
+        rows = [row for case in cases for row in measure_views(*case, options.views, *limits)]
+        name, found, content = "objective-views", {"By the number of views": views_table(rows)}, {"rows": rows}
+    else:
+        rates, rows = machine_rates(options.device), []
+        for case in cases:
+            rows.append(measure(*case, rates, *limits, compiled=options.compile))
             print(table(rows[-1:]), flush=True)
-    content = {"rates": rates, "rows": rows}
-    path = save("objective", title(), tables(rows, rates), content, options.device, options.out)
+        name, found, content = "objective", tables(rows, rates), {"rates": rates, "rows": rows}
+    path = save(name, title(), found, content, options.device, options.out)
     print(f"{path.with_suffix('.md')} and .json")
 
 

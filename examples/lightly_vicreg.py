@@ -1,7 +1,8 @@
 """Radial-VICReg in a lightly loop: its transform and projection head, our loss in the place of its VICRegLoss.
 
-Run: pip install 'radial-vicreg[lightly]' && python examples/lightly_vicreg.py [--data DIR]
-DIR is an image folder, for instance one that `radial-vicreg data digits --out DIR` made (DIR/train).
+Run: pip install 'radial-vicreg[lightly]' && python lightly_vicreg.py [--images DIR]
+DIR is an image folder, for instance one that `radial-vicreg data digits --out DIR` made (DIR/train); without it the
+images are noise.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from lightly.models.modules.heads import VICRegProjectionHead
 from lightly.transforms.vicreg_transform import VICRegTransform
 from torch import nn
 from torch.utils.data import DataLoader
-from torchvision.datasets import ImageFolder
+from torchvision.datasets import FakeData, ImageFolder
 from torchvision.models import resnet18
 
 from radial_vicreg import RadialVICRegLoss
@@ -22,7 +23,7 @@ from radial_vicreg import RadialVICRegLoss
 def main() -> None:
     """Two epochs; prints the mean radius, which moves to sqrt(d - 1)."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", default="datasets/digits/train")
+    parser.add_argument("--images")
     parser.add_argument("--epochs", type=int, default=2)
     arguments = parser.parse_args()
 
@@ -32,7 +33,8 @@ def main() -> None:
     model = nn.Sequential(backbone, VICRegProjectionHead(512, 256, 64))
     # Was: lightly.loss.VICRegLoss(), which halves the variance (docs/objective.md maps every argument).
     criterion = RadialVICRegLoss(var_loss_weight=12.5, radial_ce_loss_weight=100.0)
-    dataset = ImageFolder(arguments.data, transform=VICRegTransform(input_size=32))
+    views = VICRegTransform(input_size=32)
+    dataset = ImageFolder(arguments.images, views) if arguments.images else FakeData(256, (3, 32, 32), transform=views)
     loader = DataLoader(dataset, batch_size=64, shuffle=True, drop_last=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 

@@ -1,6 +1,6 @@
 """Radial-VICReg in a training loop of one's own: nothing but torch and torchvision.
 
-Run: python examples/plain_pytorch.py [--steps 60]
+Run: python plain_pytorch.py [--steps 60]
 """
 
 from __future__ import annotations

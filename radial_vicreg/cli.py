@@ -8,18 +8,23 @@ import sys
 from collections.abc import Sequence
 
 from radial_vicreg import __version__
+from radial_vicreg.completion import REQUESTED, complete
 from radial_vicreg.errors import INTERRUPTED, ReportedError, RunFailed, UserError, did_you_mean
 from radial_vicreg.files import FULL
+from radial_vicreg.notices import ignore_foreign_deprecations
 from radial_vicreg.streams import lasting_streams
 
 COMMANDS = {
     "pretrain": "train Radial-VICReg or VICReg (Hydra overrides)",
     "synthetic": "the paper's 2-D experiments, their figures and their sweep",
     "sweep": "list, run or follow a sweep, without W&B",
+    "configs": "what --config-name takes, each with one line",
+    "runs": "the runs below a folder: status, settings, W1, probe, age",
+    "compare": "the settings and results in which two runs differ",
     "probe": "probe the frozen features of a finished run",
     "diagnose": "how Gaussian the embeddings of runs, backbones or a matrix are",
     "report": "the paper's tables and figures from finished runs",
-    "export": "the backbone alone, for torchvision, timm or safetensors",
+    "export": "the backbone alone, for torchvision, timm, safetensors or the Hugging Face Hub",
     "data": "prepare digits, CIFAR-10, CIFAR-100, ImageNet-10 or CelebA",
     "solo": "run a script of solo-learn with the method registered",
     "config-schema": "every key of a configuration: a JSON schema for editors, or tables",
@@ -34,12 +39,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: arguments after the program's name; default: those of the process.
 
     Returns:
-        Exit status: 0; with one line on standard error, 2 for wrong input, 1 when a run failed, 143 after SIGTERM or
-        SIGUSR1; 130 after Ctrl-C. Any other exception is a fault and passes through.
+        Exit status: 0; with one line on standard error, 2 for wrong input, 1 when a run failed, 143 after SIGTERM,
+        SIGUSR1 or SIGHUP; 130 after Ctrl-C. Any other exception is a fault and passes through.
     """
     # A notebook hands on MPLBACKEND=module://matplotlib_inline...: where that module is absent, matplotlib cannot be
     # imported, which torchmetrics does. Figures are files here and need no other backend.
     os.environ["MPLBACKEND"] = "agg"
+    if argv is None and REQUESTED in os.environ:
+        complete(COMMANDS)
+    ignore_foreign_deprecations()
     with lasting_streams():
         return _main(list(sys.argv[1:] if argv is None else argv))
 

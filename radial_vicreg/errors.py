@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import signal
 from collections.abc import Iterable
+
+from radial_vicreg.hints import meant
 
 
 class ReportedError(Exception):
@@ -45,22 +46,8 @@ INTERRUPTED = 128 + signal.SIGINT
 """Exit status after Ctrl-C."""
 
 
-def nearest(given: object, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Find the known name that a misspelt one is nearest to.
-
-    Args:
-        given: what was written.
-        known: names to choose from.
-        cutoff: similarity from 0 to 1 below which a name is not considered.
-
-    Returns:
-        The name, or None.
-    """
-    return next(iter(difflib.get_close_matches(str(given), list(known), n=1, cutoff=cutoff)), None)
-
-
 def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: str = "known keys") -> str:
-    """Suggest the nearest known name, or list all of them.
+    """Suggest the known name that was meant (:func:`radial_vicreg.hints.meant`), or list all of them.
 
     Args:
         given: what was written.
@@ -72,5 +59,5 @@ def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: st
         ``did you mean NAME?``, or ``known keys: ...``.
     """
     names = sorted(set(known))
-    near = nearest(given, names)
+    near = meant(given, names)
     return f"{what}: {', '.join(names)}" if near is None else f"did you mean {prefix}{near}?"

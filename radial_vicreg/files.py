@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -123,6 +123,31 @@ def atomic_link(target: Path, name: Path) -> None:
     temporary = _temporary(name)
     temporary.symlink_to(target.name)
     os.replace(temporary, name)
+
+
+def point_link(name: Path, target: Path) -> bool:
+    """Make ``name`` a symbolic link to a folder; replace a link of that name in one step, and nothing else.
+
+    Args:
+        name: the link; its folder exists.
+        target: an existing folder. Below the link's own folder it is named from there, so that both can be moved.
+
+    Returns:
+        Whether it leads there now: not where something that is no link has the name, nor on a file system without
+        links.
+    """
+    if os.path.lexists(name) and not name.is_symlink():
+        return False
+    inside = target.is_relative_to(name.parent)
+    temporary = _temporary(name)
+    try:
+        temporary.symlink_to(target.relative_to(name.parent) if inside else target.absolute())
+        os.replace(temporary, name)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def remove_leftovers(folder: Path) -> None:

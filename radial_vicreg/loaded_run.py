@@ -16,6 +16,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.keys import METHODS
 from radial_vicreg.models import Encoder, build_encoder
 from radial_vicreg.results import RESULTS, ForeignResults, RunResults
+from radial_vicreg.stored_runs import single_run
 
 
 @dataclass
@@ -44,17 +45,17 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
 
     Args:
         path: folder of a run of ``radial-vicreg pretrain`` (``results.json``, ``checkpoints/last.ckpt``) or of
-            solo-learn (``args.json`` and ``*.ckpt``), or a checkpoint inside one.
+            solo-learn (``args.json`` and ``*.ckpt``), a checkpoint inside one, or a folder above a single run.
         untrained: random weights from the run's seed instead of the checkpoint's.
 
     Returns:
         The run.
 
     Raises:
-        UserError: nothing is there, no configuration beside the checkpoint, a file that is not a checkpoint, or weights
-            that do not fit the configuration.
+        UserError: nothing is there, or several runs are; no configuration beside the checkpoint, a file that is not a
+            checkpoint, or weights that do not fit the configuration.
     """
-    checkpoint = find_checkpoint(Path(path))
+    checkpoint = find_checkpoint(single_run(path))
     folder = checkpoint.parent.parent if checkpoint.parent.name == CHECKPOINTS else checkpoint.parent
     config, results = _configuration(folder)
     with torch.random.fork_rng(devices=[]):

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import socket
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -16,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
+from radial_vicreg.notices import warn
 
 # What file systems without locks answer: NFS without a lock daemon, Lustre without -o flock, some FUSE ones.
 _UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -127,7 +127,4 @@ def _file_lock(path: Path) -> FileLock:
 def _warn_unsupported(path: Path, error: OSError) -> None:
     if error.errno not in _UNSUPPORTED:
         raise error
-    warnings.warn(
-        f"the file system of {path} has no locks ({os.strerror(error.errno)}): nothing keeps a second process out",
-        stacklevel=3,
-    )
+    warn(f"the file system of {path} has no locks ({os.strerror(error.errno)}): nothing keeps a second process out")

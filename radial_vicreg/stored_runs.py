@@ -12,9 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.identity import digest, hardware_is_known, identity_parts, without_hardware
-from radial_vicreg.results import RESULTS, RunResults
+from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults
 
+LATEST = "latest"
+"""Link in ``runs_dir`` to the run of ``radial-vicreg pretrain`` that started last."""
+
+_NAMED = 5  # runs in an error
 _STAMP = "%Y%m%d-%H%M%S"
 _STAMPED = re.compile(r"(\d{8}-\d{6})(?:-(\d+))?$")
 
@@ -98,6 +103,53 @@ def read_stored_run(file: Path) -> StoredRun | None:
         return run if run.key else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # no file, or no configuration, of ours
         return None  # `radial-vicreg report` lists such files
+
+
+def single_run(path: str | Path) -> Path:
+    """Find the one run that a path stands for.
+
+    Args:
+        path: a run's folder or a checkpoint, which is the answer; a link such as ``runs/latest``; or a folder above a
+            single run of either host or of solo-learn's script.
+
+    Returns:
+        The run's folder or the checkpoint. A link is followed, since a later run may turn it elsewhere. A folder with
+        no run in it is returned as it is: who opens it knows what is missing.
+
+    Raises:
+        UserError: several runs are below the folder; the first are named.
+    """
+    path = Path(path)
+    if path.is_symlink() and path.is_dir():
+        path = path.parent / os.readlink(path)
+    if not path.is_dir() or _is_run(path):
+        return path
+    found: list[Path] = []
+    for inner, folders, _ in os.walk(path):
+        folders.sort()
+        if _is_run(Path(inner)):
+            found.append(Path(inner))
+            folders.clear()
+    if len(found) > 1:
+        names = ", ".join(map(str, found[:_NAMED]))
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise UserError(f"{path} holds {len(found)} runs, give one of them: {names}{more}")
+    return found[0] if found else path
+
+
+def _is_run(folder: Path) -> bool:
+    """Tell whether a run of this program or of solo-learn's script has left its results, settings or weights here."""
+    if (folder / "args.json").is_file() or any(folder.glob("*.ckpt")):
+        return True
+    if not (file := folder / RESULTS).is_file():
+        return False
+    try:
+        RunResults.read(file)
+    except ForeignResults:
+        return False
+    except ResultsError:
+        return True  # a damaged one, which its reader names
+    return True
 
 
 class RunsByIdentity:

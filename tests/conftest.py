@@ -14,7 +14,7 @@ import lightning
 import numpy as np
 import pytest
 import torch
-from helpers import make_solo_vit_small, only_run, tiny_settings
+from helpers import make_solo_vit_small, only_run, tiny_settings, write_images
 from hypothesis import settings
 from packaging.version import parse as version
 from PIL import Image
@@ -69,22 +69,9 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
-def write_images(root: Path, classes: int = 3, per_class: int = 8, size: int = 32) -> Path:
-    """Write ``root/CLASS/N.png``: noise whose colour is the class, so that a network can learn it."""
-    rng = np.random.default_rng(0)
-    for label in range(classes):
-        folder = root / f"class_{label}"
-        folder.mkdir(parents=True)
-        for index in range(per_class):
-            pixels = rng.integers(0, 128, (size, size, 3), dtype=np.uint8)
-            pixels[..., label % 3] += 100
-            Image.fromarray(pixels).save(folder / f"{index}.png")
-    return root
-
-
 @pytest.fixture
 def image_folder(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a folder of :func:`write_images` by name."""
+    """Makes a folder of :func:`helpers.write_images` by name."""
 
     def make(name: str = "train", **counts: int) -> Path:
         return write_images(tmp_path / name, **counts)
@@ -115,7 +102,7 @@ def tiny_overrides(
     image_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> list[str]:
     """Overrides of a run of a second: :func:`helpers.tiny_settings`; its figure of the radii is not drawn."""
-    monkeypatch.setattr("radial_vicreg.figures.save_figure", lambda figure, path: [])  # half of the second
+    monkeypatch.setattr("radial_vicreg.figures.radii.save_figure", lambda figure, path: [])  # half of the second
     if request.node.get_closest_marker("solo") is not None:
         make_solo_vit_small(monkeypatch)
     return tiny_settings(image_folder("train"), image_folder("val", per_class=4), tmp_path)

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
+from PIL import Image
 
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.files import write_json
@@ -28,6 +30,7 @@ TINY_VIT = [
 
 #: After those: the ResNet-18 of the tables, for a test that is about it.
 RESNET = ["backbone.name=resnet18", "~backbone.kwargs"]
+SMALL_STEM = [*RESNET, "method_kwargs.small_image_stem=true"]
 
 HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
 #: For what both hosts do with the same code: the second one only with ``--slow``.
@@ -45,13 +48,26 @@ def first_on_path(folder: Path) -> str:
     return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
 
 
+def write_images(root: Path, classes: int = 3, per_class: int = 8, size: int = 32) -> Path:
+    """Write ``root/CLASS/N.png``: noise whose colour is the class, so that a network can learn it."""
+    rng = np.random.default_rng(0)
+    for label in range(classes):
+        folder = root / f"class_{label}"
+        folder.mkdir(parents=True)
+        for index in range(per_class):
+            pixels = rng.integers(0, 128, (size, size, 3), dtype=np.uint8)
+            pixels[..., label % 3] += 100
+            Image.fromarray(pixels).save(folder / f"{index}.png")
+    return root
+
+
 def tiny_settings(train: Path, val: Path, root: Path) -> list[str]:
     """Overrides that cut a configuration down to three steps an epoch on 24 small images, and to a very small network.
 
     Args:
         train: folder of the training images.
         val: folder of the validation images.
-        root: where runs and checkpoints go.
+        root: where runs go.
     """
     return [
         "shared/dataset=folder",
@@ -68,7 +84,6 @@ def tiny_settings(train: Path, val: Path, root: Path) -> list[str]:
         "strategy=auto",
         "precision=32",
         f"runs_dir={root / 'runs'}",
-        f"checkpoint.dir={root / 'trained_models'}",
     ]
 
 
@@ -146,11 +161,13 @@ def weights_of(folder: Path) -> dict[str, Any]:
 
 
 def assert_same_run(found: Path, expected: Path) -> None:
-    """Weights, optimizer, schedule, every callback's state (the probes') and results, bit for bit."""
+    """Weights, optimizer, schedule, every callback's state (the probes'), results and tables, bit for bit."""
     first, second = checkpoint_of(found), checkpoint_of(expected)
     for key in ("state_dict", "optimizer_states", "lr_schedulers", "epoch", "global_step", "callbacks"):
         assert_equal(without_own(first[key]), without_own(second[key]), key)
     assert_equal(results_of(found), results_of(expected), "results.json")
+    for table in expected.glob("*.csv"):  # solo-learn's script leaves none
+        assert_equal((found / table.name).read_text().splitlines(), table.read_text().splitlines(), table.name)
 
 
 def without_own(value: Any) -> Any:

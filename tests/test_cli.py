@@ -15,6 +15,7 @@ import pytest
 from helpers import one_line
 
 from radial_vicreg import __version__, cli
+from radial_vicreg.commands import doctor
 from radial_vicreg.data.folder import LabelledFolder
 
 
@@ -100,6 +101,34 @@ def test_doctor_says_what_a_broken_pytorch_says(
     printed = capsys.readouterr().out
     assert re.search(r"^device +unknown: .*libcudart.so is missing", printed, re.MULTILINE)
     assert "No host can train." in printed
+
+
+def test_doctor_names_every_extra_of_the_installed_metadata_and_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "some_package-1.dist-info"
+    info.mkdir()
+    lines = [
+        "Metadata-Version: 2.1",
+        "Name: some-package",
+        "Version: 1",
+        "Requires-Dist: not-there-either>=1",
+        "Provides-Extra: here",
+        "Requires-Dist: rich>=1; extra == 'here'",
+        "Provides-Extra: absent",
+        "Requires-Dist: no-such-package>=1; extra == 'absent'",
+        "Requires-Dist: rich>=1000; extra == 'absent'",
+        "Provides-Extra: elsewhere",
+        "Requires-Dist: no-such-package; extra == 'elsewhere' and python_version < '3'",
+    ]
+    (info / "METADATA").write_text("\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = doctor.extras("some-package")
+    assert list(found) == ["here", "absent", "elsewhere"]
+    assert (found["here"], found["elsewhere"]) == ("yes", "yes")
+    lacks = r"no \(no-such-package is missing, rich [\d.]+ is not >=1000\): pip install 'some-package\[absent\]'"
+    assert re.fullmatch(lacks, found["absent"])
+    assert doctor.extras("not-installed") == {"": "unknown: not-installed is not installed, only importable"}
 
 
 def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,7 +220,7 @@ WRONG = {
     "doctor now": "unrecognized arguments: now; see radial-vicreg doctor --help",
     "pretrain --nonsense": "unrecognized arguments: --nonsense",
     "pretrain --config-path FILE": "--config-path file is not a folder",
-    "pretrain --config-name GONE": "Cannot find primary config 'gone'",
+    "pretrain --config-name GONE": "there is no configuration 'gone'",
     "pretrain shared/dataset=folder": "data.train_path must be given, for example data.train_path=VALUE",
     "pretrain shared/dataset=folder data.train_path=GONE": "data.train_path=gone does not exist (looked for ",
     "pretrain shared/dataset=folder data.train_path=FILE": "data.train_path=file is not a folder (looked for ",

@@ -7,6 +7,7 @@ read it.
 from __future__ import annotations
 
 import datetime
+import itertools
 import multiprocessing
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -48,7 +49,13 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 }
 #: Embedding dimension below and above the global batch size.
 DIMENSIONS = {"more_samples_than_d": 4, "fewer_samples_than_d": 20}
-CASES = [(objective, dimension) for objective in OBJECTIVES for dimension in DIMENSIONS]
+#: Every objective with two views, one of each kind with more.
+CASES = [(objective, dimension, 2) for objective in OBJECTIVES for dimension in DIMENSIONS] + [
+    (objective, dimension, number)
+    for objective in ("kl_centred", "wasserstein_samples", "reverse_kl", "e2mc")
+    for dimension in DIMENSIONS
+    for number in (3, 4, 8)
+]
 
 
 def _network(dim: int) -> nn.Module:
@@ -56,10 +63,10 @@ def _network(dim: int) -> nn.Module:
     return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, dim)).double()
 
 
-def _inputs() -> tuple[Tensor, Tensor]:
+def _inputs(number: int = 2) -> list[Tensor]:
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(GLOBAL_BATCH, 5, generator=generator, dtype=torch.float64)
-    return x, x + 0.2 * torch.randn(x.shape, generator=generator, dtype=torch.float64)
+    return [x] + [x + 0.2 * torch.randn(x.shape, generator=generator, dtype=torch.float64) for _ in range(number - 1)]
 
 
 class Trained(NamedTuple):
@@ -70,12 +77,11 @@ class Trained(NamedTuple):
     weights: list[Tensor]
 
 
-def _train(objective: RadialVICRegLoss, network: nn.Module, x1: Tensor, x2: Tensor) -> Trained:
+def _train(objective: RadialVICRegLoss, network: nn.Module, views: list[Tensor]) -> Trained:
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
     for _ in range(STEPS):
         optimizer.zero_grad()
-        z1, z2 = network(torch.cat((x1, x2))).chunk(2)
-        objective(z1, z2).backward()
+        objective(*network(torch.cat(views)).chunk(len(views))).backward()
         optimizer.step()
     parameters = list(network.parameters())
     return Trained(objective.terms, [p.grad.clone() for p in parameters], [p.detach().clone() for p in parameters])
@@ -98,6 +104,8 @@ def _refusals(rank: int) -> dict[str, str]:
     return {
         "unequal": _message(lambda: objective(good[: 4 - min(rank, 1)], good[: 4 - min(rank, 1)])),
         "nan": _message(lambda: objective(good, with_nan if rank == 1 else good)),
+        "views": _message(lambda: objective(*[good] * (2 + rank))),
+        "one_view": _message(lambda: objective(good, good) if rank == 0 else objective(good)),
         "one_sample": _message(lambda: objective(good, good) if rank == 0 else objective(good[:1], good[:1])),
         "afterwards": _message(lambda: objective(good, good)),
     }
@@ -127,12 +135,11 @@ def _worker(rank: int, world: int, folder: str) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=TIMEOUT)
     per_rank = GLOBAL_BATCH // world
     own = slice(rank * per_rank, (rank + 1) * per_rank)
-    x1, x2 = (x[own] for x in _inputs())
     seen: dict[str, Any] = {"steps": {}}
-    for objective, dimension in CASES:
+    for objective, dimension, number in CASES:
         network = DistributedDataParallel(_network(DIMENSIONS[dimension]))
-        trained = _train(RadialVICRegLoss(**OBJECTIVES[objective]), network, x1, x2)
-        seen["steps"][objective, dimension] = tuple(trained)
+        trained = _train(RadialVICRegLoss(**OBJECTIVES[objective]), network, [x[own] for x in _inputs(number)])
+        seen["steps"][objective, dimension, number] = tuple(trained)
     seen["collectives"] = _collectives(rank)
     seen["refusals"] = _refusals(rank)
     torch.save(seen, f"{folder}/rank{rank}.pt")
@@ -149,12 +156,12 @@ def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(world)]
 
 
-@pytest.mark.parametrize(("objective", "dimension"), CASES)
+@pytest.mark.parametrize(("objective", "dimension", "number"), CASES)
 def test_terms_gradients_and_weights_equal_those_of_one_process(
-    objective: str, dimension: str, ranks: list[dict[str, Any]]
+    objective: str, dimension: str, number: int, ranks: list[dict[str, Any]]
 ) -> None:
-    expected = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), *_inputs())
-    seen = [Trained(*rank["steps"][objective, dimension]) for rank in ranks]
+    expected = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), _inputs(number))
+    seen = [Trained(*rank["steps"][objective, dimension, number]) for rank in ranks]
     for name, value in expected.terms.items():
         mean = torch.stack([rank.terms[name] for rank in seen]).mean()
         torch.testing.assert_close(mean, value, rtol=1e-9, atol=1e-11, msg=lambda m, n=name: f"{n}: {m}")
@@ -170,7 +177,7 @@ def test_terms_gradients_and_weights_equal_those_of_one_process(
 def test_five_steps_change_the_weights_visibly() -> None:
     before = list(_network(4).parameters())
     for objective in set(OBJECTIVES):
-        after = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(4), *_inputs()).weights
+        after = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(4), _inputs()).weights
         change = max(float((b - a).detach().abs().max()) for a, b in zip(before, after, strict=True))
         assert change > 1e-4, objective  # far above the tolerance that the comparison allows
 
@@ -182,8 +189,8 @@ def test_free_functions_use_the_same_draws_on_every_rank(name: str, ranks: list[
 
 
 def test_objective_uses_the_same_draws_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    for dimension in DIMENSIONS:
-        first, *others = (Trained(*rank["steps"]["wasserstein_samples", dimension]).terms for rank in ranks)
+    for dimension, number in itertools.product(DIMENSIONS, (2, 3)):
+        first, *others = (Trained(*rank["steps"]["wasserstein_samples", dimension, number]).terms for rank in ranks)
         assert all(torch.equal(first["radial_w1"], other["radial_w1"]) for other in others)
 
 
@@ -209,7 +216,17 @@ def test_one_rank_is_enough_for_any_rank(ranks: list[dict[str, Any]]) -> None:
 
 def test_unequal_batches_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
-        assert "batch shapes differ between ranks: [(4, 3), (3, 3)" in rank["refusals"]["unequal"]
+        assert "(V, N, d) differ between ranks: [(2, 4, 3), (2, 3, 3)" in rank["refusals"]["unequal"]
+
+
+def test_another_number_of_views_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert "(V, N, d) differ between ranks: [(2, 4, 3), (3, 4, 3)" in rank["refusals"]["views"]
+
+
+def test_a_single_view_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
+    assert "rejected their embeddings" in ranks[0]["refusals"]["one_view"]
+    assert "expected at least 2 views" in ranks[1]["refusals"]["one_view"]
 
 
 def test_non_finite_values_on_one_rank_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:

@@ -1,21 +1,130 @@
-"""Figures."""
+"""Figures: their style, their files, and the colour and marker of a method."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 import torch
+from figure_checks import check_files, check_layout
+from matplotlib import rc_context, rcParams
+from matplotlib.colors import to_rgb
 from PIL import Image
 
-from radial_vicreg.figures import draw_radii
+from radial_vicreg.errors import UserError
+from radial_vicreg.figures import (
+    UNTRAINED,
+    draw_radii,
+    figure_style,
+    method_key,
+    method_styles,
+    new_figure,
+    radii_figure,
+    save_figure,
+)
+from radial_vicreg.figures.methods import KNOWN
+from radial_vicreg.keys import RADIAL_OBJECTIVES
 
 
 @pytest.mark.parametrize("radii", [torch.rand(50) + 3, torch.full((50,), 2.0)], ids=["spread", "all equal"])
-def test_radii_are_drawn_as_png_and_pdf(tmp_path: Path, radii: torch.Tensor) -> None:
-    files = draw_radii([("before", radii), ("after", torch.randn(50, 16).norm(dim=1))], 16, tmp_path / "radii")
-    assert [file.suffix for file in files] == [".png", ".pdf"]
+def test_radii_are_drawn_as_png_pdf_and_svg(tmp_path: Path, radii: torch.Tensor) -> None:
+    panels = [("before", radii), ("after", torch.randn(50, 16).norm(dim=1))]
+    files = draw_radii(panels, 16, tmp_path / "radii")
+    assert [file.name for file in files] == ["radii.png", "radii.pdf", "radii.svg"]
+    check_files(tmp_path / "radii")
     with Image.open(files[0]) as image:
         assert image.width > image.height
         assert len(image.convert("RGB").getcolors(1 << 20) or []) > 50  # something is drawn
-    assert files[1].read_bytes().startswith(b"%PDF")
+
+
+def test_panels_of_radii_share_both_ranges_and_tell_of_a_bar_that_is_cut_off() -> None:
+    panels = [("before", torch.linspace(2, 2.01, 50)), ("after", torch.randn(500, 16).norm(dim=1))]
+    with figure_style():
+        figure = radii_figure(panels, 16, [UNTRAINED, KNOWN["radial_kl"]])
+        check_layout(figure)
+    before, after = figure.axes
+    assert before.get_xlim() == after.get_xlim()
+    assert before.get_ylim() == after.get_ylim()
+    (told,) = before.texts
+    tallest = before.patches[0].get_data().values.max()
+    assert tallest > before.get_ylim()[1]
+    assert told.get_text() == rf"$\uparrow$ {tallest:.3g}"
+    assert not after.texts
+
+
+def test_a_figure_that_is_drawn_again_is_the_same_file(tmp_path: Path) -> None:
+    first, again = (draw_radii([("radii", torch.arange(1.0, 9))], 4, tmp_path / name / "radii") for name in "ab")
+    for one, other in zip(first, again, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.suffix
+
+
+@pytest.mark.parametrize(("name", "size", "widths"), [("paper", 8, (3.25, 6.75)), ("screen", 11, (5.2, 10.8))])
+def test_a_style_has_its_widths_and_text_whatever_the_user_s_own_settings(
+    name: str, size: float, widths: tuple[float, float]
+) -> None:
+    with rc_context({"font.size": 30, "figure.figsize": (1, 1), "axes.titlesize": 50}):
+        with figure_style(name):
+            figures = [new_figure(wide=wide)[0] for wide in (False, True)]
+            assert tuple(figure.get_figwidth() for figure in figures) == pytest.approx(widths)
+            figures[0].axes[0].set(title="title", xlabel="x", ylabel="y")
+            check_layout(figures[0], size)
+        assert rcParams["font.size"] == 30
+
+
+def test_an_unknown_style_is_refused() -> None:
+    with pytest.raises(UserError, match="must be one of paper, screen, got 'poster'"), figure_style("poster"):
+        pass
+
+
+def test_a_figure_that_cannot_be_written_leaves_the_older_file_whole(tmp_path: Path) -> None:
+    save_figure(new_figure()[0], tmp_path / "figure")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    broken, axes = new_figure()
+    axes[0][0].set_title("$\\nosuchsymbol$")
+    with pytest.raises(ValueError, match="nosuchsymbol"):
+        save_figure(broken, tmp_path / "figure")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_every_objective_has_a_style_of_its_own() -> None:
+    keys = {method_key(objective) for objective in RADIAL_OBJECTIVES} | {method_key("kl", centred=True)}
+    keys |= {method_key("none", e2mc=True), method_key("lejepa"), method_key("visreg"), method_key("barlow")}
+    assert keys == set(KNOWN)
+    assert method_key("kl", e2mc=True) not in KNOWN  # a mixture gets one by its name
+    assert method_styles(keys) == KNOWN
+
+
+def test_markers_alone_tell_methods_apart_and_common_ones_differ_in_grey() -> None:
+    assert len({style.marker for style in (UNTRAINED, *KNOWN.values())}) == len(KNOWN) + 1
+    common = [KNOWN[key] for key in ("vicreg", "radial_kl", "radial_wasserstein", "radial_kl_centred")]
+    for one, other in itertools.combinations(common, 2):
+        assert abs(lightness(one.colour) - lightness(other.colour)) > 9
+
+
+def test_a_method_keeps_its_style_whatever_else_is_drawn() -> None:
+    alone = method_styles(["mine"])["mine"]
+    assert method_styles(["mine", *KNOWN])["mine"] == alone
+    assert method_styles(["vicreg", "mine"]) == {"vicreg": KNOWN["vicreg"], "mine": alone}
+    assert alone not in KNOWN.values()
+
+
+@pytest.mark.parametrize("count", [4, 28])
+def test_methods_that_are_not_known_differ_from_one_another_also_in_grey(count: int) -> None:
+    styles = method_styles([f"method {index}" for index in range(count)] + list(KNOWN))
+    assert len(set(styles.values())) == count + len(KNOWN)
+    if count == 4:
+        assert len({style.marker for style in styles.values()}) == len(styles)
+    for one, other in itertools.combinations(styles.values(), 2):
+        assert one.marker != other.marker or abs(lightness(one.colour) - lightness(other.colour)) > 2.5
+
+
+def test_more_methods_than_styles_are_drawn_all_the_same() -> None:
+    assert len(method_styles([f"method {index}" for index in range(40)])) == 40
+
+
+def lightness(colour: str) -> float:
+    """CIE L*, 0 to 100: what is left of a colour in grey."""
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in to_rgb(colour)]
+    luminance = sum(weight * x for weight, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    return 116 * luminance ** (1 / 3) - 16

@@ -15,7 +15,6 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.reading import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
-from radial_vicreg.errors import UserError
 from radial_vicreg.identity import config_hash
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 
@@ -24,7 +23,7 @@ SECTIONS = "|".join(name for name, field in RunConfig.model_fields.items() if in
 DOTTED = re.compile(rf"(?<![\w./+~-])((?:{SECTIONS})\.[a-z_]+(?:\.[a-z_]+)*)=(?!=)")
 PLAIN = re.compile(r"(?<![\w./+~$-])(?:`+)?([a-z_]+)(?:=(?!=)|`)")
 #: Written where another program reads them, or an error echoes what was given.
-ECHOED = {"knn_eval", "backbone.kwargs"}
+ECHOED = {"knn_eval", "backbone.kwargs", "data.num_classes"}
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -109,16 +108,3 @@ def test_the_name_of_an_optimizer_alone_leads_to_its_group(name: str, tiny_overr
 
     with pytest.raises(ValueError, match=rf"clip_lr.* do not fit optimizer.name={name}: .*shared/optimizer={name}"):
         prepare(run_config(compose("radialvicreg", [*tiny_overrides, f"optimizer.name={name}"])))
-
-
-@pytest.mark.parametrize(
-    ("given", "remedy"),
-    [("resume_from_checkpoint=a.ckpt", "ckpt=a.ckpt"), ("+knn_eval.enabled=true", "probes.encoder_knn=true")],
-)
-def test_pretrain_refuses_what_only_solo_learns_script_reads(
-    given: str, remedy: str, tiny_overrides: list[str]
-) -> None:
-    from radial_vicreg.train.run import prepare
-
-    with pytest.raises(UserError, match=remedy):
-        prepare(run_config(compose("radialvicreg", [*tiny_overrides, given])))

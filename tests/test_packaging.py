@@ -177,6 +177,11 @@ def test_the_wheel_holds_the_plugin_the_type_marker_and_nothing_of_the_repositor
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"radial_vicreg", "hydra_plugins"}
 
 
+def test_the_metadata_and_the_readme_are_what_an_index_accepts(distributions: dict[str, Path]) -> None:
+    files = distributions["wheel"], distributions["sdist"]
+    assert run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", *files).count("PASSED") == 2
+
+
 def test_an_installation_is_found_by_hydra_and_holds_every_configuration(
     installed: Installed, source: Path, tmp_path: Path
 ) -> None:

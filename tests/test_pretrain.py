@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import importlib.machinery
+import importlib.util
 import re
 import shutil
 from collections.abc import Callable
@@ -63,7 +65,9 @@ def test_a_run_leaves_results_checkpoint_and_figure(host: str, finished_run: Cal
     assert results["loss_terms"]["train_radial_ce"] is not None
     assert [entry["epoch"] for entry in results["history"]] == [1, 2]
     assert results["config"]["optimizer"]["lr"] == 0.3
-    assert {file.name for file in folder.iterdir()} >= {"results.json", "radii.png", "radii.pdf", "checkpoints", "csv"}
+    names = {file.name for file in folder.iterdir()}
+    figures = {"radii.png", "radii.pdf", "radii.svg"}
+    assert names >= {"results.json", *figures, "checkpoints", "epochs.csv", "steps.csv"}
     assert any(name.startswith("backbone.") for name in weights_of(folder))
 
 
@@ -105,6 +109,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     assert cli.main(["pretrain", *settings]) == 0
     whole = only_run(tmp_path / "runs")
     expected, expected_results = weights_of(whole), read_results(whole)
+    expected_tables = [(whole / table).read_text() for table in ("epochs.csv", "steps.csv")]
     shutil.rmtree(tmp_path / "runs")
 
     with monkeypatch.context() as patch:
@@ -122,6 +127,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     assert results["status"] == "finished"
     assert results["history"] == expected_results["history"]
     assert results["radii"] == expected_results["radii"]
+    assert [(resumed / table).read_text() for table in ("epochs.csv", "steps.csv")] == expected_tables
 
 
 def test_two_runs_of_one_configuration_get_folders_of_their_own(tiny_overrides: list[str], tmp_path: Path) -> None:
@@ -198,7 +204,7 @@ def test_wrong_input_is_one_line_exit_status_2_and_no_folder(
         ("backbone", {"name": "resnet19"}, "unknown backbone.name 'resnet19'"),
         ("optimizer.name", "adamx", "adamx"),
         ("host", "both", "host must be one of auto, solo, standalone, got 'both'"),
-        ("method", "byol", "method must be one of radialvicreg, vicreg here, got 'byol'"),
+        ("method", "byol", "method=byol needs a loss: "),
         ("data.format", "dali", "data.format=dali"),
         pytest.param("accelerator", "gpu", "PyTorch sees no GPU", marks=without_gpu),
         ("ckpt", "nowhere.ckpt", "ckpt=nowhere.ckpt is not a file"),
@@ -254,25 +260,48 @@ def test_two_processes_make_one_run(
 def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: Path) -> None:
     pytest.importorskip("wandb")
     pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     settings = [
         "host=standalone",
         "max_epochs=1",
+        "log_every_n_steps=1",
         "loggers.tensorboard=true",
         "wandb.enabled=true",
         "wandb.offline=true",
     ]
     assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
     folder = only_run(tmp_path / "runs")
-    assert list(folder.rglob("events.out.tfevents.*"))
     assert list(folder.rglob("*.wandb"))
-    assert "train_radius_mean_step" in next(folder.rglob("metrics.csv")).read_text()
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    columns = {name for table in ("epochs.csv", "steps.csv") for name in next(csv.reader((folder / table).open()))}
+    assert set(events.Tags()["scalars"]) | {"step"} == columns  # one name everywhere
+
+
+@pytest.mark.parametrize(("key", "package"), [("loggers.tensorboard", "tensorboard"), ("wandb.enabled", "wandb")])
+def test_a_logger_without_its_package_is_one_line_that_names_the_extra(
+    key: str, package: str, tiny_cfg: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+
+    def find_spec(name: str, *more: Any) -> Any:
+        if name == "wandb":  # the folder that W&B leaves where it was started
+            return importlib.machinery.ModuleSpec(name, None)
+        return None if name.startswith("tensorboard") else real(name, *more)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find_spec)
+    OmegaConf.update(tiny_cfg, key, True)
+    told = f"{key}=true needs {package}: pip install 'radial-vicreg[{package}]'"
+    with pytest.raises(UserError, match=re.escape(told)):
+        pretrain(run_config(tiny_cfg))
+    assert not list(tmp_path.glob("runs/*/*"))
 
 
 def test_terms_are_logged_now_and_then_and_as_means_of_the_epoch(finished_run: Callable[[str], Path]) -> None:
     folder = finished_run("standalone")
-    with (folder / "csv" / "version_0" / "metrics.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    steps = [float(row["train_loss_step"]) for row in rows if row.get("train_loss_step")]
+    with (folder / "steps.csv").open() as stream:
+        steps = [float(row["train_loss_step"]) for row in csv.DictReader(stream)]
     assert len(steps) == 6
     for epoch, entry in enumerate(read_results(folder)["history"]):
         own = steps[3 * epoch : 3 * epoch + 3]

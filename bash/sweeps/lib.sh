@@ -1,12 +1,15 @@
+# shellcheck shell=bash
 # Shared by the scripts of this folder: trains the cells of a table, then prints the table from what has finished.
-#   $RADIAL_VICREG  program (default: radial-vicreg)
+#   $RADIAL_VICREG  program (default: radial-vicreg of PATH, else that of .venv)
 #   $RUNS           folder of the runs (default: runs)
 #   $REPORT         folder of the report (default: report)
+. bash/lib.sh
 
 fill_table() { # SWEEP TABLE [key=value ...]
-    local program="${RADIAL_VICREG:-radial-vicreg}" runs="${RUNS:-runs}" report="${REPORT:-report}"
-    local sweep="$1" table="$2" status=0
+    local runs="${RUNS:-runs}" report="${REPORT:-report}"
+    local sweep="$1" table="$2" status=0 program
     shift 2
+    program="$(find_program)"
     "$program" sweep "$sweep" --run --resume "runs_dir=$runs" "$@" || status=$?
     [ "$status" -le 1 ] || return "$status" # 1: runs have failed, and the table shows the others
     "$program" report "$runs" --out "$report"

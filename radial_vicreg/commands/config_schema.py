@@ -8,6 +8,16 @@ from collections.abc import Sequence
 from radial_vicreg.commands.parser import Parser
 
 
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(
+        prog="radial-vicreg config-schema",
+        description="Print the JSON schema of a configuration, for editors that check YAML while it is written.",
+    )
+    made.add_argument("--markdown", action="store_true", help="print tables of every key instead")
+    return made
+
+
 def run(arguments: Sequence[str]) -> int:
     """Print the schema.
 
@@ -17,12 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         0.
     """
-    parser = Parser(
-        prog="radial-vicreg config-schema",
-        description="Print the JSON schema of a configuration, for editors that check YAML while it is written.",
-    )
-    parser.add_argument("--markdown", action="store_true", help="print tables of every key instead")
-    parsed = parser.parse_args(list(arguments))
+    parsed = parser().parse_args(list(arguments))
     from radial_vicreg.config.documents import json_schema, key_tables
 
     print((key_tables() if parsed.markdown else json.dumps(json_schema(), indent=2)).rstrip())

@@ -10,22 +10,10 @@ from pathlib import Path
 from radial_vicreg.commands.parser import Parser
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Prepare one data set.
-
-    Args:
-        arguments: command line after ``data``.
-
-    Returns:
-        0.
-
-    Raises:
-        UserError: the target holds something else.
-        OSError: no room.
-        UnreachableError: the download is out of reach.
-    """
-    parser = Parser(prog="radial-vicreg data", description="Prepare a data set.")
-    sets = parser.add_subparsers(dest="name", required=True)
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(prog="radial-vicreg data", description="Prepare a data set.")
+    sets = made.add_subparsers(dest="name", required=True)
     digits = sets.add_parser("digits", help="scikit-learn's 1,797 handwritten digits as an image folder; no download")
     digits.add_argument("--out", type=Path, default=Path("datasets/digits"))
     digits.add_argument("--size", type=int, default=32, help="pixels (default: 32)")
@@ -60,7 +48,24 @@ def run(arguments: Sequence[str]) -> int:
     celeba = sets.add_parser("celeba", help="images, 40 attributes and the official split")
     celeba.add_argument("--source", type=Path, help="a downloaded copy; default: torchvision downloads one")
     celeba.add_argument("--out", type=Path, default=Path("datasets/celeba"))
-    print(_prepare(parser.parse_args(list(arguments))))
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prepare one data set.
+
+    Args:
+        arguments: command line after ``data``.
+
+    Returns:
+        0.
+
+    Raises:
+        UserError: the target holds something else.
+        OSError: no room.
+        UnreachableError: the download is out of reach.
+    """
+    print(_prepare(parser().parse_args(list(arguments))))
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,12 +21,12 @@ def run(arguments: Sequence[str]) -> int:
         UserError: a source, an image folder or an option that cannot be used.
         UnreachableError: pretrained weights that cannot be downloaded.
     """
-    parsed = _parser().parse_args(list(arguments))
+    parsed = parser().parse_args(list(arguments))
     from radial_vicreg.diagnose.drawing import diagnose_figure
     from radial_vicreg.diagnose.measure import diagnose
     from radial_vicreg.diagnose.settings import Settings
     from radial_vicreg.diagnose.table import print_tables
-    from radial_vicreg.figures import save_figure
+    from radial_vicreg.figures import figure_style, save_figure
     from radial_vicreg.files import claim_output, write_json
 
     files = [] if parsed.json is None else [claim_output(parsed.json, "file")]
@@ -47,39 +46,41 @@ def run(arguments: Sequence[str]) -> int:
     written = [write_json(file, content) for file in files]
     print_tables(content)
     if parsed.out is not None:
-        written += save_figure(diagnose_figure(content), parsed.out / "diagnose")
+        with figure_style():
+            written += save_figure(diagnose_figure(content), parsed.out / "diagnose")
     print("written: " + ", ".join(map(str, written)) if written else "figure and numbers as files: --out DIR")
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(
         prog="radial-vicreg diagnose",
         description="How Gaussian are these embeddings? Radii, spectrum, directions and random slices of encoder and "
         "projector outputs, each beside its value for a normal sample of the same size (docs/diagnose.md).",
     )
-    parser.add_argument(
+    made.add_argument(
         "sources",
         metavar="SOURCE",
         nargs="+",
         help="a run's folder or a checkpoint in it, a folder of `radial-vicreg export`, timm:NAME, torchvision:NAME, "
         "or a .npy matrix (N, d)",
     )
-    parser.add_argument("--images", type=Path, help="folder of images, flat or a folder a class (default: a run's own)")
-    parser.add_argument("--out", type=Path, help="folder for diagnose.json, diagnose.png and diagnose.pdf")
-    parser.add_argument("--json", type=Path, help="file for the numbers alone")
-    parser.add_argument("--untrained", action="store_true", help="first, the first run's network before its training")
-    parser.add_argument("--no-pretrained", action="store_true", help="timm and torchvision: random weights from --seed")
-    parser.add_argument(
+    made.add_argument("--images", type=Path, help="folder of images, flat or a folder a class (default: a run's own)")
+    made.add_argument("--out", type=Path, help="folder for diagnose.json, diagnose.png and diagnose.pdf")
+    made.add_argument("--json", type=Path, help="file for the numbers alone")
+    made.add_argument("--untrained", action="store_true", help="first, the first run's network before its training")
+    made.add_argument("--no-pretrained", action="store_true", help="timm and torchvision: random weights from --seed")
+    made.add_argument(
         "--max-images", type=int, default=10_000, help="evenly spaced images, or rows of a matrix (default: 10000)"
     )
-    parser.add_argument("--batch-size", type=int, default=256, help="images embedded at once (default: 256)")
-    parser.add_argument("--workers", type=int, help="processes that load images (default: a run's own, otherwise 0)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
-    parser.add_argument("--seed", type=int, default=0, help="of slices, normal samples, random weights (default: 0)")
-    parser.add_argument(
+    made.add_argument("--batch-size", type=int, default=256, help="images embedded at once (default: 256)")
+    made.add_argument("--workers", type=int, help="processes that load images (default: a run's own, otherwise 0)")
+    made.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
+    made.add_argument("--seed", type=int, default=0, help="of slices, normal samples, random weights (default: 0)")
+    made.add_argument(
         "--on-bad-image",
         choices=("error", "skip"),
         help="stop at an image that cannot be read, or leave it out (default: a run's own, otherwise error)",
     )
-    return parser
+    return made

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.commands.parser import Parser
-from radial_vicreg.provenance import git_commit, versions
-from radial_vicreg.solo.detect import choose_host, find_solo_learn
-from radial_vicreg.solo.limits import knn_fails
+from packaging.requirements import Requirement
 
-_OPTIONAL = {
-    "wandb": ("wandb", "W&B logging and sweeps"),
-    "lightly": ("lightly", "the losses of other methods"),
-    "nvidia.dali": ("dali", "DALI's data pipeline under main_pretrain.py"),
-    "umap": ("umap", "solo-learn's UMAP figures"),
-    "tensorboard": ("dev", "TensorBoard logging"),
-}
+from radial_vicreg.commands.parser import Parser
+from radial_vicreg.solo.detect import choose_host, find_solo_learn
+
+_PACKAGE = "radial-vicreg"
+
+
+def parser() -> Parser:
+    """Make the parser of this command."""
+    return Parser(prog="radial-vicreg doctor", description=__doc__)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -33,9 +32,12 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         0 when at least one host can train, which is always the case once what the package needs can be imported.
     """
-    Parser(prog="radial-vicreg doctor", description=__doc__).parse_args(list(arguments))
-    for name, version in versions().items():
-        print(f"{name:<14} {version or 'missing: pip install ' + name}")
+    parser().parse_args(list(arguments))
+    from radial_vicreg.provenance import git_commit, versions
+    from radial_vicreg.solo.limits import knn_fails
+
+    for name, found_version in versions().items():
+        print(f"{name:<14} {found_version or 'missing: pip install ' + name}")
     found = _ask()
     solo = found["host"] == "solo"
     location = find_solo_learn().location
@@ -43,13 +45,40 @@ def run(arguments: Sequence[str]) -> int:
     print(f"{'device':<14} {found['device']}")
     print(f"{'Hydra plug-in':<14} {_plugin()}")
     print(f"{'solo-learn':<14} {found['reason']}{f', commit {commit}' if commit else ''}")
-    for module, (extra, purpose) in _OPTIONAL.items():
-        there = _importable(module)
-        print(f"{module:<14} {'yes' if there else f'no ({purpose}: pip install radial-vicreg[{extra}])'}")
+    for extra, state in extras().items():
+        print(f"{f'[{extra}]':<14} {state}")
     if solo and (reason := knn_fails()):
         print(f"{'kNN':<14} knn_eval and main_knn.py cannot work: {reason}; use radial-vicreg probe RUN --probe knn")
     print(f"\nradial-vicreg pretrain would use the {found['host']} host." if found["host"] else "\nNo host can train.")
     return 0 if found["host"] else 1
+
+
+def extras(package: str = _PACKAGE) -> dict[str, str]:
+    """List the extras of a package as its installed metadata has them.
+
+    Args:
+        package: name of the distribution.
+
+    Returns:
+        Extra to ``yes``, or to what is missing or of another version and the command that brings it.
+    """
+    try:
+        names = metadata(package).get_all("Provides-Extra") or []
+    except PackageNotFoundError:
+        return {"": f"unknown: {package} is not installed, only importable"}
+    needed = [Requirement(line) for line in requires(package) or []]
+    states = {}
+    for extra in names:
+        lacks = [
+            problem
+            for requirement in needed
+            if requirement.marker is not None
+            and requirement.marker.evaluate({"extra": extra})
+            and not requirement.marker.evaluate({"extra": ""})
+            and (problem := _problem(requirement))
+        ]
+        states[extra] = f"no ({', '.join(lacks)}): pip install '{package}[{extra}]'" if lacks else "yes"
+    return states
 
 
 def look() -> dict[str, Any]:
@@ -96,8 +125,11 @@ def _plugin() -> str:
     return f"found, {count} configurations" if count else f"found, but no configurations in {folder}: {reinstall}"
 
 
-def _importable(module: str) -> bool:
+def _problem(requirement: Requirement) -> str:
+    """Say what is wrong with an installed package; empty when it is as required."""
     try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+        found = version(requirement.name)
+    except PackageNotFoundError:
+        return f"{requirement.name} is missing"
+    fits = requirement.specifier.contains(found, prereleases=True)
+    return "" if fits else f"{requirement.name} {found} is not {requirement.specifier}"

@@ -1,15 +1,33 @@
-"""``radial-vicreg export RUN_OR_CKPT --format torchvision|timm|safetensors [--out DIR]``."""
+"""``radial-vicreg export RUN_OR_CKPT --format torchvision|timm|safetensors|hf [--out DIR]``."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg.commands.parser import Parser
 
 
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(
+        prog="radial-vicreg export",
+        description="Write the backbone alone, with a card, and prove it by loading it back.",
+    )
+    made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
+    made.add_argument(
+        "--format",
+        choices=("torchvision", "timm", "safetensors", "hf"),
+        default="torchvision",
+        help="default: torchvision; hf: what a repository on the Hugging Face Hub holds, model card included",
+    )
+    made.add_argument("--out", type=Path, help="folder (default: export/FORMAT in the run's folder)")
+    return made
+
+
 def run(arguments: Sequence[str]) -> int:
-    """Export one backbone and print where it is and how it was proven.
+    """Export one backbone and print where it is, how it was proven, and how an export for the Hub is published.
 
     Args:
         arguments: command line after ``export``.
@@ -18,19 +36,11 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: no such run, an architecture that the format does not have, or features that differ.
+        UserError: no such run, an architecture that the format does not have, features that differ, or a model card
+            that is there already.
         MissingPackageError: safetensors is not installed.
     """
-    parser = Parser(
-        prog="radial-vicreg export",
-        description="Write the backbone alone, with a card, and prove it by loading it back.",
-    )
-    parser.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, or a checkpoint in it")
-    parser.add_argument(
-        "--format", choices=("torchvision", "timm", "safetensors"), default="torchvision", help="default: torchvision"
-    )
-    parser.add_argument("--out", type=Path, help="folder (default: export/FORMAT in the run's folder)")
-    parsed = parser.parse_args(list(arguments))
+    parsed = parser().parse_args(list(arguments))
     from radial_vicreg.export import export_run
 
     file, card = export_run(parsed.run, parsed.format, parsed.out)
@@ -40,4 +50,10 @@ def run(arguments: Sequence[str]) -> int:
         f"{card['architecture']} ({card['library']}), {card['feature_dim']} features, {proof} after loading it back: "
         f"{file.parent / card['weights']}, {file}"
     )
+    if parsed.format == "hf":
+        folder = shlex.quote(str(file.parent))
+        print(
+            f"nothing was uploaded: fill in the license in {file.parent / 'README.md'}, then "
+            f"hf upload OWNER/NAME {folder} (older huggingface_hub: huggingface-cli upload OWNER/NAME {folder})"
+        )
     return 0

@@ -1,11 +1,29 @@
-"""Hydra's flags and overrides, as its own applications read them."""
+"""Hydra's flags and overrides, as its own applications read them; what has another place here says where."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import zip_longest
+from typing import Any, NamedTuple, NoReturn
 
+from radial_vicreg.catalogue import configurations
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.errors import UserError
+
+_PRINTED = ("job", "hydra", "all")  # what Hydra's --cfg may print
+_ELSEWHERE = {
+    ("-m", "--multirun"): "a command here is one run: put the values into a sweep file (`radial-vicreg sweep FILE "
+    "--run`; yaml/sweeps has examples), or loop in the shell",
+    ("-i", "--info"): "`--cfg job` prints the configuration, `radial-vicreg configs` lists all of them, and "
+    "`radial-vicreg doctor` says whether Hydra finds them",
+    ("-p", "--package"): "--cfg prints the whole configuration",
+    ("-r", "--run"): "a run starts without it",
+    ("-sc", "--shell-completion"): 'eval "$(register-python-argcomplete radial-vicreg)" completes this command',
+    ("--hydra-help",): "--help lists the flags that count here",
+    ("--experimental-rerun",): "ckpt=auto goes on with a run",
+}
+"""Flags of Hydra's applications that are none here, and what to use."""
 
 
 class Request(NamedTuple):
@@ -16,12 +34,14 @@ class Request(NamedTuple):
         overrides: ``key=value``.
         config_path: folder to look in first.
         text_only: print it and stop.
+        check: say what the run would be, and stop.
     """
 
     config_name: str
     overrides: list[str]
     config_path: str | None
     text_only: bool
+    check: bool
 
     @property
     def where(self) -> tuple[str, list[str], str | None]:
@@ -29,25 +49,77 @@ class Request(NamedTuple):
         return self[:3]
 
 
-def parse_hydra_flags(arguments: Sequence[str], default_name: str, prog: str, description: str) -> Request:
-    """Read ``--config-name``, ``--config-path``, ``--cfg`` and overrides.
+def hydra_parser(prog: str, description: str, default_name: str, of_runs: bool = True) -> Parser:
+    """Make a parser of ``--config-name``, ``--config-path``, ``--cfg`` and overrides.
 
     Args:
-        arguments: command line after the sub-command.
-        default_name: configuration without ``--config-name``.
         prog: for the usage text.
         description: for the usage text.
+        default_name: configuration without ``--config-name``.
+        of_runs: the package's configurations are meant; a shell completes their names.
+
+    Returns:
+        The parser, for :func:`read_request`.
+    """
+    parser = Parser(prog=prog, description=description)
+    name = parser.add_argument(
+        "--config-name", "-cn", default=default_name, metavar="NAME", help=f"default: {default_name}"
+    )
+    if of_runs:
+        name.completer = _config_names  # type: ignore[attr-defined]
+    parser.add_argument(
+        *("--config-path", "-cp", "--config-dir", "-cd"), metavar="DIR", help="folder with configurations of your own"
+    )
+    parser.add_argument(
+        "--cfg", "-c", choices=_PRINTED, metavar="job", help="print the composed configuration, every ${...} resolved"
+    )
+    parser.add_argument("--resolve", action="store_true", help=argparse.SUPPRESS)  # --cfg always does
+    for flags, instead in _ELSEWHERE.items():
+        parser.add_argument(*flags, action=_Elsewhere, nargs="?", const=instead, help=argparse.SUPPRESS)
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides")
+    return parser
+
+
+def read_request(parser: Parser, arguments: Sequence[str]) -> Request:
+    """Read a command line.
+
+    Args:
+        parser: of :func:`hydra_parser`.
+        arguments: after the sub-command; a bare ``--cfg`` means ``--cfg job``.
 
     Returns:
         What is asked for.
 
     Raises:
-        UserError: an unknown option.
+        UserError: an unknown option, or one of Hydra's that is none here.
     """
-    parser = Parser(prog=prog, description=description)
-    parser.add_argument("--config-name", "-cn", default=default_name, help=f"default: {default_name}")
-    parser.add_argument("--config-path", "-cp", help="folder with configurations of your own")
-    parser.add_argument("--cfg", action="store_true", help="print the composed configuration and stop")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides")
-    parsed = parser.parse_intermixed_args(list(arguments))
-    return Request(parsed.config_name, parsed.overrides, parsed.config_path, parsed.cfg)
+    words: list[str] = []
+    for word, following in zip_longest(arguments, arguments[1:]):
+        words += [word, "job"] if word in ("--cfg", "-c") and following not in _PRINTED else [word]
+    parsed = parser.parse_intermixed_args(words)
+    if parsed.cfg not in (None, "job"):
+        raise UserError(f"--cfg {parsed.cfg}: Hydra's own settings play no part here; --cfg job prints what counts")
+    return Request(
+        parsed.config_name,
+        parsed.overrides,
+        parsed.config_path,
+        text_only=parsed.cfg is not None,
+        check=getattr(parsed, "check", False),
+    )
+
+
+class _Elsewhere(argparse.Action):
+    """A flag of Hydra that says what to use."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> NoReturn:
+        """Raise what to use.
+
+        Raises:
+            UserError: always.
+        """
+        raise UserError(f"{option_string} is Hydra's own: {self.const}")
+
+
+def _config_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Complete ``--config-name``, as argcomplete asks for it."""
+    return [found.name for found in configurations(parsed_args.config_path)]

@@ -1,4 +1,4 @@
-"""``radial-vicreg pretrain [--config-name NAME] [--config-path DIR] [key=value ...]``."""
+"""``radial-vicreg pretrain [--config-name NAME] [--config-path DIR] [--check] [key=value ...]``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from radial_vicreg.commands.hydra_flags import parse_hydra_flags
-from radial_vicreg.results import RESULTS, RunResults
+from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
+from radial_vicreg.commands.parser import Parser
+
+
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = hydra_parser(
+        "radial-vicreg pretrain",
+        "Pretrain with Radial-VICReg or VICReg on solo-learn's host or the embedded one (host=...).",
+        default_name="radialvicreg",
+    )
+    made.add_argument(
+        "--check", action="store_true", help="say what the run would be and what is wrong with it; nothing is written"
+    )
+    return made
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Train one configuration and say where its results are.
+    """Train one configuration and say where its results are, or only say what it would be.
 
     Args:
         arguments: command line after ``pretrain``.
@@ -22,23 +35,26 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         UserError: wrong configuration or data.
         RunFailed: the loss stopped being a number, or a data-loading process died.
-        RunStopped: SIGTERM or SIGUSR1 came.
+        RunStopped: SIGTERM, SIGUSR1 or SIGHUP came.
     """
-    request = parse_hydra_flags(
-        arguments,
-        default_name="radialvicreg",
-        prog="radial-vicreg pretrain",
-        description="Pretrain with Radial-VICReg or VICReg on solo-learn's host or the embedded one (host=...).",
-    )
+    request = read_request(parser(), arguments)
     from radial_vicreg.compose import compose, composed_text, run_config
 
     if request.text_only:
         print(composed_text(*request.where))
         return 0
     from radial_vicreg.solo.host import choose_host
+
+    config = run_config(compose(*request.where))
+    if request.check:
+        from radial_vicreg.train.check import check
+
+        print("\n".join(check(config, choose_host)))
+        return 0
+    from radial_vicreg.results import RESULTS
     from radial_vicreg.train.run import pretrain
 
-    folder = pretrain(run_config(compose(*request.where)), choose_host)
+    folder = pretrain(config, choose_host)
     if (folder / RESULTS).is_file():  # only the first process writes
         print(summary(folder))
     return 0
@@ -46,6 +62,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def summary(folder: Path) -> str:
     """Write the last lines of a run: radii, probes, files."""
+    from radial_vicreg.results import RESULTS, RunResults
+
     results = RunResults.read(folder / RESULTS)
     lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
     first, last = results.radii.initial, results.radii.final

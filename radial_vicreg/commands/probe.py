@@ -8,6 +8,31 @@ from pathlib import Path
 from radial_vicreg.commands.parser import Parser
 
 
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(
+        prog="radial-vicreg probe",
+        description="Probe the frozen features of a finished run of either host or of solo-learn's main_pretrain.py.",
+    )
+    made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
+    made.add_argument("--probe", choices=("linear", "mlp", "knn"), default="linear", help="default: linear")
+    made.add_argument("--features", choices=("encoder", "projector"), default="encoder", help="default: encoder")
+    made.add_argument("--untrained", action="store_true", help="random weights from the run's seed: the baseline")
+    made.add_argument("--train", type=Path, help="training images (default: the run's own data.train_path)")
+    made.add_argument("--val", type=Path, help="validation images (default: the run's own data.val_path)")
+    made.add_argument("--workers", type=int, help="processes that load images (default: the run's own)")
+    made.add_argument("--seed", type=int, default=0, help="of the held-out split and the MLP (default: 0)")
+    made.add_argument(
+        "--on-bad-image",
+        choices=("error", "skip"),
+        help="stop at an image that cannot be read, or leave it out (default: the run's own data.on_bad_image)",
+    )
+    made.add_argument(
+        "--add-to-results", action="store_true", help="also add the figures to results.json, for `radial-vicreg report`"
+    )
+    return made
+
+
 def run(arguments: Sequence[str]) -> int:
     """Probe one run and print one line.
 
@@ -20,27 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         UserError: no such run, no images, no labels.
     """
-    parser = Parser(
-        prog="radial-vicreg probe",
-        description="Probe the frozen features of a finished run of either host or of solo-learn's main_pretrain.py.",
-    )
-    parser.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, or a checkpoint in it")
-    parser.add_argument("--probe", choices=("linear", "mlp", "knn"), default="linear", help="default: linear")
-    parser.add_argument("--features", choices=("encoder", "projector"), default="encoder", help="default: encoder")
-    parser.add_argument("--untrained", action="store_true", help="random weights from the run's seed: the baseline")
-    parser.add_argument("--train", type=Path, help="training images (default: the run's own data.train_path)")
-    parser.add_argument("--val", type=Path, help="validation images (default: the run's own data.val_path)")
-    parser.add_argument("--workers", type=int, help="processes that load images (default: the run's own)")
-    parser.add_argument("--seed", type=int, default=0, help="of the held-out split and the MLP (default: 0)")
-    parser.add_argument(
-        "--on-bad-image",
-        choices=("error", "skip"),
-        help="stop at an image that cannot be read, or leave it out (default: the run's own data.on_bad_image)",
-    )
-    parser.add_argument(
-        "--add-to-results", action="store_true", help="also add the figures to results.json, for `radial-vicreg report`"
-    )
-    parsed = parser.parse_args(list(arguments))
+    parsed = parser().parse_args(list(arguments))
     from radial_vicreg.probes.offline import add_to_results, probe_run, summary
 
     file, content = probe_run(

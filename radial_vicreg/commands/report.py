@@ -8,6 +8,37 @@ from pathlib import Path
 from radial_vicreg.commands.parser import Parser
 
 
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(
+        prog="radial-vicreg report",
+        description="The paper's tables and figures from every results.json below a folder, and from nothing else.",
+    )
+    made.add_argument("runs", metavar="RUNS_DIR", type=Path, help="folder with runs, at any depth")
+    made.add_argument("--out", type=Path, default=Path("report"), help="folder to write (default: report)")
+    made.add_argument(
+        "--source",
+        choices=("online", "offline"),
+        default="online",
+        help="probes of the tables: those of pretraining, or those of `radial-vicreg probe --add-to-results`",
+    )
+    made.add_argument(
+        "--select",
+        choices=("paper", "best"),
+        default="paper",
+        help="what fills a cell: the experiment nearest to the paper's settings, or the best of those that differ in "
+        "what the paper swept, by the cell's own validation figure",
+    )
+    made.add_argument(
+        "--style",
+        choices=("paper", "screen"),
+        default="paper",
+        help="figures for a manuscript: 3.25 or 6.75 inches wide, text of 8 points (paper, the default), or for slides "
+        "and wide windows: 5.2 or 10.8 inches, 11 points (screen)",
+    )
+    return made
+
+
 def run(arguments: Sequence[str]) -> int:
     """Write the report and print what went into it.
 
@@ -20,34 +51,15 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         UserError: no such folder.
     """
-    parser = Parser(
-        prog="radial-vicreg report",
-        description="The paper's tables and figures from every results.json below a folder, and from nothing else.",
-    )
-    parser.add_argument("runs", metavar="RUNS_DIR", type=Path, help="folder with runs, at any depth")
-    parser.add_argument("--out", type=Path, default=Path("report"), help="folder to write (default: report)")
-    parser.add_argument(
-        "--source",
-        choices=("online", "offline"),
-        default="online",
-        help="probes of the tables: those of pretraining, or those of `radial-vicreg probe --add-to-results`",
-    )
-    parser.add_argument(
-        "--select",
-        choices=("paper", "best"),
-        default="paper",
-        help="what fills a cell: the experiment nearest to the paper's settings, or the best of those that differ in "
-        "what the paper swept, by the cell's own validation figure",
-    )
-    parsed = parser.parse_args(list(arguments))
+    parsed = parser().parse_args(list(arguments))
     from radial_vicreg.report import build_report
 
-    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select)
+    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.style)
     print(report.summary)
     for problem in report.problems:
         print(f"  not used: {problem.path}: {problem.kind}; {problem.reason}")
     print(f"cells of the paper's tables filled: {report.filled[0]} of {report.filled[1]}")
     for line in report.choices:
         print(f"  {line}")
-    print(f"written: {report.out / 'report.html'}, report.md, tables, figures")
+    print(f"written: {report.out / 'report.html'}, report.md, tables, figures (PNG, PDF, SVG)")
     return 0

@@ -7,8 +7,9 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from radial_vicreg.catalogue import sweep_names
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import UserError
 
@@ -28,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         UserError: no such sweep or index, or a configuration that cannot be composed.
     """
-    parsed = _parser().parse_intermixed_args(list(arguments))
+    parsed = parser().parse_intermixed_args(list(arguments))
     from radial_vicreg.sweeps.grid import load_sweep
 
     sweep = load_sweep(parsed.sweep)
@@ -47,11 +48,13 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> Parser:
-    parser = Parser(prog="radial-vicreg sweep", description="Sweeps in W&B's format, without W&B.")
-    parser.add_argument("sweep", metavar="FILE", help="a sweep file, or a name below yaml/sweeps: tables/table1")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides for every run")
-    what = parser.add_mutually_exclusive_group()
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(prog="radial-vicreg sweep", description="Sweeps in W&B's format, without W&B.")
+    sweep = made.add_argument("sweep", metavar="FILE", help="a sweep file, or a name below yaml/sweeps: tables/table1")
+    sweep.completer = _names_and_files  # type: ignore[attr-defined]
+    made.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides for every run")
+    what = made.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="print every run's command (the default)")
     what.add_argument(
         "--index", type=int, metavar="I", help="train run I (from 0) unless it is finished: for array jobs"
@@ -65,8 +68,15 @@ def _parser() -> Parser:
     what.add_argument(
         "--for-pretrain", action="store_true", help="print the file for `radial-vicreg pretrain` as program"
     )
-    parser.add_argument("--resume", action="store_true", help="continue unfinished runs from their last checkpoint")
-    return parser
+    made.add_argument("--resume", action="store_true", help="continue unfinished runs from their last checkpoint")
+    return made
+
+
+def _names_and_files(prefix: str, **_: Any) -> list[str]:
+    """Complete FILE, as argcomplete asks for it."""
+    from argcomplete.completers import FilesCompleter
+
+    return [*sweep_names(), *FilesCompleter(("yaml",))(prefix)]
 
 
 def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:

@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radial_vicreg.commands.hydra_flags import parse_hydra_flags
+from radial_vicreg.catalogue import names_in
+from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.errors import UserError
+from radial_vicreg.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -23,6 +24,39 @@ USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; --cfg prints the ke
        {PROGRAM} sweep [--help]         the sweep of appendix C
 
 The meaning and the range of every key: docs/synthetic.md, radial_vicreg/synthetic/config.py."""
+
+
+def parser() -> Parser:
+    """Make the parser of one run."""
+    return hydra_parser(PROGRAM, "One synthetic run.", default_name="synthetic", of_runs=False)
+
+
+def figure_parser() -> Parser:
+    """Make the parser of ``figure``."""
+    made = Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
+    made.add_argument("number", choices=("1", "3"))
+    made.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN-PRESET); it can be resumed")
+    made.add_argument("--preset", choices=("quick", "full"), default="quick")
+    made.add_argument("--workers", type=int, help="processes (default: one a core)")
+    made.add_argument("--seeds", type=int, help="seeds a setting (figure 1)")
+    made.add_argument("--sweep", type=Path, help="sweep whose best settings are drawn beside (figure 1)")
+    return made
+
+
+def sweep_parser() -> Parser:
+    """Make the parser of ``sweep``."""
+    made = Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
+    made.add_argument("--preset", choices=("quick", "full"), default="quick")
+    made.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
+    made.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
+    made.add_argument("--workers", type=int, help="processes (default: one a core)")
+    made.add_argument("--device", default="cpu", help="cpu, or a torch device that runs batches, e.g. cuda")
+    made.add_argument("--batch", type=int, default=128, help="runs at once on the device")
+    return made
+
+
+PARTS = {"figure": figure_parser, "sweep": sweep_parser}
+"""Sub-commands of this command, and what makes their parsers."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -50,7 +84,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> None:
-    request = parse_hydra_flags(arguments, "synthetic", PROGRAM, "One synthetic run.")
+    request = read_request(parser(), arguments)
+    own = [] if request.config_path is None else names_in(request.config_path)
+    if request.config_name not in (names := ["synthetic", *own]):  # Hydra would find the defaults under any name
+        hint = did_you_mean(request.config_name, names, what="there are")
+        raise UserError(f"there is no synthetic configuration {request.config_name!r}; {hint}")
     from radial_vicreg.compose import declared_config
     from radial_vicreg.compose.yaml_guard import yaml_text
     from radial_vicreg.synthetic.config import Options
@@ -85,19 +123,20 @@ def _run(arguments: Sequence[str]) -> None:
     steps, clouds = zip(*result.snapshots, strict=True)
     with atomic_file(out / "snapshots.npz") as stream:
         np.savez_compressed(stream, steps=steps, points=np.stack(clouds).astype(np.float32))
-    drawing.run_figure(result, out / "run.png")
+    drawing.run_figure(result, out / "run")
     _print_summary(summary)
     print(f"{out}/results.json")
 
 
 def _claim(out: Path) -> Path:
     """Make sure, before minutes of work, that a folder can take the results and holds no training."""
+    from radial_vicreg.figures import SUFFIXES
     from radial_vicreg.files import claim_output
     from radial_vicreg.results import RESULTS
     from radial_vicreg.stored_runs import read_stored_run
 
     claim_output(out, "folder")
-    for name in (RESULTS, "snapshots.npz", "run.png"):
+    for name in (RESULTS, "snapshots.npz", *(f"run{suffix}" for suffix in SUFFIXES)):
         claim_output(out / name, "file")
     if read_stored_run(out / RESULTS) is not None:
         raise UserError(f"{out} is the folder of a training run: choose another folder for synthetic results")
@@ -115,14 +154,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
 
 
 def _figure(arguments: Sequence[str]) -> None:
-    parser = Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
-    parser.add_argument("number", choices=("1", "3"))
-    parser.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN-PRESET); it can be resumed")
-    parser.add_argument("--preset", choices=("quick", "full"), default="quick")
-    parser.add_argument("--workers", type=int, help="processes (default: one a core)")
-    parser.add_argument("--seeds", type=int, help="seeds a setting (figure 1)")
-    parser.add_argument("--sweep", type=Path, help="sweep whose best settings are drawn beside (figure 1)")
-    options = parser.parse_args(list(arguments))
+    options = figure_parser().parse_args(list(arguments))
     if options.number == "3" and (options.seeds is not None or options.sweep is not None):
         raise UserError("--seeds and --sweep are options of figure 1; figure 3 has one run a setting")
     from radial_vicreg.synthetic import figure1, figure3
@@ -137,18 +169,11 @@ def _figure(arguments: Sequence[str]) -> None:
         else:
             lines = figure3.table_lines(figure3.make_figure3(out, options.preset, **how))
     print("\n".join(lines))
-    print(f"{out}/results.json and {out}/figure{options.number}.png")
+    print(f"{out}/results.json and {out}/figure{options.number}.png, .pdf, .svg")
 
 
 def _sweep(arguments: Sequence[str]) -> None:
-    parser = Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
-    parser.add_argument("--preset", choices=("quick", "full"), default="quick")
-    parser.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
-    parser.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
-    parser.add_argument("--workers", type=int, help="processes (default: one a core)")
-    parser.add_argument("--device", default="cpu", help="cpu, or a torch device that runs batches, e.g. cuda")
-    parser.add_argument("--batch", type=int, default=128, help="runs at once on the device")
-    options = parser.parse_args(list(arguments))
+    options = sweep_parser().parse_args(list(arguments))
     from radial_vicreg.synthetic.selection import summary_lines
     from radial_vicreg.synthetic.sweep import PRESETS, read_rows, sweep
 

@@ -10,12 +10,16 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from radial_vicreg.catalogue import configurations
 from radial_vicreg.compose.overrides import how_to_quote, sweeping
 from radial_vicreg.compose.yaml_guard import check_anchors, check_references
-from radial_vicreg.errors import UserError, nearest
+from radial_vicreg.config.reading import is_setting
+from radial_vicreg.errors import UserError
+from radial_vicreg.hints import meant
 from radial_vicreg.secrets import HIDDEN, is_secret
 
 _LONGEST_SHOWN = 100
+_LISTED = "`radial-vicreg configs` lists them"
 
 
 def compose(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> DictConfig:
@@ -54,7 +58,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         try:
             cfg = hydra_compose(config_name, overrides=list(overrides))
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
-            raise UserError(_explain(error, config_name)) from error
+            raise UserError(_explain(error, config_name, config_path)) from error
     check_references(cfg)
     if missing := sorted(_missing(OmegaConf.to_container(cfg))):
         raise UserError(f"{', '.join(missing)} must be given, for example {missing[0]}=VALUE")
@@ -87,10 +91,17 @@ def _version_base() -> dict[str, Any]:
     return {"version_base": None} if __version__.startswith("1.3.") else {}
 
 
-def _explain(error: Exception, config_name: str) -> str:
-    from hydra.errors import ConfigCompositionException, HydraException, OverrideParseException
+def _explain(error: Exception, config_name: str, config_path: str | None) -> str:
+    from hydra.errors import (
+        ConfigCompositionException,
+        HydraException,
+        MissingConfigException,
+        OverrideParseException,
+    )
 
     text = _first_words(error)
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file == config_name:
+        return _no_such_configuration(config_name, config_path)
     if isinstance(error, OverrideParseException):
         key, sign, value = error.override.partition("=")
         shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
@@ -112,10 +123,24 @@ def _explain(error: Exception, config_name: str) -> str:
         inner = re.search(r"Key '([^']+)' is not in struct", text)
         if inner and inner.group(1) not in key.split("."):
             key = f"{key}.{inner.group(1)}"  # key={inner: ...}
-        near = nearest(key, _known_keys(config_name), cutoff=0.5)
-        hint = "see `--cfg` for the known keys" if near is None else f"did you mean {near}?"
-        return f"unknown key {key!r}; {hint} (a new key is added with +{key}=...)"
+        return f"unknown key {key!r}; {_hint(key, list(_known_keys(config_name)))}"
     return text if config_name in text else f"{config_name}: {text}"
+
+
+def _no_such_configuration(name: str, own: str | None) -> str:
+    near = meant(name, (found.name for found in configurations(own)))
+    hint = "" if near is None else f"did you mean {near}? "
+    return f"there is no configuration {name!r}{'' if own is None else f' in {own}, nor of ours'}; {hint}{_LISTED}"
+
+
+def _hint(key: str, known: list[str]) -> str:
+    of_a_run = "method_kwargs" in known
+    if of_a_run and is_setting(key):
+        return f"this configuration does not have it yet: +{key}=... adds it"
+    if (near := meant(key, known)) is not None:
+        return f"did you mean {near}?"
+    addition = f" (+{key}=... adds a value of your own for ${{{key}}})" if of_a_run and "." not in key else ""
+    return f"see `--cfg` for the known keys{addition}"
 
 
 def _first_words(error: BaseException) -> str:

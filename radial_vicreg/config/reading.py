@@ -12,7 +12,8 @@ from radial_vicreg.config.rules import check_rules
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.types import OpenSection, plain
 from radial_vicreg.config.words import A_SECTION, expected, inner_model
-from radial_vicreg.errors import UserError, did_you_mean, nearest
+from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.hints import nearest
 from radial_vicreg.secrets import refuse_secrets
 
 Reader = Literal["pretrain", "script", "stored"]
@@ -104,6 +105,21 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collect
             for key in map(str, part):
                 if key not in known and (strict or nearest(key, compared, _OWN_CUTOFF) is not None):
                     raise unknown_key(key, compared, f"{prefix}.")
+
+
+def is_setting(key: str) -> bool:
+    """Tell whether a dotted key is read, be it in a configuration's YAML or not.
+
+    Args:
+        key: such as ``optimizer.kwargs.momentum``; also an argument of Lightning's Trainer.
+    """
+    model: type[BaseModel] | None = RunConfig
+    for name in key.split("."):
+        if model is None or name not in model.model_fields:
+            is_open = model not in (None, RunConfig) and issubclass(model, OpenSection)
+            return is_open or key in TRAINER_ARGUMENTS
+        model = inner_model(model.model_fields[name].annotation)
+    return True
 
 
 def unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:

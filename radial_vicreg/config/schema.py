@@ -25,12 +25,24 @@ from radial_vicreg.config.sections import (
     SchedulerConfig,
     WandbConfig,
 )
-from radial_vicreg.config.types import LARGEST_COUNT, Devices, FileName, Items, OpenSection, PathText, Says, Text, Word
+from radial_vicreg.config.types import (
+    LARGEST_COUNT,
+    Devices,
+    FileName,
+    Items,
+    Label,
+    OpenSection,
+    PathText,
+    Says,
+    Text,
+    Word,
+)
 from radial_vicreg.keys import LOSS_DEFAULTS, SMALL_IMAGE_DATASETS
 
 _REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
 
 Precision = Literal[
+    "auto",
     "32",
     "32-true",
     "64",
@@ -91,7 +103,7 @@ class RunConfig(OpenSection):
     strategy: Text | None = Field("ddp", description="Lightning's, with several processes")
     sync_batchnorm: bool = Field(False, description="statistics over all GPUs")
     precision: Annotated[Precision, Word, WithJsonSchema({"enum": [*get_args(Precision), 16, 32, 64]})] = Field(
-        "16-mixed", description="on a GPU; a CPU trains in float32"
+        "16-mixed", description="16: on a GPU, a CPU trains in float32; auto: what is fastest on the machine"
     )
     log_every_n_steps: int = Field(50, ge=0, description="values of a single step are logged so often")
     limit_val_batches: int | float | None = Field(None, ge=0, description="0: no validation")
@@ -108,6 +120,7 @@ class RunConfig(OpenSection):
     probes: ProbesConfig = ProbesConfig()
     host: Literal["auto", "solo", "standalone"] = Field("auto", description="auto: solo-learn where it is installed")
     runs_dir: PathText = Field("runs", description="folder of all runs")
+    tag: Label | None = Field(None, description="a word of your own, shown by `radial-vicreg runs` and the report")
     ckpt: PathText | None = Field(None, description="last, auto, or a checkpoint's path")
     lock: Literal["take"] | None = Field(None, description="take: go on in a folder whose lock outlived its process")
     loggers: LoggersConfig = LoggersConfig()

@@ -274,8 +274,8 @@ class ProbesConfig(Section):
 class LoggersConfig(Section):
     """Loggers of ``radial-vicreg pretrain``."""
 
-    csv: bool = Field(True, description="CSV files in the run's folder")
-    tensorboard: bool = Field(False, description="TensorBoard files in the run's folder")
+    csv: bool = Field(True, description="epochs.csv and steps.csv in the run's folder")
+    tensorboard: bool = Field(False, description="TensorBoard files in the run's folder; the extra tensorboard")
 
 
 def _given(value: float | None) -> float:

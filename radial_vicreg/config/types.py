@@ -85,6 +85,13 @@ def _file_name(value: Any) -> str:
     return text
 
 
+def _label(value: Any) -> str:
+    text = str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
+    if not text.strip() or not text.isprintable():
+        raise ValueError("no label")
+    return text
+
+
 def _home(value: str) -> str:
     if not value.startswith("~"):
         return value
@@ -122,6 +129,7 @@ def _stem(value: Any) -> Any:
 Text = Annotated[str, AfterValidator(_text), Says("a text")]
 PathText = Annotated[str, AfterValidator(_text), AfterValidator(_home), Says("a path whose home folder is known")]
 FileName = Annotated[str, BeforeValidator(_file_name), Says("a text that can be a file's name, without / and \\")]
+Label = Annotated[str, BeforeValidator(_label), Says("a text of one line")]
 Devices = Annotated[
     int | str | tuple[int, ...],
     BeforeValidator(_devices),

@@ -26,6 +26,25 @@ def expected(field: FieldInfo) -> str:
     return _words(field.annotation, list(field.metadata))
 
 
+def field_of(key: str, model: type[BaseModel]) -> FieldInfo:
+    """Find the field of a dotted key.
+
+    Args:
+        key: such as ``optimizer.lr``.
+        model: in which it is looked up.
+
+    Raises:
+        KeyError: there is none.
+    """
+    name, _, rest = key.partition(".")
+    field = model.model_fields[name]
+    if not rest:
+        return field
+    if (inner := inner_model(field.annotation)) is None:
+        raise KeyError(key)
+    return field_of(rest, inner)
+
+
 def inner_model(annotation: Any) -> type[BaseModel] | None:
     """Find the section that a field holds: directly, or null, or in a list."""
     for kind in _alternatives(annotation):

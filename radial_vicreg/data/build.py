@@ -188,16 +188,25 @@ class RunData:
 def centre_crop(size: int) -> list[Any]:
     """Build transforms of an RGB image of any size to its centre, at a resolution.
 
-    The shorter side is resized to 8/7 of the crop (for crops of 64 px and more) or to the crop itself.
+    Args:
+        size: of the crop in pixels.
+
+    Returns:
+        torchvision transforms, with their bilinear interpolation.
+    """
+    return [cut_long_image, transforms.Resize(resized_side(size)), transforms.CenterCrop(size)]
+
+
+def resized_side(size: int) -> int:
+    """Compute the length that an image's shorter side is resized to before :func:`centre_crop` cuts.
 
     Args:
         size: of the crop in pixels.
 
     Returns:
-        torchvision transforms.
+        8/7 of the crop for crops of 64 px and more, otherwise the crop itself.
     """
-    shorter = round(size * _RESIZE_RATIO) if size >= _SMALLEST_MARGIN_CROP else size
-    return [cut_long_image, transforms.Resize(shorter), transforms.CenterCrop(size)]
+    return round(size * _RESIZE_RATIO) if size >= _SMALLEST_MARGIN_CROP else size
 
 
 class TransformedImages(Dataset[tuple[Any, Any]]):

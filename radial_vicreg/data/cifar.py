@@ -16,6 +16,7 @@ from radial_vicreg.files import claim_output
 
 _CLASSES = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 _SPLITS = {"train": True, "val": False}
+_SIZES = (50_000, 10_000)
 
 
 def open_cifar(
@@ -46,6 +47,25 @@ def open_cifar(
             f"{name} is not under {root} and could not be downloaded ({error}): connect to the network, or"
             f" put torchvision's copy ({dataset_class.base_folder}) there"
         ) from error
+
+
+def missing_cifar(name: str, root: str | Path | None) -> tuple[int, int] | None:
+    """Tell, without a download, whether :func:`open_cifar` would download.
+
+    Args:
+        name: of any data set.
+        root: folder with torchvision's copy.
+
+    Returns:
+        Numbers of training and test images of a CIFAR that is not there; None for one that is, and for other sets.
+    """
+    if name not in _CLASSES or root is None:
+        return None
+    try:
+        _CLASSES[name](str(root), download=False)
+    except (OSError, RuntimeError):
+        return _SIZES
+    return None
 
 
 def prepare_cifar(name: str, out: str | Path, as_folder: bool = False) -> Path:

@@ -12,7 +12,8 @@ from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
 
 from radial_vicreg.diagnose.images import Transform, guarded, plain_transform
-from radial_vicreg.errors import UnreachableError, UserError, nearest
+from radial_vicreg.errors import UnreachableError, UserError
+from radial_vicreg.hints import nearest
 
 _IMAGENET_SIZE = 224  # pixels
 _IMAGENET_CLASSES = 1000

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.diagnose.table import outputs_of
-from radial_vicreg.figures import new_figure
+from radial_vicreg.figures import add_legend, name_panels, new_figure
 
 STANDARDISED = ("encoder",)
 """Outputs that are drawn standardised: nothing asks an encoder's features to have unit variance."""
@@ -17,8 +17,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  #
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))  # told apart without colours
 _NORMAL: dict[str, Any] = {"color": "black", "linewidth": 0.9}
 _FILL = "0.85"
-_POINTS = 8  # of all text
-_PANEL = (2.7, 2.2)  # inches
+_ROW, _LEGEND = 0.28, 0.05  # heights, as shares of the figure's width
 _DECADES = 6.0  # of a spectrum that are shown; smaller eigenvalues are rounding
 
 _Curve = tuple[dict[str, Any], dict[str, Any]]
@@ -32,24 +31,24 @@ def diagnose_figure(content: dict[str, Any]) -> Any:
         content: of :func:`radial_vicreg.diagnose.measure.diagnose`.
 
     Returns:
-        A matplotlib figure with an Agg canvas.
+        A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
     """
-    from matplotlib import rc_context
-
     styles = [
         {"color": colour, "linestyle": dash, "linewidth": 1.5}
         for _, colour, dash in zip(content["sources"], cycle(_COLOURS), cycle(_DASHES), strict=False)
     ]
     rows = outputs_of(content)
-    with rc_context({"font.size": _POINTS, "axes.titlesize": _POINTS}):
-        figure, axes = new_figure(3, *_PANEL, rows=len(rows))
-        for output, panels in zip(rows, axes, strict=True):
-            _draw_row(panels, content, output, styles)
-        _legend(figure, [source["label"] for source in content["sources"]], styles)
+    figure, axes = new_figure(len(rows), 3, wide=True, aspect=_ROW * len(rows) + _LEGEND)
+    titles = []
+    for output, panels in zip(rows, axes, strict=True):
+        titles += _draw_row(panels, content, output, styles)
+    name_panels(axes.flat, titles)
+    _legend(figure, [source["label"] for source in content["sources"]], styles)
     return figure
 
 
-def _draw_row(panels: Any, content: dict[str, Any], output: str, styles: list[dict[str, Any]]) -> None:
+def _draw_row(panels: Any, content: dict[str, Any], output: str, styles: list[dict[str, Any]]) -> list[str]:
+    """Draw the three panels of an output, and return their titles."""
     variant = "standardised" if output in STANDARDISED else "raw"
     having = [
         (source["outputs"][output], style)
@@ -62,10 +61,7 @@ def _draw_row(panels: Any, content: dict[str, Any], output: str, styles: list[di
     _radii(panels[0], curves, sorted({dim for _, dim in sizes}))
     _spectra(panels[1], normal + curves)
     _slices(panels[2], normal + curves)
-    panels[0].set_title(f"{output}, {variant}")
-    panels[1].set_title("; ".join(f"N {count:,}, d {dim:,}" for count, dim in sizes))
-    for panel in panels:
-        panel.tick_params(labelsize=_POINTS)  # ticks are made when they are drawn
+    return [f"{output}, {variant}", "; ".join(f"N {count:,}, d {dim:,}" for count, dim in sizes), ""]
 
 
 def _radii(axis: Any, curves: list[_Curve], dims: list[int]) -> None:
@@ -112,4 +108,4 @@ def _legend(figure: Any, labels: list[str], styles: list[dict[str, Any]]) -> Non
     handles: list[Any] = [Line2D([], [], label=label, **style) for label, style in zip(labels, styles, strict=True)]
     normal = r"normal sample, density of $\chi(d)$"
     handles.append(Patch(facecolor=_FILL, edgecolor="black", linewidth=0.9, label=normal))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False)
+    add_legend(figure, handles)

@@ -25,11 +25,10 @@ from radial_vicreg.export import CARD, load_exported, read_card
 from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.probes.features import KINDS
 from radial_vicreg.provenance import identity_of
-from radial_vicreg.stored_runs import find_results
+from radial_vicreg.stored_runs import single_run
 
 FORMS = "a run's folder, a checkpoint, an exported folder, FILE.npy, timm:NAME or torchvision:NAME"
 _FEATURES = {"encoder": KINDS["encoder"]}
-_MOST_NAMED = 5
 
 
 @dataclass
@@ -92,7 +91,7 @@ def open_sources(names: Sequence[str], settings: Settings, untrained: bool = Fal
         first = next((name for name, source in zip(names, opened, strict=True) if _kind(source) == "run"), None)
         if first is None:
             raise UserError("--untrained needs a run among the sources, whose seed gives the weights")
-        opened.insert(0, _open_run(_run_folder(Path(first)), settings, untrained=True))
+        opened.insert(0, _open_run(single_run(first), settings, untrained=True))
     _number_equal_labels(opened)
     return opened
 
@@ -116,7 +115,7 @@ def _open(name: str, settings: Settings) -> Source:
     card = path / CARD if path.is_dir() else path
     if card.name == CARD and card.is_file():
         return _open_export(card, settings)
-    return _open_run(_run_folder(path), settings)
+    return _open_run(single_run(path), settings)
 
 
 def _prefixes() -> tuple[str, ...]:
@@ -164,18 +163,6 @@ def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Networ
     label = "untrained" if untrained else str(run.config.method)
     workers = run.config.data.num_workers if settings.workers is None else settings.workers
     return Network(label, details, run.model, dict(KINDS), images, workers)
-
-
-def _run_folder(path: Path) -> Path:
-    """Find the one run below a folder that is none itself."""
-    if not path.is_dir() or any(path.glob("*.ckpt")) or (path / "checkpoints").exists():
-        return path
-    found = [file.parent for file in find_results(path) if file.parent != path]
-    if len(found) > 1:
-        named = ", ".join(str(folder.relative_to(path)) for folder in found[:_MOST_NAMED])
-        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-        raise UserError(f"{path} holds {len(found)} runs, give one or several of them: {named}{more}")
-    return found[0] if found else path
 
 
 def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], str]:

@@ -79,10 +79,9 @@ def checked_batch(views: tuple[Tensor, ...], keywords: dict[str, Tensor], agree:
                 require_finite(z, name)
     except ValueError as error:
         problem = error
-    given = next((z for z in (*views, *keywords.values()) if isinstance(z, Tensor)), None)
-    if agree and given is not None:
-        shape = (len(checked), *checked["view 1"].shape) if problem is None else None
-        _agree(shape, given.device)
+    tensors = [z for z in (*views, *keywords.values()) if isinstance(z, Tensor)]
+    if agree and tensors:
+        _agree((len(checked), *checked["view 1"].shape) if problem is None else None, tensors[0].device)
     if problem is not None:
         raise problem
     return tuple(checked.values())
@@ -199,14 +198,14 @@ def _numbered(views: tuple[Tensor, ...], keywords: dict[str, Tensor]) -> dict[st
             "expected at least 2 views, each of shape (N, d), or all in one tensor of shape (V, N, d), got "
             f"{f'one argument ({got[0]})' if got else 'none'}."
         )
-    names = [f"view {number}" for number in range(1, len(views) + 1)]
-    for name, z in zip(names, views, strict=True):
+    numbered = {f"view {number}": z for number, z in enumerate(views, start=1)}
+    for name, z in numbered.items():
         if isinstance(z, Tensor) and z.dim() == 3:
             raise ValueError(
                 f"{name}: expected shape (N, d), got {tuple(z.shape)}; flatten all but the first dimension, or "
                 "pass all views as one tensor of shape (V, N, d), alone."
             )
-    return dict(zip(names, views, strict=True))
+    return numbered
 
 
 def _require_float(values: Tensor, name: str, shape: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor
 
 from radial_vicreg.probes.selection import Targets, check_features, headline, hold_out
+from radial_vicreg.terminal import track
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -36,12 +37,13 @@ class Probe(ABC):
         self.candidates = tuple(candidates)
         self.seed = seed
 
-    def fit(self, features: Tensor, labels: Tensor) -> Self:
+    def fit(self, features: Tensor, labels: Tensor, bar: str | None = None) -> Self:
         """Choose and fit.
 
         Args:
             features: shape ``(N, F)``, floating point.
             labels: classes ``(N,)``, integers, or attributes ``(N, A)`` of zeros and ones.
+            bar: label of a progress bar over the candidates; None shows none.
 
         Returns:
             The probe itself.
@@ -54,6 +56,8 @@ class Probe(ABC):
         y = self._targets.encode(labels)
         fit, held = hold_out(y, self.seed)
         tried = self._try(x[fit], y[fit], x[held], y[held])
+        if bar is not None:
+            tried = track(tried, bar, len(self.candidates))
         self.held_out_ = [{self.choice: candidate, "score": headline(figures)} for candidate, figures in tried]
         best = max(self.held_out_, key=lambda entry: entry["score"])
         self.chosen_ = {self.choice: best[self.choice]}

@@ -22,6 +22,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.locks import changing
+from radial_vicreg.terminal import track
 
 KINDS = {"encoder": "feats", "projector": "z"}
 """Features by name, and the network's outputs that they are."""
@@ -78,7 +79,8 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
     for split, dataset in zip(("train", "val"), datasets, strict=True):
         loader = feature_loader(dataset, run.config.data.num_workers if workers is None else workers)
         with resources_named():
-            outputs, labels = extract(run.model, loader, tuple(KINDS.values()))
+            watched = track(loader, f"{split} images", len(loader))
+            outputs, labels = extract(run.model, watched, tuple(KINDS.values()))
         for name, output in KINDS.items():
             _write(folder / f"{key}-{name}-{split}.pt", outputs[output], labels)
         kept[split] = (outputs[KINDS[kind]], labels)

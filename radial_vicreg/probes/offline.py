@@ -70,7 +70,7 @@ def probe_run(
     found = run_features(run, data, features, untrained, workers)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     (x, y), (x_val, y_val) = ((a.to(device), b.to(device)) for a, b in (found.train, found.val))
-    fitted = PROBES[probe](seed=seed).fit(x, y)
+    fitted = PROBES[probe](seed=seed).fit(x, y, bar=f"{probe} probe")
     content = {
         "probe": probe,
         "features": features,

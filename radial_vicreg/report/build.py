@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from radial_vicreg.figures import save_figure
+from radial_vicreg.figures import SUFFIXES, figure_style, save_figure
 from radial_vicreg.files import claim_output
-from radial_vicreg.report.cells import OPTIMISTIC, Cell, build_tables
+from radial_vicreg.report.cells import OPTIMISTIC, Cell, Table, build_tables
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
-from radial_vicreg.report.drawing import Drawn, draw_all
+from radial_vicreg.report.drawing import draw_all
+from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.experiments import experiment_csv, experiment_notes, experiment_rows
-from radial_vicreg.report.formats import Text, to_latex, to_markdown
+from radial_vicreg.report.formats import Section, counted, to_latex, to_markdown
 from radial_vicreg.report.page import build_page
 from radial_vicreg.report.tables import table_csv, table_notes, table_rows
-
-Section = tuple[str, list[str], list[list[list[Text]]], list[str]]
-"""Caption, header, body and notes of a table."""
 
 _TITLE = "Radial-VICReg: tables and figures from finished runs"
 
@@ -44,7 +42,9 @@ class Report:
     choices: list[str]
 
 
-def build_report(runs_dir: str | Path, out: str | Path, source: str = "online", select: str = "paper") -> Report:
+def build_report(
+    runs_dir: str | Path, out: str | Path, source: str = "online", select: str = "paper", style: str = "paper"
+) -> Report:
     """Write tables 1 to 4, the list of experiments, the figures, ``report.md`` and ``report.html``.
 
     Args:
@@ -52,36 +52,29 @@ def build_report(runs_dir: str | Path, out: str | Path, source: str = "online", 
         out: folder to write; files of an earlier report are replaced.
         source: ``"online"`` or ``"offline"`` probes for the tables.
         select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (of what the paper swept).
+        style: of the figures, a key of :data:`radial_vicreg.figures.STYLES`.
 
     Returns:
         What was written.
 
     Raises:
-        UserError: ``runs_dir`` does not exist, another source or selection, or ``out`` cannot be written.
+        UserError: ``runs_dir`` does not exist, another source, selection or style, or ``out`` cannot be written.
     """
     target = claim_output(out, "folder")
     claim_output(target / "figures", "folder")
     runs, problems = collect(runs_dir)
     experiments, repeated = group(runs)
     problems = sorted([*problems, *repeated], key=lambda problem: problem.path)
-    target.mkdir(parents=True, exist_ok=True)
     tables = build_tables(experiments, source, select)
-    sections: list[Section] = []
-    for table in tables:
-        header, body = table_rows(table)
-        caption = f"Table {table.number}: {table.caption}"
-        sections.append((caption, header, body, table_notes(table)))
-        stem = target / f"table{table.number}"
-        _write(stem.with_suffix(".csv"), table_csv(table))
-        _write(stem.with_suffix(".tex"), to_latex(header, body, table.caption, f"tab:{stem.name}", sections[-1][3]))
-        _write(stem.with_suffix(".md"), f"{caption}\n\n{to_markdown(header, body)}\n{_bullets(sections[-1][3])}")
-    if experiments:
-        sections.append(_experiment_section(experiments, target))
-    figures = draw_all(experiments)
-    for drawn in figures:
-        _replace_figure(drawn, target / "figures" / drawn.name)
     summary = _summary(experiments, problems, runs_dir)
-    _write(target / "report.html", build_page(_TITLE, summary, sections, figures, problems))
+    with figure_style(style):
+        target.mkdir(parents=True, exist_ok=True)
+        figures = draw_all(experiments)
+        for drawn in figures:
+            _replace_figure(drawn, target / "figures" / drawn.name)
+        sections = [_experiment_section(experiments, target)] if experiments else []
+        sections += [_table_section(table, target) for table in tables]
+        _write(target / "report.html", build_page(_TITLE, summary, sections, figures, problems))
     _write(target / "report.md", _markdown(summary, sections, figures, problems))
     cells = [cell for table in tables for cell in table.cells]
     filled = (sum(bool(cell.values) for cell in cells), len(cells))
@@ -93,6 +86,18 @@ def _choices(cells: Sequence[Cell]) -> list[str]:
     return [OPTIMISTIC, *chosen] if chosen else []
 
 
+def _table_section(table: Table, target: Path) -> Section:
+    """Write one of the paper's tables and return it for the page."""
+    header, body = table_rows(table)
+    filled = any(cell.values for cell in table.cells)
+    section = Section(f"Table {table.number}: {table.caption}", header, body, table_notes(table), filled)
+    stem = target / f"table{table.number}"
+    _write(stem.with_suffix(".csv"), table_csv(table))
+    _write(stem.with_suffix(".tex"), to_latex(header, body, table.caption, f"tab:{stem.name}", section.notes))
+    _write(stem.with_suffix(".md"), f"{section.caption}\n\n{to_markdown(header, body)}\n{_bullets(section.notes)}")
+    return section
+
+
 def _experiment_section(experiments: list[Experiment], target: Path) -> Section:
     header, body = experiment_rows(experiments)
     caption = "All experiments (mean ± standard deviation over n seeds; W1 to chi in evaluation mode)"
@@ -100,29 +105,36 @@ def _experiment_section(experiments: list[Experiment], target: Path) -> Section:
     notes = experiment_notes(experiments)
     _write(target / "experiments.tex", to_latex(header, body, caption, "tab:experiments", notes))
     _write(target / "experiments.md", f"{to_markdown(header, body)}\n{_bullets(notes)}")
-    return caption, header, body, notes
+    return Section(caption, header, body, notes)
 
 
 def _summary(experiments: Sequence[Experiment], problems: Sequence[Problem], runs_dir: str | Path) -> str:
     count = sum(len(experiment.runs) for experiment in experiments)
     left_out = Counter(problem.kind for problem in problems)
     detail = ", ".join(f"{number} {kind}" for kind, number in sorted(left_out.items()))
-    found = f"{count} finished runs in {len(experiments)} experiments" if count else f"No finished run below {runs_dir}"
-    return f"{found}; not used: {detail or 'nothing'}."
+    found = f"{counted(count, 'finished run')} in {counted(len(experiments), 'experiment')}"
+    return f"{found if count else f'No finished run below {runs_dir}'}; not used: {detail or 'nothing'}."
 
 
 def _markdown(summary: str, sections: Sequence[Section], figures: Sequence[Drawn], problems: Sequence[Problem]) -> str:
-    parts = [f"# {_TITLE}", summary]
-    for caption, header, body, notes in sections:
-        parts += [f"## {caption}", to_markdown(header, body).rstrip(), _bullets(notes).rstrip()]
-    parts.append("## Figures")
-    for drawn in figures:
-        parts.append(
-            drawn.caption if drawn.figure is None else f"![{drawn.name}](figures/{drawn.name}.png)\n\n{drawn.caption}"
-        )
+    parts = [f"# {_TITLE}", summary, *_markdown_tables([section for section in sections if section.filled])]
+    drawn = [each for each in figures if each.figure is not None]
+    parts += ["## Figures"] if drawn else []
+    parts += [f"![{each.name}](figures/{each.name}.png)\n\n{each.caption}" for each in drawn]
+    missing = _markdown_tables([section for section in sections if not section.filled])
+    missing += [each.caption for each in figures if each.figure is None]
+    parts += ["# Missing", *missing] if missing else []
     if problems:
-        parts += ["## Not used", "\n".join(f"- `{p.path}`: {p.kind}; {p.reason}" for p in problems)]
+        parts += ["# Not used", "\n".join(f"- `{p.path}`: {p.kind}; {p.reason}" for p in problems)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _markdown_tables(sections: Sequence[Section]) -> list[str]:
+    parts = []
+    for section in sections:
+        table = to_markdown(section.header, section.body).rstrip()
+        parts += [f"## {section.caption}", table, _bullets(section.notes).rstrip()]
+    return parts
 
 
 def _bullets(notes: Sequence[str]) -> str:
@@ -133,7 +145,7 @@ def _replace_figure(drawn: Drawn, path: Path) -> None:
     if drawn.figure is not None:
         save_figure(drawn.figure, path)
         return
-    for suffix in (".png", ".pdf"):  # of an earlier report: it would show runs that are gone
+    for suffix in SUFFIXES:  # of an earlier report: it would show runs that are gone
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.formats import counted
 from radial_vicreg.report.paper import Deviation, deviations, is_conditional, nearness, our_choices, paper
 
 _MOST_NAMED = 6
@@ -84,12 +85,12 @@ def choose_best(fitting: Sequence[Experiment], config: str, score: Score, swept:
     best = min(pool, key=rank)
     chosen = {key: _value(best, key) for key in swept if _is_swept(best, key)}
     seeds = sorted({len(score(experiment)) for experiment in pool})
-    counted = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else f"{seeds[0]} seed{'s' * (seeds[0] > 1)}"
+    averaged = f"{seeds[0]} to {seeds[-1]} seeds" if len(seeds) > 1 else counted(seeds[0], "seed")
     values = ", ".join(f"{key} {value} ({_reference(config, key)})" for key, value in chosen.items())
-    number = f"{len(pool)} experiment{'s' * (len(pool) > 1)}"
-    remarks = [f"chosen from {number} by {by}, mean over {counted}: {values}"]
+    remarks = [f"chosen from {counted(len(pool), 'experiment')} by {by}, mean over {averaged}: {values}"]
     if len(fitting) > len(pool):
-        remarks.append(f"{len(fitting) - len(pool)} more differ in what was not swept and were not compared")
+        others = counted(len(fitting) - len(pool), "more experiment")
+        remarks.append(f"{others} with other values of what was not swept: not compared")
     return Choice(best, deviations(best.setting, config, free=swept), chosen, len(pool), remarks)
 
 

@@ -94,6 +94,12 @@ class Experiment:
     runs: list[Run]
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def tags(self) -> str:
+        """The users' own words for its runs (``tag``)."""
+        found = {str(run.results.config["tag"]) for run in self.runs if run.results.config.get("tag") is not None}
+        return ", ".join(sorted(found))
+
     def values(self, figure: Figure) -> list[float]:
         """List the figure of every run that has it."""
         found = (run.figure(figure) for run in self.runs)

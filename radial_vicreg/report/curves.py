@@ -2,66 +2,97 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from radial_vicreg.figures import new_figure
+from radial_vicreg.figures import add_legend, name_panels, new_figure
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
+from radial_vicreg.report.formats import counted
 from radial_vicreg.report.naming import distinguish
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+MOST_CURVES = 8
 _PANELS = (
-    (("train_vicreg_loss", "VICReg's terms of the loss"),),
-    (("val_acc1", "online linear probe (%)"), (BALANCED_ACCURACY, "online linear probe (balanced, %)")),
+    (("train_vicreg_loss", "loss, VICReg's terms"),),
+    (("val_acc1", "linear probe (%)"), (BALANCED_ACCURACY, "linear probe (balanced, %)")),
     (("train_w1_chi", r"$W_1$ to $\chi$ (batch)"),),
 )
 """Keys of ``history`` with their names; of several in a panel the first that any run has."""
-_PANEL_WIDTH, _HEIGHT = 4.2, 3.2
-_LETTER, _HANDLE, _LINE = 0.085, 0.7, 0.22  # inches in a legend: a letter on average, a handle and its space, a line
+_LINES = ("-", "--", ":", "-.")
+_MARKERS_A_LINE = 5
 
 
-def draw_curves(experiments: Sequence[Experiment]) -> tuple[Any, str]:
+def training_curves(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
+    """Draw the largest set of comparable experiments whose runs have two epochs or more."""
+    families: dict[str, list[Experiment]] = defaultdict(list)
+    for experiment in experiments:
+        if len(experiment.runs[0].results.history) > 1:
+            families[experiment.setting.family].append(experiment)
+    largest: list[Experiment] = max(families.values(), key=len, default=[])
+    if not largest:
+        return Drawn("curves", None, "Training curves: no finished run of two epochs or more.")
+    chosen = sorted(largest, key=paper_rank)
+    figure, common = draw_curves(chosen[:MOST_CURVES], styles)
+    left_out = len(chosen) - MOST_CURVES
+    setting = chosen[0].setting
+    place = ", ".join(filter(None, (setting.images, setting.backbone, f"d {setting.dim}", common)))
+    return Drawn(
+        "curves",
+        figure,
+        f"Training curves: {place}; mean over n seeds, the band from the lowest to the highest seed."
+        + (f" Left out: {counted(left_out, 'more experiment')}." if left_out > 0 else ""),
+    )
+
+
+def draw_curves(experiments: Sequence[Experiment], styles: Styles) -> tuple[Any, str]:
     """Draw one line an experiment and panel; the legend names what differs between them.
 
+    Colour and marker are the method's; several experiments of one method differ in their dashes and in whether the
+    markers are filled.
+
     Args:
-        experiments: with a ``history``; one at least, and as many as there are colours are drawn.
+        experiments: with a ``history``; one at least, and :data:`MOST_CURVES` at most.
+        styles: of their methods.
 
     Returns:
         A matplotlib figure and what is to say of all lines, for the caption.
     """
-    chosen = experiments[: len(COLOURS)]
-    names, common = distinguish(chosen)
-    # As many columns as have room for the longest name: a legend wider than the figure is cut off.
-    room = _PANEL_WIDTH * len(_PANELS) / (_HANDLE + _LETTER * max(map(len, names)))
-    columns = max(1, min(len(names), int(room)))
-    height = _HEIGHT + _LINE * math.ceil(len(names) / columns)
-    figure, axes = new_figure(columns=len(_PANELS), width=_PANEL_WIDTH, height=height)
-    for axis, choices in zip(axes[0], _PANELS, strict=True):
-        key, label = next((entry for entry in choices if any(_has(found, entry[0]) for found in chosen)), choices[0])
-        for colour, experiment, name in zip(COLOURS, chosen, names, strict=False):
-            _curve(axis, experiment, key, colour, name)
-        axis.set(xlabel="epoch", ylabel=label)
+    names, common = distinguish(experiments)
+    figure, axes = new_figure(columns=len(_PANELS), wide=True, aspect=0.36)
+    panels = [
+        next((entry for entry in choices if any(_has(found, entry[0]) for found in experiments)), choices[0])
+        for choices in _PANELS
+    ]
+    name_panels(axes[0], [label for _, label in panels])
+    for axis, (key, _) in zip(axes[0], panels, strict=True):
+        seen: Counter[str] = Counter()
+        for index, (experiment, name) in enumerate(zip(experiments, names, strict=True)):
+            method = experiment.setting.key
+            look = _look(styles, method, seen[method])
+            _curve(axis, experiment, key, look, f"{name} (n {len(experiment.runs)})", first_marker=index)
+            seen[method] += 1
+        axis.set_xlabel("epoch")
         axis.xaxis.get_major_locator().set_params(integer=True)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    add_legend(figure, axes[0][0].get_legend_handles_labels()[0])
     return figure, common
 
 
-def has_curves(experiment: Experiment) -> bool:
-    """Tell whether its first run has two epochs or more."""
-    return len(experiment.runs[0].results.history) > 1
+def _look(styles: Styles, method: str, variant: int) -> dict[str, Any]:
+    style = styles[method]
+    filled = "full" if variant < len(_LINES) else "none"
+    dashes = _LINES[variant % len(_LINES)]
+    return {"color": style.colour, "marker": style.marker, "fillstyle": filled, "linestyle": dashes}
 
 
 def _has(experiment: Experiment, key: str) -> bool:
     return any(entry.figure(key) is not None for run in experiment.runs for entry in run.results.history)
 
 
-def _curve(axis: Any, experiment: Experiment, key: str, colour: str, name: str) -> None:
+def _curve(axis: Any, experiment: Experiment, key: str, look: dict[str, Any], name: str, first_marker: int) -> None:
     series: dict[int, list[float]] = defaultdict(list)
     for run in experiment.runs:
         for entry in run.results.history:
@@ -73,5 +104,7 @@ def _curve(axis: Any, experiment: Experiment, key: str, colour: str, name: str) 
     def over(reduce: Callable[[list[float]], Any]) -> list[float]:
         return [float(reduce(series[epoch])) for epoch in epochs]
 
-    axis.plot(epochs, over(np.mean), color=colour, linewidth=1.6, label=name)
-    axis.fill_between(epochs, over(min), over(max), color=colour, alpha=0.2, linewidth=0)
+    every = max(1, len(epochs) // _MARKERS_A_LINE)
+    marked = (first_marker % every, every)  # where lines coincide, each shows markers of its own
+    axis.plot(epochs, over(np.mean), markevery=marked, label=name, **look)
+    axis.fill_between(epochs, over(min), over(max), color=look["color"], alpha=0.2, linewidth=0)

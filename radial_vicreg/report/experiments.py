@@ -33,11 +33,12 @@ def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[
     shown = [name for name, (figure, _) in _FIGURES.items() if any(found.values(figure) for found in experiments)]
     details = {**_COLUMNS, **{key: key for key in _differing(experiments) if key not in _COLUMNS}}
     bold = {(best, name) for name, best, _, found in _leads(experiments) if found.bold}
-    header = ["Images", "Backbone", "d", "Method", *details.values(), "n", *shown, "Experiment"]
+    tag = ["Tag"] * any(experiment.tags for experiment in experiments)
+    header = ["Images", "Backbone", "d", "Method", *tag, *details.values(), "n", *shown, "Experiment"]
     body = []
     for index, experiment in enumerate(experiments):
         setting = experiment.setting
-        plain = [setting.images, setting.backbone, setting.dim, setting.label]
+        plain = [setting.images, setting.backbone, setting.dim, setting.label, *[experiment.tags] * len(tag)]
         plain += [*(setting.details.get(key, "") for key in details), len(experiment.runs)]
         row = [[Text(str(value))] for value in plain]
         row += [[text_of(summarise(experiment.values(_FIGURES[name][0])), (index, name) in bold)] for name in shown]
@@ -60,7 +61,7 @@ def experiment_csv(experiments: Sequence[Experiment]) -> str:
     """Write one line an experiment, in full precision: mean, standard deviation and seeds of every figure."""
     settings = ["images", "backbone", "dim", "objective", "beta1", "beta2", "gamma", "center", "e2mc"]
     details = sorted({key for experiment in experiments for key in experiment.setting.details})
-    columns = ["experiment_hash", *settings, *details, "seeds", "notes"]
+    columns = ["experiment_hash", *settings, *details, "seeds", "tags", "notes"]
     for name in _FIGURES:
         columns += [f"{name} {part}" for part in ("mean", "std", "n")]
     lines: list[list[object]] = []
@@ -68,7 +69,8 @@ def experiment_csv(experiments: Sequence[Experiment]) -> str:
         setting = experiment.setting
         line = [experiment.experiment_hash, *(getattr(setting, key) for key in settings)]
         line += [setting.details.get(key) for key in details]
-        line += [" ".join(str(run.seed) for run in experiment.runs), "; ".join(experiment.notes)]
+        seeds = " ".join(str(run.seed) for run in experiment.runs)
+        line += [seeds, experiment.tags, "; ".join(experiment.notes)]
         for figure, _ in _FIGURES.values():
             value = summarise(experiment.values(figure))
             line += [value.mean, value.std, value.count] if value else [None, None, 0]

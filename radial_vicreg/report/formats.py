@@ -21,6 +21,30 @@ Row = Sequence[Sequence[Text]]
 """One row: cells, each of parts that are joined with " / "."""
 
 
+@dataclass(frozen=True)
+class Section:
+    """A table of the report.
+
+    Attributes:
+        caption: what it shows.
+        header: names of its columns.
+        body: its rows.
+        notes: what stands under it.
+        filled: it holds a value of ours.
+    """
+
+    caption: str
+    header: Sequence[str]
+    body: Sequence[Row]
+    notes: Sequence[str]
+    filled: bool = True
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number of things: ``1 run``, ``2 runs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def to_markdown(header: Sequence[str], body: Sequence[Row]) -> str:
     """Write a pipe table."""
 

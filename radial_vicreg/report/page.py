@@ -13,26 +13,28 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from radial_vicreg.report.collect import Problem
-from radial_vicreg.report.drawing import Drawn
-from radial_vicreg.report.formats import Row
+from radial_vicreg.report.drawn import Drawn
+from radial_vicreg.report.formats import Section
 
 _TEMPLATE = "page.html.j2"
-_DPI = 110
+_CSS_PIXELS = 96  # an inch
 
 
 def build_page(
     title: str,
     summary: str,
-    tables: Sequence[tuple[str, list[str], Sequence[Row], list[str]]],
+    sections: Sequence[Section],
     figures: Sequence[Drawn],
     problems: Sequence[Problem],
 ) -> str:
     """Build the page; images are inside it and it loads nothing.
 
+    What the runs have filled comes first, and what is missing last.
+
     Args:
         title: heading.
         summary: one sentence on the runs.
-        tables: caption, header, body and notes of each.
+        sections: the tables.
         figures: with their captions.
         problems: files that were left out.
 
@@ -47,9 +49,9 @@ def build_page(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    pages.filters.update(code=_code, paper=_paper, png=_png)
+    pages.filters.update(code=_code, paper=_paper, png=_png, css_width=_css_width)
     return pages.get_template(_TEMPLATE).render(
-        title=title, summary=summary, tables=tables, figures=figures, problems=problems
+        title=title, summary=summary, sections=sections, figures=figures, problems=problems
     )
 
 
@@ -65,5 +67,10 @@ def _paper(heading: str) -> Markup:
 
 def _png(figure: Figure) -> str:
     stream = io.BytesIO()
-    figure.savefig(stream, format="png", dpi=_DPI)
+    figure.savefig(stream, format="png")
     return base64.b64encode(stream.getvalue()).decode()
+
+
+def _css_width(figure: Figure) -> int:
+    """Return the width at which the text has its own size."""
+    return round(figure.get_figwidth() * _CSS_PIXELS)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from radial_vicreg.figures import method_key
 from radial_vicreg.identity import canonical_precision, digest, identity_parts
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
 from radial_vicreg.results import Effective
@@ -132,13 +133,26 @@ class Setting:
         return _LABELS.get(self.objective, self.objective)
 
     @property
+    def key(self) -> str:
+        """The method without its weights, as the figures know it."""
+        return method_key(self.objective, self.center, bool(self.e2mc))
+
+    @property
+    def kind(self) -> str:
+        """The method without its weights, in words."""
+        return self.method + " centred" * self.center + " + E2MC" * bool(self.e2mc)
+
+    @property
+    def radial_weights(self) -> str:
+        """The weights of the radial terms; empty without any."""
+        if self.objective == "kl":
+            return f"β1 {self.beta1:g}, β2 {self.beta2:g}"
+        return f"γ {self.gamma:g}" if self.gamma else ""
+
+    @property
     def label(self) -> str:
         """The method with its weights, in words."""
-        text = self.method
-        if self.objective == "kl":
-            text += f" (β1 {self.beta1:g}, β2 {self.beta2:g})"
-        elif self.gamma:
-            text += f" (γ {self.gamma:g})"
+        text = f"{self.method} ({self.radial_weights})" if self.radial_weights else self.method
         extras = [" centred"] * self.center + [f" + E2MC {self.e2mc:g}"] * bool(self.e2mc)
         return text + "".join(extras)
 

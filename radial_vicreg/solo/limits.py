@@ -37,9 +37,14 @@ def refuse_impossible(config: RunConfig) -> None:
         config: of the script, after its ``parse_cfg``.
 
     Raises:
-        UserError: other than two large crops; its kNN on a torchmetrics that has dropped what it needs; DALI
-            without a validation set; validation at 224 pixels of a transformer of another size.
+        UserError: precision=auto; other than two large crops; its kNN on a torchmetrics that has dropped what it needs;
+            DALI without a validation set; validation at 224 pixels of a transformer of another size.
     """
+    if config.precision == "auto":
+        raise UserError(
+            "precision=auto is for `radial-vicreg pretrain`; solo-learn's script takes one of Lightning's: precision="
+            "bf16-mixed, 16-mixed or 32"
+        )
     data = config.data
     large = _LARGE_VIEWS if data.num_large_crops is None else data.num_large_crops
     if large != _LARGE_VIEWS:

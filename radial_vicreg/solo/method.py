@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import omegaconf
-from lightning.pytorch.utilities import rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_only
 from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
@@ -16,6 +15,7 @@ from radial_vicreg.config import MethodConfig, RunConfig
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
 from radial_vicreg.keys import SMALL_IMAGE_DATASETS
 from radial_vicreg.models import apply_small_stem
+from radial_vicreg.notices import warn
 from radial_vicreg.optim import check_optimizer
 from radial_vicreg.probes.metrics import BalancedAccuracy
 from radial_vicreg.solo.attributes import attributes_by_index, replace_targets
@@ -159,11 +159,10 @@ class RadialVICReg(RadialTraining, BaseMethod):
         trained, given = self.config.crop_size, batch[0].shape[-1]
         if given != trained and not self._warned_about_size:
             self._warned_about_size = True
-            warnings.warn(
+            warn(
                 f"validation images have {given} pixels but the network trains on {trained}: solo-learn validates "
                 "image folders at 224 pixels, so val_acc1 says little here. The radius monitor resizes its images; "
-                "`radial-vicreg pretrain` validates at the training resolution.",
-                stacklevel=2,
+                "`radial-vicreg pretrain` validates at the training resolution."
             )
         metrics: dict[str, Any] = super().validation_step(batch, batch_idx, *args, **kwargs)  # type: ignore[assignment]
         return metrics
@@ -185,7 +184,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
             untouched = self.base_model(self.cfg.method, **self.backbone_args)
             self.backbone.conv1, self.backbone.maxpool = untouched.conv1, untouched.maxpool
         if not self.own_loop:
-            rank_zero_warn(
+            rank_zero_only(warn)(
                 f"main_linear.py cannot load this network, since small_image_stem={str(wanted).lower()} and it builds"
                 " the stem by the data set's name: `radial-vicreg probe` is a linear evaluation that can."
             )

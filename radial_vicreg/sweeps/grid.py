@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from radial_vicreg.catalogue import SWEEPS, sweep_names
 from radial_vicreg.compose.yaml_guard import read_yaml, yaml_text
 from radial_vicreg.errors import UserError, did_you_mean
 
-_FOLDER = Path(__file__).parents[1] / "yaml" / "sweeps"
 _PRETRAIN_COMMAND = ("${env}", "${program}", "pretrain", "--config-name")
 _SWEPT_ARGUMENTS = "${args_no_hyphens}"
 
@@ -96,11 +96,11 @@ def load_sweep(name: str | Path) -> Sweep:
 
 
 def _find(name: str | Path) -> Path:
-    for candidate in (Path(name), _FOLDER / f"{name}.yaml", _FOLDER / str(name)):
+    for candidate in (Path(name), SWEEPS / f"{name}.yaml", SWEEPS / str(name)):
         if candidate.is_file():
             return candidate
-    known = sorted(str(path.relative_to(_FOLDER).with_suffix("")) for path in _FOLDER.rglob("*.yaml"))
-    raise UserError(f"no sweep file {name}, and no sweep of that name; {did_you_mean(name, known, what='own ones')}")
+    hint = did_you_mean(name, sweep_names(), what="own ones")
+    raise UserError(f"no sweep file {name}, and no sweep of that name; {hint}")
 
 
 def _read_command(path: Path, command: Any) -> tuple[str, tuple[str, ...]]:

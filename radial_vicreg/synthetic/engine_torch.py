@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.notices import warn
 from radial_vicreg.synthetic.config import Objective
 from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, gradient, stack_weights
 
@@ -111,7 +111,7 @@ class TorchEngine:
             with torch.cuda.graph(graph):
                 self._make_step()
         except RuntimeError as error:
-            warnings.warn(f"no CUDA graph of the step, which now runs slower: {error}", stacklevel=3)
+            warn(f"no CUDA graph of the step, which now runs slower: {error}")
             captured = None
         self._z.copy_(start)
         self._row.zero_()

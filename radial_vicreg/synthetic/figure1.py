@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
-from radial_vicreg.synthetic import drawing
+from radial_vicreg.synthetic import paper_figures
 from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.metrics import measure, normal_floor
 from radial_vicreg.synthetic.run import run
@@ -86,7 +86,7 @@ def make_figure1(
     """Make the runs of figure 1, draw them and write their numbers.
 
     Args:
-        out: folder of ``figure1.png``, ``results.json`` and the runs; the same call resumes there.
+        out: folder of ``figure1.png``, ``.pdf``, ``.svg``, ``results.json`` and the runs; the same call resumes there.
         preset: ``quick`` or ``full``.
         sweep_folder: rows of a sweep whose best settings are drawn beside, as the paper draws them.
         seeds: seeds a setting; by default the preset's.
@@ -115,7 +115,7 @@ def make_figure1(
     numbers["floor"] = float(np.mean(floors))
     panels = list(_panels(runs, rows, size, out / "clouds", on_row))
     numbers["panels"] = [{"title": title, **shown} for title, _, shown in panels]
-    drawing.figure1([(title, points) for title, points, _ in panels], numbers, out / "figure1.png")
+    paper_figures.figure1([(title, points) for title, points, _ in panels], numbers, out / "figure1")
     write_json(out / "results.json", numbers)
     return numbers
 
@@ -160,7 +160,7 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
             f"{label:<36}{_range(spread['w2_exact']):<22}{_median(spread['radial_kl']):<13}"
             f"{_median(spread['off_diagonal_share']):<15}{_diverged(spread):<10}{by_seed}"
         )
-    in_curves = {method: label for method, label in _labels(size).items() if method in drawing.METHODS}
+    in_curves = {method: label for method, label in _labels(size).items() if method in paper_figures.METHODS}
     lines += ["", f"{'alpha':<8}" + "".join(f"{label:<36}" for label in in_curves.values()).rstrip()]
     for alpha in size["alphas"]:
         spreads = [methods[method][f"{alpha:g}"] for method in in_curves]
@@ -236,8 +236,8 @@ def _panels(
     published, stable = (runs[method][X][seed] for method in ("radial_vcreg", "radial_vcreg_stable"))
     shown = {
         "(a) X-distribution": None,
-        f"(b) Radial-VCReg as published, lr {size.lr:g}": published,
-        f"(b') the same weights, stable lr {size.stable_lr:g}": stable,
+        f"(b) published weights, lr {size.lr:g}": published,
+        f"(b') the same, stable lr {size.stable_lr:g}": stable,
     }
     tell = on_row or (lambda *_: None)
     tell(0, len(shown), None)

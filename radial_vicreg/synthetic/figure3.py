@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
-from radial_vicreg.synthetic import drawing
+from radial_vicreg.synthetic import paper_figures
 from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.metrics import measure
 from radial_vicreg.synthetic.run import run
@@ -74,7 +74,7 @@ def make_figure3(
     """Make the runs of figure 3, draw them and write their numbers.
 
     Args:
-        out: folder of ``figure3.png``, ``results.json`` and the runs; it can be resumed.
+        out: folder of ``figure3.png``, ``.pdf``, ``.svg``, ``results.json`` and the runs; it can be resumed.
         preset: ``quick`` or ``full``.
         workers: processes.
         on_row: progress, as in :func:`~.sweep.sweep`.
@@ -95,9 +95,9 @@ def make_figure3(
     rows = sweep(grid.runs(), out / "runs", subsample=size.subsample, workers=workers, on_row=on_row)
     finals = _final_points(base)
     normal = normal_reference(size)
-    drawing.figure3(base.start(), finals, rows, normal, out / "figure3.png")
+    paper_figures.figure3(base.start(), finals, rows, normal, out / "figure3")
     finished = [row for row in rows if row["after"] is not None]
-    radii = {title: np.linalg.norm(points, axis=1) for title, points in finals}
+    radii = {title.replace("\n", ", "): np.linalg.norm(points, axis=1) for title, points in finals}
     numbers = {
         "size": vars(size),
         "radius": {
@@ -137,10 +137,11 @@ def normal_reference(size: Size) -> dict[str, float]:
 
 def _final_points(base: SyntheticConfig) -> list[tuple[str, Array]]:
     panels = []
-    for config in (replace(base, **CIRCLE), *(replace(base, beta2=beta2) for beta2 in BETA2)):
+    configs = (replace(base, **CIRCLE), *(replace(base, beta2=beta2) for beta2 in BETA2))
+    for number, config in enumerate(configs, 1):
         points, remark = _end(config)
-        weights = rf"$\beta_1={config.beta1:g}$, $\beta_2={config.beta2:g}$, $\lambda_2={config.lambda2:g}$"
-        panels.append((f"(b) {weights}{remark}", points))
+        title = rf"(b{number}) $\beta_1={config.beta1:g}$, $\beta_2={config.beta2:g}$"
+        panels.append((f"{title}\n$\\lambda_2={config.lambda2:g}${remark}", points))
     return panels
 
 

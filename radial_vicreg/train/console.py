@@ -1,23 +1,62 @@
-"""One line an epoch, for people and for log files."""
+"""What a run shows: one line an epoch, for people and for log files, and one bar on a terminal."""
 
 from __future__ import annotations
 
+import logging
 import math
+import warnings
 
 import lightning.pytorch as pl
+from lightning.fabric.utilities.warnings import PossibleUserWarning
 
+from radial_vicreg.config import RunConfig
+from radial_vicreg.notices import ignore_foreign_deprecations
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
+from radial_vicreg.terminal import Bar
+
+
+def quiet_lightning() -> None:
+    """Leave out Lightning's tips, reports and guesses: what a user of this package needs to know, it says itself."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", category=PossibleUserWarning)
+    ignore_foreign_deprecations()
+
+
+def negative_loss_note(config: RunConfig) -> str | None:
+    """Say why the loss is negative and how low the cross-entropy can get; None where it is positive.
+
+    Args:
+        config: of the run.
+    """
+    settings, free = config.method_kwargs, config.method_kwargs.proj_output_dim - 1
+    if config.radial_objective != "kl" or free < 1:
+        return None
+    lowest = settings.radial_ce_loss_weight * free * (1 - math.log(free))  # two views, every radius at sqrt(d - 1)
+    if settings.radial_ce_normalize:
+        lowest /= settings.proj_output_dim
+    if lowest >= 0:
+        return None
+    return (
+        f"the loss is negative: the radial cross-entropy, at its lowest {lowest:.1f}, is written without its constant"
+    )
 
 
 class EpochSummary(pl.Callback):
     """Print loss, mean radius with its target, W1 to chi(d) and the online probe after every epoch.
 
     Args:
-        dim: dimension d of the embeddings; the cross-entropy is smallest at a radius of sqrt(d - 1).
+        config: of the run; the cross-entropy of its d dimensions is smallest at a radius of sqrt(d - 1).
     """
 
-    def __init__(self, dim: int) -> None:
-        self.target = math.sqrt(max(dim - 1, 0))
+    def __init__(self, config: RunConfig) -> None:
+        self.target = math.sqrt(max(config.method_kwargs.proj_output_dim - 1, 0))
+        self.note = negative_loss_note(config)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Explain the sign of the loss before the first line shows it."""
+        if self.note is not None and trainer.is_global_zero:
+            print(self.note, flush=True)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Print the line."""
@@ -44,5 +83,46 @@ class EpochSummary(pl.Callback):
         if BALANCED_ACCURACY in metrics:
             parts.append(f"online probe {metrics[BALANCED_ACCURACY]:.1f} % (balanced)")
         if trainer.is_global_zero:
-            bar = trainer.progress_bar_callback
-            (print if bar is None else bar.print)("  ".join(parts))
+            print("  ".join(parts), flush=True)  # a log file is read while the run goes on
+
+
+class RunBar(pl.Callback):
+    """Show one bar for the whole run; it counts epochs as :class:`EpochSummary` does."""
+
+    def __init__(self) -> None:
+        self._bar: Bar | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Show the bar, at the first step of the epoch from which the run goes on."""
+        if trainer.is_global_zero:
+            batches, epochs = trainer.num_training_batches, trainer.max_epochs or 0
+            self._bar = Bar(_epoch(trainer), total=batches * epochs, done=batches * trainer.current_epoch)
+            self._bar.start()
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Name the epoch."""
+        if self._bar is not None:
+            self._bar.relabel(_epoch(trainer))
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: object, batch: object, batch_idx: int
+    ) -> None:
+        """Count the batch."""
+        if self._bar is not None:
+            self._bar.advance()
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Take the bar away."""
+        self._stop()
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Take the bar away, so that the last lines stand alone."""
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _epoch(trainer: pl.Trainer) -> str:
+    return f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"

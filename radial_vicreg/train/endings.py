@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from radial_vicreg.data.errors import resource_problem
 from radial_vicreg.errors import RunFailed, RunStopped, UserError
 from radial_vicreg.train.checkpointing import last_checkpoint
-from radial_vicreg.train.stop_on_signal import stop_reason
+from radial_vicreg.train.stop_on_signal import SIGNALS, stop_reason
 
 
 class WorkerDiedError(RunFailed):
@@ -30,7 +30,7 @@ def fit(
     val_loader: DataLoader[Any] | None,
     checkpoint: str | None,
 ) -> None:
-    """Train until the end, or until SIGTERM, SIGUSR1 or Ctrl-C after the step in flight.
+    """Train until the end, or until SIGTERM, SIGUSR1, SIGHUP or Ctrl-C after the step in flight.
 
     A stopped run keeps the checkpoint of its last whole epoch. What follows an epoch's start depends on seed and epoch
     alone, so a run that goes on equals one that was never stopped. A checkpoint within an epoch could not promise that.
@@ -87,7 +87,7 @@ def _handlers_restored() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # Python allows it there only
         yield
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *SIGNALS)}
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, normal_statistics, radius_histogram
 from radial_vicreg.errors import RunFailed, UserError
-from radial_vicreg.figures import draw_radii, radii_figure
+from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_styles, radii_figure
 from radial_vicreg.train.log_image import log_measurement, takes_images
 from radial_vicreg.train.online_probes import resize_to
 
@@ -39,6 +39,7 @@ class RadiusMonitor(pl.Callback):
         every_n_epochs: measure after every so many epochs; 0 measures at the start and at the end only.
         max_images: upper limit for validation images.
         gaussianity: also measure what :func:`radial_vicreg.diagnostics.gaussianity_statistics` adds.
+        method: whose colour the radii have, see :func:`radial_vicreg.figures.method_key`.
 
     Attributes:
         history: one entry a measurement: ``epoch`` and the statistics of both modes.
@@ -46,7 +47,12 @@ class RadiusMonitor(pl.Callback):
     """
 
     def __init__(
-        self, crop_size: int, every_n_epochs: int = 10, max_images: int = 10_000, gaussianity: bool = False
+        self,
+        crop_size: int,
+        every_n_epochs: int = 10,
+        max_images: int = 10_000,
+        gaussianity: bool = False,
+        method: str = "vicreg",
     ) -> None:
         if every_n_epochs < 0 or max_images < 2:
             raise UserError(
@@ -58,6 +64,7 @@ class RadiusMonitor(pl.Callback):
         self.max_images = max_images
         self.gaussianity = gaussianity
         self.normal: dict[str, float] | None = None
+        self._style = method_styles([method])[method]
         self.history: list[dict[str, Any]] = []
         self.initial_radii: Tensor | None = None
         self.final_radii: Tensor | None = None
@@ -110,17 +117,17 @@ class RadiusMonitor(pl.Callback):
         return {"radii": radii if self.normal is None else {**radii, "normal": self.normal}}
 
     def draw(self, folder: str) -> None:
-        """Write ``radii.png`` and ``radii.pdf``: the evaluation-mode radii before and after, with the chi density."""
+        """Write ``radii.png``, ``.pdf`` and ``.svg``: evaluation-mode radii before and after, with the chi density."""
         if self.initial_radii is None or self.final_radii is None:
             return
         panels = [
-            (_title(title, entry), radii)
+            (_title(title, entry, radii), radii)
             for title, entry, radii in (
                 ("before training", self.history[0], self.initial_radii),
                 ("after training", self.history[-1], self.final_radii),
             )
         ]
-        draw_radii(panels, dim=self.history[-1]["dim"], path=f"{folder}/radii")
+        draw_radii(panels, self.history[-1]["dim"], f"{folder}/radii", [UNTRAINED, self._style])
 
     def state_dict(self) -> dict[str, Any]:
         """Keep what a resumed run needs, in tensors and plain containers: it must load with ``weights_only=True``."""
@@ -160,18 +167,13 @@ class RadiusMonitor(pl.Callback):
             self._log(trainer, entry, measured["eval"].radii)
         return measured["eval"].radii
 
-    @staticmethod
-    def _log(trainer: pl.Trainer, entry: dict[str, Any], radii: Tensor) -> None:
-        logged = {
-            f"radius_{mode}/{name}": value
-            for mode in ("eval", "batch")
-            for name, value in entry[mode].items()
-            if name not in _NOT_LOGGED
-        }
+    def _log(self, trainer: pl.Trainer, entry: dict[str, Any], radii: Tensor) -> None:
         figures = {}
         if takes_images(trainer.loggers):
-            figures["radii"] = radii_figure([(_title(f"epoch {entry['epoch']}", entry), radii)], dim=entry["dim"])
-        log_measurement(trainer.loggers, logged, trainer.global_step, figures)
+            with figure_style("screen"):
+                panel = (_title(f"epoch {entry['epoch']}", entry, radii), radii)
+                figures["radii"] = radii_figure([panel], entry["dim"], [self._style if entry["epoch"] else UNTRAINED])
+        log_measurement(trainer.loggers, logged_radii(entry), trainer.global_step, figures)
 
     def _images(self, trainer: pl.Trainer) -> tuple[Iterator[Tensor] | None, str]:
         loaders = trainer.val_dataloaders
@@ -192,8 +194,18 @@ class RadiusMonitor(pl.Callback):
             yield resize_to(images, self.crop_size)
 
 
-def _title(when: str, entry: dict[str, Any]) -> str:
-    return f"{when}: $W_1$ to $\\chi$ = {entry['eval']['w1_chi']:.2f}"
+def logged_radii(entry: dict[str, Any]) -> dict[str, Any]:
+    """List a measurement under the names that loggers have: ``radius_eval/*`` and ``radius_batch/*``."""
+    return {
+        f"radius_{mode}/{name}": value
+        for mode in ("eval", "batch")
+        for name, value in entry[mode].items()
+        if name not in _NOT_LOGGED
+    }
+
+
+def _title(when: str, entry: dict[str, Any], radii: Tensor) -> str:
+    return f"{when}\n$W_1$ to $\\chi$ = {entry['eval']['w1_chi']:.2f}, n = {len(radii):,}"
 
 
 def _with_histogram(entry: dict[str, Any] | None, radii: Tensor | None) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,12 +13,13 @@ from torch import nn
 
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import remove_leftovers
+from radial_vicreg.files import point_link, remove_leftovers
 from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.notices import warn
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.results import RESULTS, RunResults
-from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, read_stored_run
+from radial_vicreg.stored_runs import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.solo_checkpoints import solo_folder
 from radial_vicreg.train.stop_on_signal import stop_reason
@@ -54,12 +54,12 @@ class ResultsWriter(pl.Callback):
         self._description: dict[str, Any] = {}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Find and claim the folder and write the first, empty results.
+        """Find and claim the folder, write the first, empty results, and point the link ``latest`` at it.
 
         Raises:
             UserError: another process writes into the folder, or solo-learn chose one that holds another run.
         """
-        before = self._predecessor(trainer)
+        before, of_this_command = self._predecessor(trainer), self.folder is not None
         if self.folder is None:
             self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
             self._refuse_foreign(trainer)
@@ -72,6 +72,8 @@ class ResultsWriter(pl.Callback):
         if before is not None:
             self._take_over(trainer, before)
         self._write(trainer, "running")
+        if of_this_command and trainer.is_global_zero:
+            point_link(Path(self.config.get("runs_dir", "")) / LATEST, self.folder)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Add the epoch's metrics; the last epoch's results are final, and written before its checkpoint."""
@@ -205,7 +207,7 @@ class ResultsWriter(pl.Callback):
                 try:
                     callback.draw(str(self.folder))
                 except Exception as error:  # fonts, a full disk, anything: a figure never ends the work
-                    warnings.warn(f"the figure of the radii was not drawn: {error!r}", stacklevel=2)
+                    warn(f"the figure of the radii was not drawn: {error!r}")
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -20,11 +20,13 @@ from radial_vicreg.models import check_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
+from radial_vicreg.train.hardware import precision_note
 from radial_vicreg.train.objective import check_objective
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
+from radial_vicreg.train.script_only import check_num_classes, refuse_script_only
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
-from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_strategy, effective_hardware, equip_trainer
+from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_loggers, check_strategy, equip_trainer
 
 _SOLO_VIEWS = 2  # solo-learn's methods compare two large crops
 
@@ -83,6 +85,57 @@ def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embed
         RunFailed: the loss became NaN or infinite, or a data-loading process is gone.
         RunStopped: a signal ended the run.
     """
+    run = set_up(config, choose_host)
+    config, trainer = run.config, run.trainer
+    model, train_loader = run.parts
+    folder, checkpoint = choose_run_folder(config)
+    with no_empty_folder(folder):
+        if checkpoint is not None:
+            check_resumable(checkpoint, model)
+        rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
+        model.results_folder = str(folder)  # type: ignore[assignment]
+        equip_trainer(trainer, config, folder, steps_per_epoch=len(train_loader))
+        trainer.callbacks.extend(run.callbacks)  # type: ignore[attr-defined]
+        fit(trainer, model, train_loader, run.val_loader, checkpoint)
+    return folder
+
+
+class SetUp(NamedTuple):
+    """A run that could start: nothing has been written.
+
+    Attributes:
+        config: prepared.
+        trainer: without what belongs to a run's folder.
+        host: the one that was chosen.
+        data: the images.
+        parts: what the host brings.
+        val_loader: validation batches, or None.
+        callbacks: those that need the images.
+    """
+
+    config: RunConfig
+    trainer: pl.Trainer
+    host: Host
+    data: RunData
+    parts: Parts
+    val_loader: DataLoader[Any] | None
+    callbacks: list[pl.Callback]
+
+
+def set_up(config: RunConfig, choose_host: Callable[[RunConfig], Host], keep_images: bool = True) -> SetUp:
+    """Build all that a run needs before it has a folder.
+
+    Args:
+        config: as it was asked for.
+        choose_host: gives the host.
+        keep_images: decode images that are to be kept in memory; otherwise they are only listed.
+
+    Returns:
+        The run.
+
+    Raises:
+        UserError: anything wrong with the configuration or the data.
+    """
     config = prepare(config)
     trainer = build_trainer(config)
     # Before any message or file: outside of distributed strategies, Lightning believes the environment.
@@ -91,20 +144,14 @@ def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embed
     host = choose_host(config)
     rank_zero_only(print)(f"host: {host.name} ({host.reason})")
     pl.seed_everything(config.seed, workers=True, verbose=False)
+    if not keep_images:
+        listed = config.data.model_copy(update={"cache": "none", "format": "image_folder"})
+        config = config.model_copy(update={"data": listed})
     data = open_data(config)
-    model, train_loader = host.build(config, data)
+    check_num_classes(config, data.num_classes)
+    parts = host.build(config, data)
     val_loader = build_val_loader(config, data)
-    callbacks = _callbacks(config, data, val_loader)
-    folder, checkpoint = choose_run_folder(config)
-    with no_empty_folder(folder):
-        if checkpoint is not None:
-            check_resumable(checkpoint, model)
-        rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
-        model.results_folder = str(folder)  # type: ignore[assignment]
-        equip_trainer(trainer, config, folder, steps_per_epoch=len(train_loader))
-        trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
-        fit(trainer, model, train_loader, val_loader, checkpoint)
-    return folder
+    return SetUp(config, trainer, host, data, parts, val_loader, _callbacks(config, data, val_loader))
 
 
 def prepare(config: RunConfig) -> RunConfig:
@@ -118,13 +165,15 @@ def prepare(config: RunConfig) -> RunConfig:
 
     Raises:
         UserError: a loss that cannot be built or called, what only solo-learn's script reads, a strategy that Lightning
-            lacks, a network that does not take the images, a data format or accelerator that is not to be had, a
-            spacing that the batch does not allow, an optimizer or scheduler that cannot be built.
+            lacks, a logger whose package is missing, a network that does not take the images, a data format or
+            accelerator that is not to be had, a spacing that the batch does not allow, an optimizer or scheduler that
+            cannot be built.
     """
     if config.processes == 1:
         adopt_rank(0)  # before the first message
-    _refuse_script_only(config)
+    refuse_script_only(config)
     check_strategy(config)
+    check_loggers(config)
     check_backbone(config)
     changes: dict[str, Any] = {"method_kwargs": config.objective_settings}
     for option in _standalone_options(config):
@@ -141,8 +190,8 @@ def prepare(config: RunConfig) -> RunConfig:
     if config.processes == 1:
         changes["strategy"] = "auto"
     config = config.model_copy(update=changes)
-    if effective_hardware(config)["precision"] != config.precision:
-        rank_zero_only(print)(f"no GPU: training in float32 on the CPU instead of precision={config.precision}")
+    if (note := precision_note(config)) is not None:
+        rank_zero_only(print)(note)
     _check_first_step(config)
     check_objective(config, "cuda" if on_gpu else "cpu")
     return named(config)
@@ -156,17 +205,6 @@ def _standalone_options(config: RunConfig) -> list[str]:
     if config.large_views != _SOLO_VIEWS:
         options.append(f"{config.large_views} crops of {config.crop_size} pixels")
     return [option for option in options if option is not None]
-
-
-def _refuse_script_only(config: RunConfig) -> None:
-    """Refuse what only solo-learn's script reads: its key for resuming, and its kNN."""
-    if (checkpoint := config.resume_from_checkpoint) is not None:
-        raise UserError(
-            f"resume_from_checkpoint={checkpoint} is read by solo-learn's script only: here, ckpt={checkpoint} goes on"
-            " from a checkpoint"
-        )
-    if config.knn_eval.enabled:
-        raise UserError("knn_eval is solo-learn's script's: here, probes.encoder_knn=true is the kNN after validations")
 
 
 def _check_first_step(config: RunConfig) -> None:

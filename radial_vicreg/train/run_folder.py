@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from lightning.pytorch.utilities import rank_zero_only
 
@@ -18,44 +19,77 @@ from radial_vicreg.results import RESULTS
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, read_stored_run, stored_runs
 
 
-def choose_run_folder(config: RunConfig) -> tuple[Path, str | None]:
-    """Make a new folder for a new run, or find the folder and checkpoint that ``ckpt`` asks to continue.
+class RunFolder(NamedTuple):
+    """Where a run is to write.
+
+    Attributes:
+        path: the folder of the run that goes on; None for a new run.
+        parent: where a new folder is made.
+        checkpoint: to go on from.
+    """
+
+    path: Path | None
+    parent: Path
+    checkpoint: Path | None
+
+
+def find_run_folder(config: RunConfig) -> RunFolder:
+    """Find the folder and checkpoint that ``ckpt`` asks to continue, or where a new run's folder belongs.
 
     A run goes on in place only in a folder whose ``results.json`` is of this very configuration. A checkpoint from
-    anywhere else is the start of a new run folder, and nothing beside it is touched.
+    anywhere else is the start of a new run folder, and nothing beside it is touched. Nothing is written.
 
     Args:
         config: prepared. ``ckpt``: null, ``last`` (of the newest run of this configuration), ``auto`` (``last`` if
             there is one, else a new run), or a checkpoint's path.
 
     Returns:
-        Folder and checkpoint (None for a new run).
+        The place.
 
     Raises:
         UserError: no checkpoint of this configuration for ``last``; a path that is no file or cannot be read.
     """
     parent = Path(config.runs_dir) / _folder_name(config)
     if config.ckpt is None:
-        return _new_folder(parent), None
+        return RunFolder(None, parent, None)
     if config.ckpt not in ("auto", "last"):
         checkpoint = named_checkpoint(Path(config.ckpt), _say)
         run = _run_around(checkpoint)
         if run is not None and RunsByIdentity([run]).of(config.plain(), config.processes):
-            return run.folder, str(checkpoint)
+            return RunFolder(run.folder, parent, checkpoint)
         _say(f"{checkpoint} is not in a run folder of this configuration: its training goes on in a new folder")
-        return _new_folder(parent), str(checkpoint)
+        return RunFolder(None, parent, checkpoint)
     runs = RunsByIdentity(stored_runs(Path(config.runs_dir))).of(config.plain(), config.processes)
     found = furthest_checkpoint((run.folder for run in runs), _say)
     if found is not None:
-        if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-            link_last(found)  # its writer was killed in between, or what it named is damaged
-        return found.parent.parent, str(found)
+        return RunFolder(found.parent.parent, parent, found)
     if config.ckpt == "last":
         raise UserError(
             f"ckpt=last: no checkpoint of this configuration below {config.runs_dir}; leave ckpt out to start anew, or"
             " use ckpt=auto, which does so where there is none"
         )
-    return _new_folder(parent), None
+    return RunFolder(None, parent, None)
+
+
+def choose_run_folder(config: RunConfig) -> tuple[Path, str | None]:
+    """Make a new folder for a new run, or find the one that goes on: :func:`find_run_folder`.
+
+    Args:
+        config: prepared.
+
+    Returns:
+        Folder and checkpoint (None for a new run).
+
+    Raises:
+        UserError: as :func:`find_run_folder`.
+    """
+    found = find_run_folder(config)
+    checkpoint = None if found.checkpoint is None else str(found.checkpoint)
+    if found.path is None or found.checkpoint is None:
+        return _new_folder(found.parent), checkpoint
+    if config.ckpt in ("auto", "last") and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+        link_last(found.checkpoint)  # its writer was killed in between, or what it named is damaged
+    return found.path, checkpoint
 
 
 def claim_runs_dir(config: RunConfig) -> None:

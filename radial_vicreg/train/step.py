@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.utilities import rank_zero_only, rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.distributed import mean_over_ranks
+from radial_vicreg.figures import method_key
+from radial_vicreg.keys import objective_of
 from radial_vicreg.models import build_projector
+from radial_vicreg.notices import warn
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.checkpointing import last_checkpoint
+from radial_vicreg.train.csv_tables import EpochTable
 from radial_vicreg.train.guard import FiniteGuard
 from radial_vicreg.train.objective import build_objective
 from radial_vicreg.train.online_probes import OnlineProbes
@@ -103,7 +107,7 @@ class RadialTraining(_Base):
         steps = self.trainer.num_training_batches
         if steps != float("inf"):
             for text in stability_warnings(self.config, int(steps) // self.trainer.accumulate_grad_batches):
-                rank_zero_warn(text)
+                rank_zero_only(warn)(text)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Judge the last step of an epoch, and the weights that it left, before a checkpoint is written."""
@@ -125,10 +129,11 @@ class RadialTraining(_Base):
             callbacks.append(OnlineProbes(config.probes, config.crop_size, seed=config.seed))
         if config.diagnostics.enabled:
             settings = config.diagnostics
-            callbacks.append(
-                RadiusMonitor(config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
-            )
+            measured = (config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
+            callbacks.append(RadiusMonitor(*measured, method=_method_key(config)))
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
+        if self.results_folder is not None and config.loggers.csv:
+            callbacks.append(EpochTable(self.results_folder))
         return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
 
     def _log_terms(self, names: list[str], values: Tensor) -> None:
@@ -154,3 +159,10 @@ class RadialTraining(_Base):
     def results_config(self) -> dict[str, Any]:
         """Give the configuration as it was written, resolved; for ``results.json``."""
         return self.config.plain()
+
+
+def _method_key(config: RunConfig) -> str:
+    read = objective_of(config.plain())
+    if "loss" in read:
+        return method_key(config.method)
+    return method_key(read["radial_objective"], read.get("radial_center", False), "e2mc_loss_weight" in read)

@@ -21,8 +21,10 @@ from torch.utils.data._utils import signal_handling
 from radial_vicreg.distributed import is_distributed
 from radial_vicreg.errors import RunStopped
 
-# SIGTERM is Slurm's preemption and every scheduler's end; SIGUSR1 is what `--signal=USR1@120` sends by custom.
-_SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+"""SIGTERM is Slurm's preemption and every scheduler's end; SIGUSR1 is what ``--signal=USR1@120`` sends by custom;
+SIGHUP comes when a terminal is closed."""
+
 _PATIENCE, _POLL = 2.0, 0.05  # seconds: a scheduler signals the processes of a job one after another
 _STEPS_BETWEEN_VOTES = 8  # a vote is one small collective between hosts
 
@@ -53,8 +55,8 @@ class StopOnSignal(pl.Callback):
         if is_distributed() and dist.get_backend() != "gloo":
             self._group = dist.new_group(backend="gloo")  # so that a vote does not wait for the GPU
         if _in_main_thread():
-            for number in _SIGNALS:
-                if number is signal.SIGTERM or not (self.leave_requeue and _requeues(trainer)):
+            for number in SIGNALS:
+                if not self._leaves(number, trainer):
                     signal.signal(number, self._request)
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
@@ -93,6 +95,12 @@ class StopOnSignal(pl.Callback):
         end = time.monotonic() + (_PATIENCE if worker_lost else 0)
         while not self.requested and time.monotonic() < end:
             time.sleep(_POLL)
+
+    def _leaves(self, number: signal.Signals, trainer: pl.Trainer) -> bool:
+        """Tell whether a signal is left as it is: SIGHUP that ``nohup`` has switched off, SIGUSR1 that requeues."""
+        if number is signal.SIGHUP:
+            return signal.getsignal(number) is signal.SIG_IGN
+        return number is signal.SIGUSR1 and self.leave_requeue and _requeues(trainer)
 
     def _request(self, number: int, *_: Any) -> None:
         _let_workers_die()

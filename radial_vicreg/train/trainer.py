@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
-import sys
-import warnings
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 from lightning.fabric.utilities.exceptions import MisconfigurationException
-from lightning.pytorch.callbacks import LearningRateMonitor, TQDMProgressBar
+from lightning.pytorch.callbacks import LearningRateMonitor
 from lightning.pytorch.strategies import StrategyRegistry
 from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
-from radial_vicreg.errors import UserError
+from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.secrets import without_secrets
 from radial_vicreg.train.checkpointing import AtomicCheckpointIO, RunCheckpoint
-from radial_vicreg.train.console import EpochSummary
+from radial_vicreg.train.console import EpochSummary, RunBar, quiet_lightning
+from radial_vicreg.train.csv_tables import StepTable
 from radial_vicreg.train.epoch_seed import EpochSeed
+from radial_vicreg.train.hardware import effective_hardware
 from radial_vicreg.train.stop_on_signal import StopOnSignal
+
+_LOGGER_PACKAGES = {"loggers.tensorboard": ("tensorboard", "tensorboardX"), "wandb.enabled": ("wandb",)}
+"""The packages that a logger can use; the first is also the name of the extra that brings it."""
 
 
 def build_trainer(config: RunConfig) -> pl.Trainer:
@@ -36,22 +41,25 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     Raises:
         UserError: Lightning refuses the settings, or the job has another number of processes than they ask for.
     """
-    interactive = sys.stderr.isatty()  # in a log file, a bar prints a line for every step
+    quiet_lightning()
     arguments = inspect.signature(pl.Trainer.__init__).parameters
     settings = {key: value for key, value in config.plain().items() if key in arguments}
-    settings.update(
-        effective_hardware(config),
-        callbacks=[TQDMProgressBar(refresh_rate=5)] if interactive else [],
-        plugins=[AtomicCheckpointIO()],
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=interactive,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-    )
+    own: dict[str, Any] = {
+        "plugins": [AtomicCheckpointIO()],
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "num_sanity_val_steps": 0,
+    }
+    if given := sorted({*own, "callbacks"} & settings.keys()):
+        raise UserError(
+            f"{', '.join(given)}: decided by `radial-vicreg pretrain` itself, leave it out (checkpoint.enabled and "
+            "loggers.* are its settings of checkpoints and logs)"
+        )
+    settings.update(effective_hardware(config), **own)
     if config.accelerator == "cpu":
         settings["devices"] = config.local_processes
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     try:
         trainer = pl.Trainer(**settings)
     except (MisconfigurationException, TypeError) as error:
@@ -71,19 +79,17 @@ def check_strategy(config: RunConfig) -> None:
         raise UserError(f"strategy must be one of {', '.join(known)}, got {config.strategy!r}")
 
 
-def effective_hardware(config: RunConfig) -> dict[str, Any]:
-    """Tell what this machine makes of the requested precision and BatchNorm; the configuration keeps the request.
+def check_loggers(config: RunConfig) -> None:
+    """Refuse a logger whose package is not installed.
 
-    Args:
-        config: with an accelerator that is here.
-
-    Returns:
-        ``precision`` and ``sync_batchnorm``.
+    Raises:
+        MissingPackageError: it names the extra that brings the package.
     """
-    if config.accelerator != "cpu":
-        return {"precision": config.precision, "sync_batchnorm": config.sync_batchnorm}
-    half = config.precision.startswith(("16", "bf16"))  # slow or missing there
-    return {"precision": "32" if half else config.precision, "sync_batchnorm": False}  # PyTorch has it for GPUs only
+    for key, names in _LOGGER_PACKAGES.items():
+        specs = [importlib.util.find_spec(name) for name in names]
+        # Without an origin it is a folder of that name: W&B leaves one where it was started.
+        if attrgetter(key)(config) and not any(spec is not None and spec.origin for spec in specs):
+            raise MissingPackageError(f"{key}=true needs {names[0]}: pip install 'radial-vicreg[{names[0]}]'")
 
 
 def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_per_epoch: int) -> None:
@@ -96,11 +102,7 @@ def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_pe
         steps_per_epoch: a short epoch is still logged.
     """
     loggers = build_loggers(config, folder)
-    callbacks: list[pl.Callback] = [
-        StopOnSignal(),
-        EpochSeed(config.seed),
-        EpochSummary(config.method_kwargs.proj_output_dim),
-    ]
+    callbacks: list[pl.Callback] = [RunBar(), StopOnSignal(), EpochSeed(config.seed), EpochSummary(config)]
     if loggers:
         callbacks.append(LearningRateMonitor(logging_interval="step"))
     if (checkpoint := config.checkpoint).enabled:
@@ -121,11 +123,11 @@ def adopt_rank(rank: int) -> None:
 
 def build_loggers(config: RunConfig, folder: Path) -> list[Any]:
     """Build CSV, TensorBoard and W&B loggers as configured; W&B only when asked."""
-    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+    from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 
     loggers: list[Any] = []
     if config.loggers.csv:
-        loggers.append(CSVLogger(str(folder), name="csv"))
+        loggers.append(StepTable(folder))
     if config.loggers.tensorboard:
         loggers.append(TensorBoardLogger(str(folder), name=None, version="tensorboard"))
     if config.wandb.enabled:

@@ -65,8 +65,8 @@ def test_interpolations_and_keys_of_ones_own_are_right() -> None:
 
 
 def test_the_tables_with_the_papers_symbols_and_logged_names_hold_every_key() -> None:
-    readme, probes = (ROOT / "README.md").read_text(), (ROOT / "docs" / "probes.md").read_text()
-    assert [key for key in MethodConfig.model_fields if f"`{key}`" not in readme] == []
+    names, probes = (ROOT / "docs" / "names.md").read_text(), (ROOT / "docs" / "probes.md").read_text()
+    assert [key for key in MethodConfig.model_fields if f"`{key}`" not in names] == []
     assert [key for key in ProbesConfig.model_fields if f"`{key}`" not in probes] == []
 
 

@@ -13,6 +13,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from configs import make_config
+from helpers import only_run
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
@@ -254,7 +255,7 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
         return torch.load(path, weights_only=True)["state_dict"]  # type: ignore[no-any-return]
 
     assert cli.main(["pretrain", *settings]) == 0
-    expected, (folder,) = weights(), tmp_path.glob("runs/*/*")
+    expected, folder = weights(), only_run(tmp_path / "runs")
     second = next(folder.glob("checkpoints/epoch-2.ckpt"))
     (folder / "checkpoints" / "epoch-3.ckpt").unlink()
     assert cli.main(["pretrain", *settings, f"ckpt={second}"]) == 0

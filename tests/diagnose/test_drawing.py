@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,13 @@ import pytest
 from radial_vicreg.diagnose.drawing import diagnose_figure
 from radial_vicreg.diagnose.measure import diagnose
 from radial_vicreg.diagnose.settings import Settings
+from radial_vicreg.figures import figure_style
+
+
+@pytest.fixture(autouse=True)
+def _style() -> Iterator[None]:
+    with figure_style():
+        yield
 
 
 @pytest.fixture
@@ -31,7 +39,7 @@ def test_a_row_an_output_has_a_line_for_each_source_and_each_normal_sample(conte
     content["sources"][0]["outputs"]["encoder"] = content["sources"][0]["outputs"]["embeddings"]
     figure = diagnose_figure(content)
     rows = np.reshape(figure.axes, (-1, 3))
-    assert [row[0].get_title() for row in rows] == ["embeddings, raw", "encoder, standardised"]
+    assert [row[0].get_title("left") for row in rows] == ["(a) embeddings, raw", "(d) encoder, standardised"]
     assert [len(panel.lines) for panel in rows[0]] == [2, 5, 5]  # chi(3) and chi(6); 3 sources, 2 sizes
     assert [len(panel.lines) for panel in rows[1]] == [1, 2, 2]
     shifted = rows[0][0].patches[1].get_data()

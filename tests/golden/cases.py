@@ -33,6 +33,7 @@ IDENTITIES = [
             "optimizer.batch_size=512",
             "precision=16",
             "precision=32",
+            "precision=auto",
             "accumulate_grad_batches=2",
             "max_epochs=100",
             "sync_batchnorm=true",
@@ -98,7 +99,10 @@ PRODUCTS = {
 
 _HELP = [
     f"{command} --help"
-    for command in ("pretrain", "synthetic", "sweep", "probe", "report", "export", "data", "solo", "doctor")
+    for command in (
+        *("pretrain", "synthetic", "sweep", "configs", "runs", "compare", "probe", "report", "export", "data", "solo"),
+        "doctor",
+    )
 ]
 COMMANDS = [
     "",
@@ -112,6 +116,12 @@ COMMANDS = [
     "pretrain --nonsense",
     "pretrain --config-name GONE",
     "pretrain --config-path GONE",
+    "pretrain --cfg job",
+    "pretrain --cfg hydra",
+    "pretrain --multirun seed=1,2",
+    "pretrain --info",
+    "pretrain --check TINY",
+    "pretrain --check TINY optimizer.batch_size=500",
     "pretrain max_epoch=1",
     "pretrain max_epochs=1,2",
     "pretrain max_epochs=[",
@@ -134,6 +144,8 @@ COMMANDS = [
     "pretrain TINY data.val_path=null",
     "pretrain TINY ckpt=last",
     "pretrain TINY runs_dir=FILE",
+    "pretrain TINY checkpoint.dir=GONE",
+    "pretrain TINY tag=",
     "sweep",
     "sweep GONE",
     "sweep FILE",
@@ -142,6 +154,15 @@ COMMANDS = [
     "sweep tables/figure4 --for-pretrain",
     "sweep tables/figure4 --index 999",
     "sweep tables/figure4 --list --run",
+    "configs",
+    "configs --config-path GONE",
+    "runs GONE",
+    "runs FOLDER",
+    "runs RUN",
+    "runs RUN --json",
+    "compare RUN RUN",
+    "compare RUN FOLDER",
+    "compare RUN",
     "probe",
     "probe GONE",
     "probe FOLDER",

@@ -93,8 +93,8 @@ def measure_command(line: str, run: Path, folder: Path) -> Flat:
 def train(name: str, root: Path) -> Path:
     """Make one of the runs and return its folder."""
     must_work(["pretrain", *RUNS[name], "runs_dir=runs"], root)
-    (folder,) = root.glob("runs/*/*")
-    return folder
+    (results,) = root.glob("runs/*/*/results.json")
+    return results.parent
 
 
 def measure_run(folder: Path) -> dict[str, Flat]:
@@ -129,8 +129,7 @@ def measure_products(name: str, folder: Path) -> Flat:
 def _folder(folder: Path, results: dict[str, Any]) -> Flat:
     """Names of folder and files, and the values in results.json by which runs are told apart."""
     time = re.sub(r"^\d{8}-\d{6}$", "YYYYMMDD-HHMMSS", folder.name)
-    # Lightning before 2.6 leaves an empty hparams.yaml beside metrics.csv.
-    files = sorted(file for file in folder.rglob("*") if not file.is_dir() and file.name != "hparams.yaml")
+    files = sorted(file for file in folder.rglob("*") if not file.is_dir())
     return {
         "folder": f"{folder.parent.name}/{time}",
         **{key: results[key] for key in ("name", "config_hash", "experiment_hash", "schema_version", "status")},
@@ -164,15 +163,18 @@ def _size(value: Any) -> str:
 
 
 def _logged_names(folder: Path, results: dict[str, Any]) -> Flat:
-    """Where each logged name stands: in the table of the CSV logger, in the history of results.json, or in both."""
-    with (folder / "csv" / "version_0" / "metrics.csv").open() as stream:
-        columns = set(next(csv.reader(stream)))
+    """Where each logged name stands: in the table of the epochs, of the steps, in the history of results.json."""
     (entry,) = results["history"]
-    places = {"csv": columns, "history": set(entry)}
+    places = {"epochs": _columns(folder / "epochs.csv"), "steps": _columns(folder / "steps.csv"), "history": set(entry)}
     return {
         name: " ".join(place for place, names in places.items() if name in names)
-        for name in sorted(columns | set(entry))
+        for name in sorted(set().union(*places.values()))
     }
+
+
+def _columns(table: Path) -> set[str]:
+    with table.open() as stream:
+        return set(next(csv.reader(stream)))
 
 
 def _numbers(results: dict[str, Any]) -> Flat:

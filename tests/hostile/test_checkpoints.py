@@ -211,7 +211,10 @@ def test_a_strange_feature_card_is_no_card(card: str, run_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"weights": "../../x.pth"}, "weights must be one of backbone.pth, backbone.safetensors beside the card"),
+        (
+            {"weights": "../../x.pth"},
+            "weights must be one of backbone.pth, backbone.safetensors, model.safetensors beside the card",
+        ),
         ({"weights": "/etc/passwd"}, "weights must be one of"),
         ({"weights": 5}, "has no weights"),
         ({"weights": "backbone.safetensors"}, "is not there"),

@@ -22,13 +22,17 @@ pytestmark = pytest.mark.slow  # starting two processes takes seconds
 WORLD, PER_RANK = 2, 24
 TIMEOUT = datetime.timedelta(seconds=60)
 #: Many samples for the dimension, and few; 48 is the global batch.
-CASES = [(dim, center) for dim in (6, 47, 48, 100) for center in (False, True)]
+CASES = [(dim, center, number) for dim in (6, 47, 48, 100) for center in (False, True) for number in (2, 3)]
+cases = pytest.mark.parametrize(("dim", "center", "number"), CASES)
+many_samples = pytest.mark.parametrize(("dim", "center", "number"), [case for case in CASES if case[0] < 48])
+few_samples = pytest.mark.parametrize(("dim", "center", "number"), [case for case in CASES if case[0] >= 48])
 
 
-def _views() -> tuple[Tensor, Tensor]:
+def _views(dim: int, number: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(1)
-    z = torch.randn(WORLD * PER_RANK, max(dim for dim, _ in CASES), generator=generator, dtype=torch.float64)
-    return z, z + 0.2 * torch.randn(z.shape, generator=generator, dtype=torch.float64)
+    z = torch.randn(WORLD * PER_RANK, dim, generator=generator, dtype=torch.float64)
+    others = [z + 0.2 * torch.randn(z.shape, generator=generator, dtype=torch.float64) for _ in range(number - 1)]
+    return [z, *others]
 
 
 class _Counter:
@@ -59,15 +63,15 @@ def _worker(rank: int, folder: str) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=WORLD, timeout=TIMEOUT)
     own = slice(rank * PER_RANK, (rank + 1) * PER_RANK)
     seen: dict[Any, Any] = {}
-    for dim, center in CASES:
-        views = [z[own, :dim].clone().requires_grad_() for z in _views()]
+    for dim, center, number in CASES:
+        views = [z[own].clone().requires_grad_() for z in _views(dim, number)]
         objective = RadialVICRegLoss(radial_center=center)
         with _Counter() as forward:
             loss = objective(*views)
         with _Counter() as backward:
             loss.backward()
         gradients = [z.grad for z in views]
-        seen[dim, center] = {"forward": forward.sent, "backward": backward.sent, "gradients": gradients}
+        seen[dim, center, number] = {"forward": forward.sent, "backward": backward.sent, "gradients": gradients}
     torch.save(seen, f"{folder}/rank{rank}.pt")
     dist.destroy_process_group()
 
@@ -80,33 +84,35 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[Any, Any]]:
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(WORLD)]
 
 
-@pytest.mark.parametrize("center", [False, True], ids=["plain", "centred"])
-@pytest.mark.parametrize("dim", [6, 47])
+@many_samples
 def test_many_samples_send_second_moments_and_no_embeddings(
-    dim: int, center: bool, ranks: list[dict[Any, Any]]
+    dim: int, center: bool, number: int, ranks: list[dict[Any, Any]]
 ) -> None:
-    sent = ranks[0][dim, center]["forward"]
-    assert sent["all_reduce"] == [2 * dim, 2 * dim * dim]
-    assert sent["all_gather"] == [2, 2 * PER_RANK], "the shapes and the radii"
+    sent = ranks[0][dim, center, number]["forward"]
+    assert sent["all_reduce"] == [number * dim, number * dim * dim]
+    assert sent["all_gather"] == [3, number * PER_RANK], "number of views and batch shape, and the radii"
 
 
-@pytest.mark.parametrize("center", [False, True], ids=["plain", "centred"])
-@pytest.mark.parametrize("dim", [48, 100])
-def test_few_samples_send_embeddings_and_no_matrix(dim: int, center: bool, ranks: list[dict[Any, Any]]) -> None:
-    sent = ranks[0][dim, center]["forward"]
-    assert sent["all_reduce"] == [2], "the squared norms of the two Gram matrices"
-    assert sent["all_gather"] == [2, 2 * PER_RANK * dim, 2 * PER_RANK]
+@few_samples
+def test_few_samples_send_embeddings_and_no_matrix(
+    dim: int, center: bool, number: int, ranks: list[dict[Any, Any]]
+) -> None:
+    sent = ranks[0][dim, center, number]["forward"]
+    assert sent["all_reduce"] == [number], "the squared norms of the Gram matrices"
+    assert sent["all_gather"] == [3, number * PER_RANK * dim, number * PER_RANK]
 
 
-@pytest.mark.parametrize(("dim", "center"), CASES)
-def test_the_backward_pass_sends_at_most_a_mean(dim: int, center: bool, ranks: list[dict[Any, Any]]) -> None:
-    assert ranks[0][dim, center]["backward"] == ({"all_reduce": [2 * dim]} if center else {})
+@cases
+def test_the_backward_pass_sends_at_most_a_mean(
+    dim: int, center: bool, number: int, ranks: list[dict[Any, Any]]
+) -> None:
+    assert ranks[0][dim, center, number]["backward"] == ({"all_reduce": [number * dim]} if center else {})
 
 
-@pytest.mark.parametrize(("dim", "center"), CASES)
-def test_gradients_equal_those_of_one_process(dim: int, center: bool, ranks: list[dict[Any, Any]]) -> None:
-    views = [z[:, :dim].clone().requires_grad_() for z in _views()]
+@cases
+def test_gradients_equal_those_of_one_process(dim: int, center: bool, number: int, ranks: list[dict[Any, Any]]) -> None:
+    views = [z.requires_grad_() for z in _views(dim, number)]
     RadialVICRegLoss(radial_center=center)(*views).backward()
     for view, z in enumerate(views):
-        seen = torch.cat([rank[dim, center]["gradients"][view] for rank in ranks]) / WORLD
+        seen = torch.cat([rank[dim, center, number]["gradients"][view] for rank in ranks]) / WORLD
         torch.testing.assert_close(seen, z.grad, rtol=1e-9, atol=1e-12)

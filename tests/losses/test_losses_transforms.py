@@ -284,6 +284,88 @@ def test_values_are_looked_at_by_calls_that_are_not_traced() -> None:
         objective(views[0], torch.full_like(views[1], torch.nan))
 
 
+def _three_views(shape: tuple[int, int] = (12, 5)) -> tuple[Tensor, ...]:
+    z1, z2 = _views(shape)
+    return z1, z2, 0.5 * z1 - z2
+
+
+@shapes
+@objectives
+def test_transforms_of_three_views_equal_autograd(settings: dict[str, Any], shape: tuple[int, int]) -> None:
+    first, *others = _three_views(shape)
+    objective = RadialVICRegLoss(**settings)
+    expected = _gradient(lambda z: objective(z, *others), first)
+    for transform in (torch.func.grad, torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(transform(objective)(first, *others), expected, rtol=1e-9, atol=1e-12)
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(objective(*others, forward_ad.make_dual(first, others[0]))).tangent
+    expected = _gradient(lambda z: objective(*others, z), first)
+    torch.testing.assert_close(tangent, (expected * others[0]).sum(), rtol=1e-9, atol=1e-12)
+
+
+@objectives
+def test_hessian_and_vmap_of_three_views_equal_autograd_and_a_loop(settings: dict[str, Any]) -> None:
+    first, *others = _three_views((4, 3))
+    objective = RadialVICRegLoss(**settings)
+    expected = torch.autograd.functional.hessian(lambda z: objective(z, *others), first)
+    torch.testing.assert_close(torch.func.hessian(objective)(first, *others), expected, rtol=1e-8, atol=1e-9)
+    batches = [torch.stack([(1 + k) * z for k in range(3)]) for z in (first, *others)]
+    expected = torch.stack([objective(*views) for views in zip(*batches, strict=True)])
+    torch.testing.assert_close(torch.func.vmap(objective)(*batches), expected, rtol=1e-9, atol=1e-12)
+    stacked = torch.stack(batches, dim=1)
+    torch.testing.assert_close(torch.func.vmap(objective)(stacked), expected, rtol=1e-9, atol=1e-12)
+
+
+#: Ways to pass views to a loss: how many there are and in which form is part of a graph.
+FORMS: dict[str, Callable[..., tuple[tuple[Tensor, ...], dict[str, Tensor]]]] = {
+    "three": lambda *views: (views, {}),
+    "four": lambda *views: ((*views, views[0].square()), {}),
+    "together": lambda *views: ((torch.stack(views),), {}),
+    "named": lambda z1, z2, _: ((), {"z1": z1, "z2": z2}),
+}
+forms = pytest.mark.parametrize(
+    "form",
+    [pytest.param(form, id=name, marks=pytest.mark.slow if name == "four" else ()) for name, form in FORMS.items()],
+)
+
+
+@compiles
+@forms
+def test_any_number_of_views_is_one_graph_for_the_compiler(
+    form: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = OBJECTIVES["kl with entropy"]
+    eager, objective = RadialVICRegLoss(**settings), RadialVICRegLoss(**settings)
+    compiled = torch.compile(objective, fullgraph=True, backend="eager")
+    views, keywords = form(*_three_views())
+    with no_warnings():
+        torch.testing.assert_close(compiled(*views, **keywords), eager(*views, **keywords))  # nothing wants a gradient
+        leaves = [z.requires_grad_() for z in (*views, *keywords.values())]
+        gradients = [torch.autograd.grad(loss(*views, **keywords), leaves) for loss in (compiled, eager)]
+    torch.testing.assert_close(*gradients)
+    torch.testing.assert_close(objective.terms, eager.terms)
+    assert "Graph break" not in "".join(capfd.readouterr())
+
+
+@compiles
+def test_draws_for_three_views_break_the_graph_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    views = _three_views()
+    drawing = {"radial_objective": "wasserstein"}
+    with no_warnings():
+        found = torch.compile(RadialVICRegLoss(**drawing), backend="eager")(*views)
+    torch.testing.assert_close(found, RadialVICRegLoss(**drawing)(*views))
+    assert "break" not in "".join(capfd.readouterr())
+
+
+@exports
+@forms
+def test_the_exported_objective_of_any_number_of_views_gives_the_same_values(form: Callable[..., Any]) -> None:
+    objective = RadialVICRegLoss(**OBJECTIVES["kl with entropy"])
+    program = torch.export.export(objective, *form(*_three_views()))
+    views, keywords = form(*(2 * z + 0.1 for z in _three_views()))
+    torch.testing.assert_close(program.module()(*views, **keywords), objective(*views, **keywords))
+
+
 META = torch.empty(12, 5, device="meta")
 
 

@@ -18,6 +18,7 @@ from helpers import HOSTS_SOLO_SLOW, AtStep, assert_same_run, checkpoint_of, onl
 
 from radial_vicreg import cli
 from radial_vicreg.locks import HeldLock
+from radial_vicreg.train.stop_on_signal import SIGNALS
 
 STEPS_PER_EPOCH = 3
 Add = Callable[[pl.Callback], None]
@@ -26,8 +27,9 @@ Add = Callable[[pl.Callback], None]
 @pytest.fixture(autouse=True)
 def _handlers() -> Iterator[None]:
     """A fault of the code under test must not leave pytest without Ctrl-C."""
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, *SIGNALS)}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs start with it ignored
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and those of nohup with this one
     yield
     for number, handler in kept.items():
         signal.signal(number, handler)
@@ -64,8 +66,8 @@ def test_sigterm_stops_cleanly_and_the_run_goes_on_to_the_same_end(
 
 @pytest.mark.parametrize(
     ("number", "status"),
-    [pytest.param(signal.SIGUSR1, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)],
-    ids=["SIGUSR1", "Ctrl-C"],
+    [pytest.param(signal.SIGUSR1, 143, marks=pytest.mark.slow), (signal.SIGHUP, 143), (signal.SIGINT, 130)],
+    ids=["SIGUSR1", "SIGHUP", "Ctrl-C"],
 )
 def test_other_signals_stop_a_run_as_well(
     number: signal.Signals, status: int, run_settings: list[str], tmp_path: Path, add_callback: Add
@@ -77,6 +79,17 @@ def test_other_signals_stop_a_run_as_well(
     folder = only_run(tmp_path / "runs")
     assert results_of(folder)["status"] == "interrupted"
     assert checkpoint_of(folder)["epoch"] == 0  # the first
+
+
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+def test_a_run_under_nohup_outlives_its_terminal(
+    host: str, run_settings: list[str], tmp_path: Path, add_callback: Add
+) -> None:
+    add_callback(AtStep(STEPS_PER_EPOCH + 1, lambda: os.kill(os.getpid(), signal.SIGHUP)))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    assert cli.main([*run_settings, f"host={host}", "max_epochs=2"]) == 0
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert results_of(only_run(tmp_path / "runs"))["status"] == "finished"
 
 
 def test_a_run_that_is_stopped_before_its_first_checkpoint_says_so(

@@ -24,7 +24,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def arguments(tiny_overrides: list[str]) -> list[str]:
     """Without validation, and without what only ``radial-vicreg pretrain`` reads."""
-    kept = without(tiny_overrides, "runs_dir", "checkpoint.dir", "max_epochs")
+    kept = without(tiny_overrides, "runs_dir", "max_epochs")
     return ["--config-name", "radialvicreg", *kept, "data.val_path=null", "diagnostics.every_n_epochs=1"]
 
 
@@ -90,14 +90,16 @@ import multiprocessing, os, signal, subprocess, sys, runpy
 import lightning.pytorch as pl
 from radial_vicreg.train.step import RadialTraining
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup's children start with it ignored
+
 class Terminate(pl.Callback):
     def on_validation_batch_start(self, trainer, *_):
         if trainer.sanity_checking and where == "sanity check":
             os.kill(os.getpid(), signal.SIGTERM)
 
     def on_train_batch_end(self, trainer, *_):
-        if trainer.global_step == 4 and where == "step":
-            os.kill(os.getpid(), signal.SIGTERM)
+        if trainer.global_step == 4 and where in ("step", "hang-up"):
+            os.kill(os.getpid(), signal.SIGTERM if where == "step" else signal.SIGHUP)
         if trainer.global_step == 4 and where == "group":
             os.killpg(0, signal.SIGTERM)
         if trainer.global_step == 4 and where == "workers first":
@@ -110,7 +112,7 @@ where, script = sys.argv[1:3]
 real = RadialTraining.configure_callbacks
 def with_terminate(callbacks):
     # Last when the workers get it, too: then they die before the run can stop in order.
-    return [Terminate(), *callbacks] if where == "step" else [*callbacks, Terminate()]
+    return [Terminate(), *callbacks] if where in ("step", "hang-up") else [*callbacks, Terminate()]
 
 RadialTraining.configure_callbacks = lambda self: with_terminate(real(self))
 sys.argv = sys.argv[2:]
@@ -119,12 +121,13 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("where", ["step", "group", "workers first"])
-def test_sigterm_is_an_interruption_with_its_reason_and_exit_status(
+@pytest.mark.parametrize("where", ["step", "hang-up", "group", "workers first"])
+def test_a_signal_is_an_interruption_with_its_reason_and_exit_status(
     where: str, resnet: list[str], tmp_path: Path, run_python: Run
 ) -> None:
     """To the process alone, and to its data-loading processes as well, as Slurm sends it."""
-    settings = [*resnet, "max_epochs=3", f"data.num_workers={0 if where == 'step' else 2}"]
+    settings = [*resnet, "max_epochs=3", f"data.num_workers={0 if where in ('step', 'hang-up') else 2}"]
+    name = "SIGHUP" if where == "hang-up" else "SIGTERM"
     launcher = tmp_path / "launcher.py"
     launcher.write_text(SIGNAL)
     begin = ["-c", "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"]
@@ -132,8 +135,8 @@ def test_sigterm_is_an_interruption_with_its_reason_and_exit_status(
     assert done.returncode == 143, done.stderr[-4000:]
     (file,) = tmp_path.glob("trained_models/*/*/results.json")
     found = json.loads(file.read_text())
-    assert (found["status"], found["error"], found["epochs"]) == ("interrupted", "stopped by SIGTERM", 1)
-    assert re.search("stopped by SIGTERM in epoch 2 at step [45]", done.stderr)
+    assert (found["status"], found["error"], found["epochs"]) == ("interrupted", f"stopped by {name}", 1)
+    assert re.search(f"stopped by {name} in epoch 2 at step [45]", done.stderr)
     assert "Traceback" not in done.stderr
     assert run_python(str(main_pretrain()), *settings).returncode == 0
     statuses = [json.loads(file.read_text()) for file in tmp_path.glob("trained_models/*/*/results.json")]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from figure_checks import check_files
+from PIL import Image
 from scipy import stats
 
 from radial_vicreg.cli import main
+from radial_vicreg.errors import UserError
 from radial_vicreg.report import build_report
 from radial_vicreg.report.cells import build_tables
 from radial_vicreg.report.collect import collect, group
@@ -146,6 +150,17 @@ def test_repeated_seeds_hosts_and_versions_are_named(make_run: Callable, tmp_pat
     assert "different versions of torch" in notes
 
 
+def test_seeds_of_one_request_in_several_precisions_are_one_experiment_with_a_note(
+    make_run: Callable, tmp_path: Path
+) -> None:
+    for seed, became in ((5, "32-true"), (6, "bf16-mixed")):
+        effective = {"precision": became, "sync_batchnorm": False, "device": "cpu"}
+        make_run(KL, "precision=auto", seed=seed, effective=effective)
+    (experiment,) = build_report(tmp_path / "runs", tmp_path / "out").experiments
+    assert len(experiment.runs) == 2
+    assert "seeds ran in different precisions (32-true, bf16-mixed)" in experiment.notes
+
+
 def test_image_folders_of_other_names_are_other_experiments(make_run: Callable, tmp_path: Path) -> None:
     for seed, folder in enumerate(("a/train", "b/train")):
         make_run("quickstart", f"data.train_path=/data/{folder}", seed=seed)
@@ -206,8 +221,7 @@ def test_every_figure_is_drawn_from_a_sweep_and_the_page_needs_no_other_file(
     make_run("cifar100/resnet18/radialvicreg_w1_d512", w1=0.3)
     build_report(tmp_path / "runs", tmp_path / "out")
     for name in ("figure2", "figure2d", "figure4", "figure5", "curves"):
-        assert (tmp_path / "out" / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert (tmp_path / "out" / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        check_files(tmp_path / "out" / "figures" / name)
     page = (tmp_path / "out" / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 5
     assert 'src="figures' not in page
@@ -217,10 +231,44 @@ def test_every_figure_is_drawn_from_a_sweep_and_the_page_needs_no_other_file(
 def test_figures_of_an_earlier_report_do_not_stay(make_run: Callable, tmp_path: Path) -> None:
     file = make_run(KL, epochs=2)
     build_report(tmp_path / "runs", tmp_path / "out")
-    assert (tmp_path / "out" / "figures" / "curves.png").is_file()
+    assert {file.suffix for file in (tmp_path / "out" / "figures").glob("curves.*")} == {".png", ".pdf", ".svg"}
     file.unlink()
     build_report(tmp_path / "runs", tmp_path / "out")
-    assert not (tmp_path / "out" / "figures" / "curves.png").exists()
+    assert not list((tmp_path / "out" / "figures").glob("curves.*"))
+
+
+def test_a_report_counts_one_run_and_two_runs(make_run: Callable, tmp_path: Path) -> None:
+    make_run(KL, seed=5)
+    assert build_report(tmp_path / "runs", tmp_path / "out").summary.startswith("1 finished run in 1 experiment; ")
+    make_run(KL, seed=6)
+    assert build_report(tmp_path / "runs", tmp_path / "out").summary.startswith("2 finished runs in 1 experiment; ")
+
+
+def test_ones_own_experiments_stand_before_the_papers_tables_and_empty_ones_come_last(
+    make_run: Callable, tmp_path: Path
+) -> None:
+    make_run(KL, epochs=2)
+    build_report(tmp_path / "runs", tmp_path / "out")
+    order = ["All experiments", "Table 1", "Table 3", "Figures", "Missing", "Table 2", "Table 4"]
+    page = (tmp_path / "out" / "report.html").read_text()
+    headings = [re.sub("[:(].*", "", found).strip() for found in re.findall("<(?:h2|summary)>(.*?)</", page)]
+    assert headings == order
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert [re.sub("[:(].*", "", found).strip() for found in re.findall("(?m)^##? (.*)", text)][1:] == order
+
+
+def test_the_style_of_the_figures_is_chosen_on_the_command_line(make_run: Callable, tmp_path: Path) -> None:
+    make_run(KL, epochs=2)
+    widths = {}
+    for style in ("paper", "screen"):
+        assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / style), "--style", style]) == 0
+        with Image.open(tmp_path / style / "figures" / "curves.png") as image:
+            widths[style] = image.width
+    assert widths == {"paper": 1350, "screen": 1620}  # 6.75 inches at 200 pixels, 10.8 at 150
+    assert main(["report", str(tmp_path / "runs"), "--style", "poster"]) == 2
+    with pytest.raises(UserError, match="one of paper, screen"):
+        build_report(tmp_path / "runs", tmp_path / "not made", style="poster")
+    assert not (tmp_path / "not made").exists()
 
 
 @pytest.mark.slow

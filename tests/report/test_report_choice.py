@@ -192,7 +192,7 @@ def test_best_compares_only_runs_that_differ_in_what_was_swept(make_run: Callabl
     make_run(KL, *weights(1, 0), "method_kwargs.radial_ce_normalize=false", top1=71.0)
     cell = report(select="best")[KL, "d 512"]
     assert (cell["mean"], cell["chosen_from"]) == ("61.0", "2")
-    assert "2 more differ in what was not swept" in cell["remarks"]
+    assert "2 more experiments with other values of what was not swept" in cell["remarks"]
 
 
 def test_a_sweep_with_the_other_reading_of_the_cross_entropy_is_compared_as_a_whole(

@@ -1,4 +1,4 @@
-"""What the figures of the report show: names, ranges, markers."""
+"""What the figures of the report show: names, ranges, colours, markers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from figure_checks import check_layout
+from matplotlib.colors import to_hex
 
+from radial_vicreg.figures import UNTRAINED, figure_style, method_styles
+from radial_vicreg.figures.methods import KNOWN
 from radial_vicreg.report.collect import Experiment, collect, group
 from radial_vicreg.report.curves import draw_curves
 from radial_vicreg.report.drawing import draw_all
@@ -26,8 +30,11 @@ def experiments(tmp_path: Path) -> Callable[[], list[Experiment]]:
 
 
 def drawn(experiments: list[Experiment], name: str) -> Any:
-    (found,) = (figure for figure in draw_all(experiments) if figure.name == name)
-    assert found.figure is not None, found.caption
+    """Draw one figure in the style of papers; what every figure has to be is checked."""
+    with figure_style():
+        (found,) = (figure for figure in draw_all(experiments) if figure.name == name)
+        assert found.figure is not None, found.caption
+        check_layout(found.figure)
     return found
 
 
@@ -61,18 +68,13 @@ def test_a_legend_of_long_names_stays_inside_the_figure(make_run: Callable, expe
         for beta1 in (0.001, 1234):
             extra = ["method_kwargs.e2mc_loss_weight=0.12345", f"method_kwargs.radial_center={str(rate > 0.1).lower()}"]
             make_run(KL, *weights(beta1, 0.25), *extra, f"optimizer.lr={rate}", epochs=2)
-    figure, _ = draw_curves(experiments())
-    figure.canvas.draw()
+    found = experiments()
+    with figure_style():
+        figure, _ = draw_curves(found, method_styles(experiment.setting.key for experiment in found))
+        check_layout(figure)
     (legend,) = figure.legends
-    box = legend.get_window_extent()
-    assert box.x0 >= 0
-    assert box.y0 >= 0
-    assert box.x1 <= figure.bbox.width
     texts = [text.get_text() for text in legend.get_texts()]
     assert len(texts) == len(set(texts)) == 6
-    for axis in figure.axes:
-        assert axis.get_tightbbox().y0 >= box.y1 - 1  # the panels stand above it
-        assert axis.get_tightbbox().x0 >= 0
 
 
 def test_the_panels_of_figure_2_share_their_range(make_run: Callable, experiments: Callable) -> None:
@@ -80,28 +82,89 @@ def test_the_panels_of_figure_2_share_their_range(make_run: Callable, experiment
     make_run(KL, w1=0.5)
     axes = drawn(experiments(), "figure2").figure.axes
     assert len(axes) == 3
-    assert len({axis.get_xlim() for axis in axes}) == 1
+    assert len({axis.get_xlim() for axis in axes}) == len({axis.get_ylim() for axis in axes}) == 1
     low, high = axes[0].get_xlim()
     assert low < 512**0.5 - 18  # the untrained network's smallest radius
     assert high > 25  # chi(512) ends there
 
 
-def test_figure_2d_tells_learning_rates_apart(make_run: Callable, experiments: Callable) -> None:
+def test_figure_2d_tells_learning_rates_apart_by_size(make_run: Callable, experiments: Callable) -> None:
     for rate in (0.3, 0.03):
         for beta1 in (1, 100):
             make_run(KL, *weights(beta1, 0), f"optimizer.lr={rate}", w1=beta1 * rate, top1=60 + rate + beta1 / 9)
     figure = drawn(experiments(), "figure2d").figure
     (axis,) = figure.axes
-    shapes = {len(points.get_paths()[0].vertices) for points in axis.collections}
-    assert len(shapes) == 2
-    assert [text.get_text() for text in figure.legends[1].get_texts()] == ["0.3", "0.03"]
+    points = {float(line.get_xdata()[0]): line for line in axis.lines}
+    assert points[30.0].get_markersize() == points[0.3].get_markersize() > points[0.03].get_markersize()
+    assert {(line.get_color(), line.get_marker()) for line in axis.lines} == {style_of("radial_kl")}
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["Radial-VICReg", "lr 0.3", "lr 0.03"]
+    assert "n = 4 runs" in axis.get_title(loc="left")
+
+
+def test_a_method_has_one_colour_and_marker_in_every_figure(make_run: Callable, experiments: Callable) -> None:
+    runs = {"vicreg": VICREG, "radial_kl": KL, "radial_wasserstein": "cifar100/resnet18/radialvicreg_w1_d512"}
+    for index, name in enumerate(runs.values()):
+        make_run(name, w1=index + 0.5, top1=60 + index, epochs=3)
+    make_run(KL, "optimizer.lr=0.03", w1=0.7, top1=61, epochs=3)
+    found = experiments()
+    before, *after = drawn(found, "figure2").figure.axes
+    assert fill_of(before) == UNTRAINED.colour
+    assert [fill_of(axis) for axis in after] == [KNOWN[key].colour for key in ("vicreg", "radial_kl")]
+    panels = drawn(found, "figure4").figure.axes
+    assert [fill_of(axis) for axis in panels] == [
+        KNOWN[k].colour for k in ("radial_wasserstein", "radial_kl", "vicreg")
+    ]
+    points = drawn(found, "figure2d").figure.axes[0].lines
+    assert {float(p.get_xdata()[0]): (p.get_color(), p.get_marker()) for p in points} == {
+        0.5: style_of("vicreg"),
+        1.5: style_of("radial_kl"),
+        0.7: style_of("radial_kl"),
+        2.5: style_of("radial_wasserstein"),
+    }
+    for axis in drawn(found, "curves").figure.axes:
+        lines = [(line.get_color(), line.get_marker()) for line in axis.lines]
+        assert sorted(lines) == sorted([style_of(key) for key in (*runs, "radial_kl")])
+        looks = {(line.get_color(), line.get_linestyle(), line.get_fillstyle()) for line in axis.lines}
+        assert len(looks) == 4  # two runs of one method differ in their dashes
+
+
+def test_the_papers_values_stand_beside_its_own_data_only(make_run: Callable, experiments: Callable) -> None:
+    make_run(VICREG, w1=8.0)
+    make_run(KL, w1=0.5)
+    found = drawn(experiments(), "figure2")
+    assert [title.count("(paper: ") for title in titles(found.figure)] == [1, 1, 1]
+    assert "the paper's values" in found.caption
+
+
+@pytest.mark.parametrize(
+    "other",
+    [["data.dataset=custom", "data.name=mine", "data.train_path=mine/train"], ["method_kwargs.proj_output_dim=256"]],
+    ids=["other images", "another d"],
+)
+def test_elsewhere_the_papers_values_are_not_drawn(make_run: Callable, experiments: Callable, other: list[str]) -> None:
+    make_run(VICREG, *other, w1=8.0)
+    make_run(KL, *other, w1=0.5)
+    found = drawn(experiments(), "figure2")
+    assert not any("paper" in title for title in titles(found.figure))
+    assert "the paper's values" not in found.caption
+
+
+def test_heat_maps_of_the_same_images_share_their_colours(make_run: Callable, experiments: Callable) -> None:
+    for rate, top1 in ((0.3, 60), (0.03, 40)):
+        for beta1 in (1, 10):
+            for beta2 in (0, 0.5):
+                make_run(KL, *weights(beta1, beta2), f"optimizer.lr={rate}", top1=top1 + beta1)
+    figure = drawn(experiments(), "figure5").figure
+    ranges = [axis.images[0].get_clim() for axis in figure.axes if axis.images]
+    assert ranges == [(41.0, 70.0)] * 2
 
 
 def test_the_curves_of_celeba_show_balanced_accuracy(make_run: Callable, experiments: Callable) -> None:
     history = [{"epoch": e, "train_vicreg_loss": 1.0, "val_balanced_accuracy": 60.0 + e} for e in (1, 2)]
     make_run("celeba/resnet18/vicreg_d512", history=history)
     axis = drawn(experiments(), "curves").figure.axes[1]
-    assert "balanced" in axis.get_ylabel()
+    assert "balanced" in axis.get_title(loc="left")
     assert list(axis.lines[0].get_ydata()) == [61.0, 62.0]
 
 
@@ -112,5 +175,19 @@ def test_heat_maps_of_both_readings_of_the_cross_entropy_say_which_they_are(
         for beta1 in (1, 10):
             for beta2 in (0, 0.5):
                 make_run(KL, *weights(beta1, beta2), f"method_kwargs.radial_ce_normalize={flag}", top1=60 + beta1)
-    titles = [axis.get_title() for axis in drawn(experiments(), "figure5").figure.axes if axis.get_title()]
-    assert sorted(title.splitlines()[1] for title in titles) == ["ce_normalize False", "ce_normalize True"]
+    found = titles(drawn(experiments(), "figure5").figure)
+    assert sorted(title.splitlines()[2] for title in found) == ["ce_normalize False", "ce_normalize True"]
+    assert all("n = 1" in title for title in found)
+
+
+def titles(figure: Any) -> list[str]:
+    return [axis.get_title(loc="left") for axis in figure.axes if axis.get_title(loc="left")]
+
+
+def style_of(key: str) -> tuple[str, str]:
+    return KNOWN[key].colour, KNOWN[key].marker
+
+
+def fill_of(axis: Any) -> str:
+    (histogram,) = axis.patches
+    return to_hex(histogram.get_facecolor()).upper()

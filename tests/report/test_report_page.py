@@ -5,14 +5,14 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from radial_vicreg.report.collect import Problem
-from radial_vicreg.report.drawing import Drawn
-from radial_vicreg.report.formats import Text
+from radial_vicreg.report.drawn import Drawn
+from radial_vicreg.report.formats import Section, Text
 from radial_vicreg.report.page import build_page
 
 
 def test_the_page_marks_code_bold_and_the_papers_columns_and_escapes_all_else() -> None:
     row = [[Text("a & b")], [Text("1.00", bold=True), Text("<2", suffix=" (n 3)")], [Text("3")]]
-    table = ("<caption>", ["Method", "d 512", "d 512, paper"], [row], ["run `pretrain --x <y>`"])
+    table = Section("<caption>", ["Method", "d 512", "d 512, paper"], [row], ["run `pretrain --x <y>`"])
     page = build_page("<title>", "R&D", [table], [Drawn("radii", None, "<no> runs")], [Problem("<file>", "odd", "a<b")])
     for expected in (
         "<h1>&lt;title&gt;</h1>",
@@ -21,13 +21,23 @@ def test_the_page_marks_code_bold_and_the_papers_columns_and_escapes_all_else() 
         "<th>d 512</th><th class=paper>d 512, paper</th>",
         "<td>a &amp; b</td><td><b>1.00</b> / &lt;2 (n 3)</td><td class=paper>3</td>",
         "<li>run <code>pretrain --x &lt;y&gt;</code></li>",
-        "<figure><figcaption>&lt;no&gt; runs</figcaption></figure>",
-        "<td>&lt;file&gt;</td><td>odd</td><td>a&lt;b</td>",
+        '<p class="notes">&lt;no&gt; runs</p>',
+        '<td>&lt;file&gt;</td><td>odd</td><td class="why">a&lt;b</td>',
+        'aria-label="&lt;caption&gt;"',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
     ):
         assert expected in page
 
 
 def test_the_page_holds_its_images_and_says_nothing_of_problems_without_any() -> None:
     page = build_page("title", "", [], [Drawn("radii", Figure((1, 1)), "radii")], [])
-    assert '<img alt="radii" src="data:image/png;base64,iVBOR' in page
+    assert '<img alt="radii" width="96" src="data:image/png;base64,iVBOR' in page
     assert "Not used" not in page
+    assert "Missing" not in page
+
+
+def test_a_table_without_a_value_is_folded_away_below_the_figures() -> None:
+    tables = [Section("empty", ["a"], [], [], filled=False), Section("full", ["a"], [], [])]
+    page = build_page("title", "", tables, [Drawn("radii", Figure((1, 1)), "radii")], [])
+    assert page.index("<h2>full</h2>") < page.index("<h2>Figures</h2>") < page.index("<h2>Missing</h2>")
+    assert "<details><summary>empty</summary>" in page

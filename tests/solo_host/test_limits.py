@@ -52,6 +52,7 @@ DALI = ["data.format=dali", "data.val_path=null"]
         (["+data.num_large_crops=3"], "takes 2 large crops and any number of small ones, got 3 large"),
         (["+loss._target_=my.Loss"], "loss=.* is read by `radial-vicreg pretrain` only"),
         (["optimizer.name=sgd"], "clip_lr.*shared/optimizer=sgd"),
+        (["precision=auto"], "precision=auto is for `radial-vicreg pretrain`; .* precision=bf16-mixed, 16-mixed or 32"),
     ],
 )
 def test_what_cannot_work_is_refused(script_cfg: MakeCfg, overrides: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""What a logger receives: one call for what belongs together, under the names that README gives."""
+"""What a logger receives: one call for what belongs together, under the names that docs/names.md gives."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_radial_vicreg_has_every_panel_of_solo_learns_vicreg(host: str, record: 
     assert record(f"host={host}", "max_epochs=1").keys >= VICREG
 
 
-def test_the_names_in_readme_are_those_that_are_logged(
+def test_the_names_in_the_docs_are_those_that_are_logged(
     record: Callable[..., Recorder], pytestconfig: pytest.Config
 ) -> None:
     logged = record("host=standalone", "max_epochs=1", "method_kwargs.e2mc_loss_weight=1").keys
@@ -76,7 +76,7 @@ def test_the_names_in_readme_are_those_that_are_logged(
         loss = RadialVICRegLoss(radial_objective=objective)
         loss(torch.randn(8, 4), torch.randn(8, 4))
         logged |= {f"train_{term}_{kind}" for term in loss.terms for kind in ("step", "epoch")}
-    text = (pytestconfig.rootpath / "README.md").read_text()
+    text = (pytestconfig.rootpath / "docs" / "names.md").read_text()
     named = set(re.findall(r"`((?:train_|val_|radius_(?:eval|batch)/)\w+)`", text)) - {"val_path", "train_path"}
     named -= {"val_balanced_accuracy", "val_attribute_acc"}  # of CelebA; tested there
     assert {"train_vicreg_loss_epoch", "train_radial_w1_epoch", "val_acc1"} <= named

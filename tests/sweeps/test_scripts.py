@@ -76,6 +76,69 @@ def test_a_tables_script_runs_its_cells_and_prints_the_table(number: int, record
     assert cfg.data.format == "image_folder"
 
 
+@pytest.fixture
+def without_path(recorder: dict[str, str], tmp_path: Path) -> dict[str, str]:
+    """The recorder with ``radial-vicreg`` off the PATH, in the virtual environment ``venv`` beside it."""
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "bin" / "radial-vicreg").rename(tmp_path / "venv" / "bin" / "radial-vicreg")
+    path = f"{tmp_path / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin"
+    if shutil.which("radial-vicreg", path=path) is not None:
+        pytest.skip("radial-vicreg is installed for the whole system")
+    return {**recorder, "PATH": path, "VENV": str(tmp_path / "venv")}
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments"),
+    [
+        ("sweeps/table1.sh", []),
+        ("slurm/sweep.sbatch", ["tables/table1"]),
+        ("slurm/pretrain.sbatch", ["--config-name", "quickstart"]),
+    ],
+)
+def test_scripts_find_the_environment_of_the_quickstart(
+    script: str, arguments: list[str], without_path: dict[str, str]
+) -> None:
+    slurm = {"SLURM_ARRAY_TASK_ID": "17", "SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": "1"}
+    done = run(script, *arguments, environment={**without_path, **slurm})
+    assert done.returncode == 0, done.stderr
+    assert {"sweep", "pretrain"} & {word for call in calls(without_path) for word in call}
+
+
+def test_a_script_without_any_program_says_where_it_looked(without_path: dict[str, str], tmp_path: Path) -> None:
+    done = run("sweeps/table1.sh", environment={**without_path, "VENV": str(tmp_path / "gone")})
+    assert done.returncode == 2
+    assert f"neither on PATH nor in {tmp_path / 'gone'}/bin/radial-vicreg: run bash/quickstart.sh" in done.stderr
+
+
+def test_a_job_that_was_submitted_elsewhere_takes_the_program_of_path(recorder: dict[str, str], tmp_path: Path) -> None:
+    slurm = {"SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_ARRAY_TASK_ID": "17"}
+    assert run("slurm/sweep.sbatch", "tables/table1", environment={**recorder, **slurm}).returncode == 0
+    assert calls(recorder)[0][:2] == ["radial-vicreg", "sweep"]
+
+
+@pytest.mark.parametrize("runs_dir", ["runs", "my runs"])
+def test_the_quickstart_ends_with_commands_that_can_be_copied(
+    runs_dir: str, without_path: dict[str, str], tmp_path: Path
+) -> None:
+    programs = tmp_path / "venv" / "bin"
+    (programs / "activate").write_text(f'export PATH="{programs}:$PATH"\n')
+    for name in ("python", "radial-vicreg"):
+        (programs / name).write_text(RECORD)
+        (programs / name).chmod(0o755)
+    figure = f'mkdir -p "{tmp_path}/{runs_dir}/a"; touch "{tmp_path}/{runs_dir}/a/radii.png"\n'
+    (programs / "radial-vicreg").write_text(RECORD + f'if [ "$1" = pretrain ]; then {figure.strip()}; fi\n')
+    done = run("quickstart.sh", f"runs_dir={tmp_path}/{runs_dir}", environment=without_path)
+    assert done.returncode == 0, done.stderr
+    *_, activate, look, again = done.stdout.splitlines()
+    assert look.strip() == f'python -m webbrowser "file://{tmp_path}/{runs_dir}/a/radii.png"'
+    Path(without_path["CALLS"]).unlink()
+    copied = "set -e\n" + "\n".join((activate, look, again))
+    assert subprocess.run(["bash", "-c", copied], env=without_path, cwd=tmp_path, timeout=60).returncode == 0
+    (viewed, trained) = calls(without_path)
+    assert viewed[:2] == ["-m", "webbrowser"]
+    assert trained == ["pretrain", "--config-name", "quickstart", "method=vicreg"]
+
+
 def test_failed_runs_are_reported_after_the_table(recorder: dict[str, str]) -> None:
     done = run("sweeps/table1.sh", environment={**recorder, "STATUS": "1"})
     assert done.returncode == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from figure_checks import check_files
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
@@ -61,7 +62,7 @@ def test_a_run_writes_results_snapshots_and_a_figure(tmp_path: Path, capsys: pyt
     assert set(results["before"]) == set(results["after"])
     snapshots = np.load(out / "snapshots.npz")
     assert snapshots["points"].shape == (3, 80, 2)
-    assert (out / "run.png").read_bytes().startswith(b"\x89PNG")
+    check_files(out / "run")
     assert "w2_exact" in capsys.readouterr().out
 
 
@@ -130,7 +131,7 @@ def test_figure_1_gives_median_range_and_diverged_share_of_every_method(
     assert {name for name in published if published[name] != control[name]} == {"lr"}
     assert [panel["title"][:4] for panel in numbers["panels"]] == ["(a) ", "(b) ", "(b')"]
     assert len({panel["seed"] for panel in numbers["panels"]}) == 1
-    assert (tmp_path / "figure1.png").read_bytes().startswith(b"\x89PNG")
+    check_files(tmp_path / "figure1")
     printed = capsys.readouterr().out
     assert "seeds 0 to 2" in printed
     assert "diverged" in printed
@@ -199,7 +200,8 @@ def test_figure_3_covers_x_and_sunshine(small: None, tmp_path: Path, capsys: pyt
     numbers = json.loads((tmp_path / "results.json").read_text())
     assert numbers["runs"] == 8
     assert len(numbers["radius"]) == 6
-    assert (tmp_path / "figure3.png").exists()
+    check_files(tmp_path / "figure3")
+    assert [title[:5] for title in numbers["radius"]] == [f"(b{number}) " for number in range(1, 7)]
     assert "the opposite sign" in capsys.readouterr().out
 
 

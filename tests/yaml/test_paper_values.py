@@ -139,9 +139,9 @@ def test_a_cell_can_be_chosen_by_one_override(cell: str) -> None:
 def test_the_quickstart_and_the_default_keep_their_meaning() -> None:
     assert composed("radialvicreg") == composed("cifar100/resnet18/radialvicreg_d512")
     digits = composed("quickstart")
-    expected = {**augmentation(32, 0.5, 0.0, 0.0), "grayscale": {"prob": 0.0}, "horizontal_flip": {"prob": 0.0}}
+    expected = {**augmentation(16, 0.5, 0.0, 0.0), "grayscale": {"prob": 0.0}, "horizontal_flip": {"prob": 0.0}}
     assert OmegaConf.to_container(digits.augmentations, resolve=True) == [expected]
-    assert (digits.data.dataset, digits.max_epochs, digits.optimizer.name) == ("custom", 7, "adamw")
+    assert (digits.data.dataset, digits.max_epochs, digits.optimizer.name) == ("custom", 4, "adamw")
 
 
 def test_the_longest_file_name_of_a_run_fits_a_file_system() -> None:

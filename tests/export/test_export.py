@@ -9,23 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import RESNET, write_finished_run
+from helpers import RESNET, SMALL_STEM
 
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.loaded_run import open_run
-
-SMALL_STEM = [*RESNET, "method_kwargs.small_image_stem=true"]
-
-
-@pytest.fixture
-def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
-    def make(*overrides: str) -> Path:
-        cfg = compose("radialvicreg", [*tiny_overrides, *overrides])
-        return write_finished_run(tmp_path / "run", cfg, probes={"p": {"top1": 9.0}})
-
-    return make
 
 
 @pytest.mark.parametrize(
@@ -36,6 +24,8 @@ def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
         (SMALL_STEM, "torchvision"),
         ([], "timm"),
         ([], "safetensors"),
+        pytest.param(RESNET, "hf", marks=pytest.mark.slow),
+        ([], "hf"),
     ],
 )
 def test_features_after_loading_back_are_the_checkpoint_s(make_run: Callable, overrides: list[str], fmt: str) -> None:
@@ -83,7 +73,7 @@ def test_other_weights_beside_a_card_are_refused(make_run: Callable) -> None:
 
 def test_a_vit_has_no_torchvision_form(make_run: Callable, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(make_run()), "--format", "torchvision"]) == 2
-    assert "torchvision has no vit_tiny; use --format timm or safetensors" in capsys.readouterr().err
+    assert "torchvision has no vit_tiny; use --format timm, safetensors or hf" in capsys.readouterr().err
 
 
 def test_the_command_says_where_and_how_it_was_proven(

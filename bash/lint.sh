@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Checks style, types, floors, shell scripts and spelling: the hooks of .pre-commit-config.yaml, on every file.
+#   bash bash/lint.sh [HOOK]         e.g. mypy
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. bash/lib.sh
+
+prepare_venv dev,wandb,lightly,synthetic
+# shellcheck source=/dev/null
+. "$VENV/bin/activate"
+pre-commit run --all-files --show-diff-on-failure "$@"

@@ -1,0 +1,111 @@
+"""Which beta for which d and batch: where the radial term alone puts the radii, and what LARS and SGD bear.
+
+    python -m benchmarks.betas
+    python -m benchmarks.betas --dims 384 --batches 4096 --ratios 0 0.25
+
+Nothing is trained: the numbers are those of ``radial_vicreg.losses.radial_equilibrium`` and of the rule by which a run
+warns before its first step (``radial_vicreg.stability``). The tables of docs/betas.md are what the first line prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Iterable, Sequence
+
+from benchmarks.runner import markdown_table
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig
+from radial_vicreg.losses import RadialEquilibrium, radial_equilibrium
+from radial_vicreg.stability import stability_of
+
+DIMS = (128, 256, 512, 1024, 2048, 4096, 8192)
+BATCHES = (128, 256, 512, 1024)
+RATIOS = (0.0, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)  # of beta2 to beta1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dims", type=int, nargs="+", default=DIMS)
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES)
+    parser.add_argument("--ratios", type=float, nargs="+", default=RATIOS, help="of beta2 to beta1")
+    arguments = parser.parse_args()
+    dims, batches, ratios = arguments.dims, arguments.batches, arguments.ratios
+    print(f"radial_ce_normalize: false\n\n{plain_table(dims, batches, ratios)}\n")
+    print(f"radial_ce_normalize: true\n\n{divided_table(dims, batches, ratios)}\n")
+    print(f"largest stable rate x beta1\n\n{stability_table(dims, batches)}")
+
+
+def plain_table(dims: Sequence[int], batches: Sequence[int], ratios: Sequence[float]) -> str:
+    """A row a batch: without the factor all d agree almost."""
+    rows = [
+        [batch, *(settled(radial_equilibrium(dim, 1.0, ratio, count=batch) for dim in dims) for ratio in ratios)]
+        for batch in batches
+    ]
+    return markdown_table(["batch", *map(heading, ratios)], rows)
+
+
+def divided_table(dims: Sequence[int], batches: Sequence[int], ratios: Sequence[float]) -> str:
+    """A row a dimension: with the factor d counts, and batches agree almost. The last column is the KL itself."""
+
+    def of(dim: int, ratio: float) -> str:
+        return settled(radial_equilibrium(dim, 1.0, ratio, count=batch, normalize_ce=True) for batch in batches)
+
+    rows = [[dim, *(of(dim, ratio) for ratio in ratios), of(dim, 1 / dim)] for dim in dims]
+    return markdown_table(["d", *map(heading, ratios), "beta1 / d"], rows)
+
+
+def heading(ratio: float) -> str:
+    return "0" if ratio == 0 else f"{'' if ratio == 1 else f'{ratio:g} '}beta1"
+
+
+def settled(found: Iterable[RadialEquilibrium | None]) -> str:
+    """Standard deviation of the radii and their W1 to chi(d), with the range where equilibria differ."""
+    known = [one for one in found if one is not None]  # each is one: the objective is kl
+    return f"{spread(one.std for one in known)}, {spread(one.w1 for one in known)}"
+
+
+def spread(values: Iterable[float]) -> str:
+    ends = [f"{value:.2f}" for value in sorted(values)]
+    return ends[0] if ends[0] == ends[-1] else f"{ends[0]}-{ends[-1]}"
+
+
+def stability_table(dims: Sequence[int], batches: Sequence[int]) -> str:
+    """A row a dimension: the product of rate and beta1 that is just stable, and of lr as written and beta1."""
+    columns = {"LARS": ("lars", 0.9), "SGD": ("sgd", 0.9), "SGD, momentum 0": ("sgd", 0.0)}
+    rows = []
+    for normalize, name, dim in [(False, "any", dims[0]), *((True, str(dim), dim) for dim in dims)]:
+        rates = [largest(setting(*column, normalize, dim)) for column in columns.values()]
+        written = [largest(setting("lars", 0.9, normalize, dim, batch), as_written=True) for batch in batches]
+        rows.append([str(normalize).lower(), name, *(f"{float(f'{value:.3g}'):g}" for value in (*rates, *written))])
+    return markdown_table(["1/d", "d", *columns, *(f"lr, batch {batch}" for batch in batches)], rows)
+
+
+def largest(config: RunConfig, as_written: bool = False) -> float:
+    """The largest stable product of the rate, or of ``optimizer.lr``, and beta1."""
+    found = stability_of(config)
+    assert found is not None  # LARS without its biases, and SGD, have a limit
+    rate = config.optimizer.lr if as_written else found.rate
+    return rate * config.method_kwargs.radial_ce_loss_weight * found.limit / found.curvature
+
+
+def setting(optimizer: str, momentum: float, normalize: bool, dim: int, batch: int = 256) -> RunConfig:
+    """A configuration whose limit is asked for."""
+    base = base_of(optimizer)
+    objective = {"proj_output_dim": dim, "radial_ce_normalize": normalize}
+    arguments = base.optimizer.kwargs.model_copy(update={"momentum": momentum})
+    parts = {
+        "method_kwargs": base.method_kwargs.model_copy(update=objective),
+        "optimizer": base.optimizer.model_copy(update={"batch_size": batch, "kwargs": arguments}),
+    }
+    return base.model_copy(update=parts)
+
+
+@functools.cache
+def base_of(optimizer: str) -> RunConfig:
+    """The paper's configuration with that optimizer; LARS leaves biases out, as there."""
+    return run_config(compose("radialvicreg", ["data.train_path=.", f"shared/optimizer={optimizer}"]))
+
+
+if __name__ == "__main__":
+    main()

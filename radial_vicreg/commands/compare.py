@@ -1,0 +1,73 @@
+"""``radial-vicreg compare A B [--json]``: what two runs differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from radial_vicreg.commands.parser import Parser
+from radial_vicreg.commands.tables import print_json, print_table
+from radial_vicreg.errors import UserError
+
+if TYPE_CHECKING:
+    from radial_vicreg.results import RunResults
+
+
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(
+        prog="radial-vicreg compare", description="Show the settings and the results in which two runs differ."
+    )
+    made.add_argument("first", metavar="A", type=Path, help="a run's folder, or one above it")
+    made.add_argument("second", metavar="B", type=Path, help="the other run's")
+    made.add_argument("--json", action="store_true", help="for programs")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the differing keys.
+
+    Args:
+        arguments: command line after ``compare``.
+
+    Returns:
+        0, also for two equal runs.
+
+    Raises:
+        UserError: no such run, or no results of it.
+    """
+    parsed = parser().parse_args(list(arguments))
+    from radial_vicreg.stored_runs import single_run
+    from radial_vicreg.summaries import differences
+
+    folders = [single_run(path) for path in (parsed.first, parsed.second)]
+    found = differences(*map(_results, folders))
+    if parsed.json:
+        runs = dict(zip(("first", "second"), map(str, folders), strict=True))
+        print_json({**runs, "differences": [one._asdict() for one in found]})
+        return 0
+    for name, folder in zip("AB", folders, strict=True):
+        print(f"{name}: {folder}")
+    for part in ("configuration", "results"):
+        rows = [(one.key, _text(one.first), _text(one.second)) for one in found if one.part == part]
+        if rows:
+            print()
+            print_table((part, "A", "B"), rows)
+        else:
+            print(f"\n{part}: no difference")
+    return 0
+
+
+def _results(folder: Path) -> RunResults:
+    from radial_vicreg.results import RESULTS, RunResults
+
+    if not (folder / RESULTS).is_file():
+        raise UserError(f"{folder} holds no run with results.json; `radial-vicreg runs DIR` lists those below a folder")
+    return RunResults.read(folder / RESULTS)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return "-" if value is None else str(value).lower()
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,45 @@
+"""``radial-vicreg configs [--config-path DIR] [--json]``: what ``--config-name`` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from radial_vicreg.catalogue import configurations
+from radial_vicreg.commands.parser import Parser
+from radial_vicreg.commands.tables import print_json, print_table
+from radial_vicreg.errors import UserError
+
+
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(
+        prog="radial-vicreg configs",
+        description="List the configurations that --config-name takes, each with the first sentence of its file.",
+    )
+    made.add_argument("--config-path", "-cp", type=Path, metavar="DIR", help="also those of a folder of your own")
+    made.add_argument("--json", action="store_true", help="for programs")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the list.
+
+    Args:
+        arguments: command line after ``configs``.
+
+    Returns:
+        0.
+
+    Raises:
+        UserError: no such folder.
+    """
+    parsed = parser().parse_args(list(arguments))
+    if parsed.config_path is not None and not parsed.config_path.is_dir():
+        raise UserError(f"--config-path {parsed.config_path} is not a folder")
+    found = configurations(parsed.config_path)
+    if parsed.json:
+        print_json([one._asdict() for one in found])
+    else:
+        print_table(("--config-name", "what it is"), found, folding="what it is")
+    return 0

@@ -1,0 +1,84 @@
+"""``radial-vicreg runs [DIR] [--json]``: what has run below a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from radial_vicreg.commands.parser import Parser
+from radial_vicreg.commands.tables import print_json, print_table
+from radial_vicreg.errors import UserError
+
+if TYPE_CHECKING:
+    from radial_vicreg.summaries import RunSummary
+
+_HEADER = ("run", "status", "method", "objective", "d", "epochs", "W1", "probe", "age", "tag")
+_NUMBERS = ("d", "epochs", "W1", "probe", "age")
+
+
+def parser() -> Parser:
+    """Make the parser of this command."""
+    made = Parser(
+        prog="radial-vicreg runs",
+        description="List the runs below a folder, the newest last. W1 is that of the radii to chi(d), probe the "
+        "online linear probe in percent. A run that was killed stays `running`.",
+    )
+    made.add_argument("folder", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="default: runs")
+    made.add_argument("--json", action="store_true", help="for programs")
+    return made
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the list.
+
+    Args:
+        arguments: command line after ``runs``.
+
+    Returns:
+        0, also without a run.
+
+    Raises:
+        UserError: no such folder.
+    """
+    parsed = parser().parse_args(list(arguments))
+    if not parsed.folder.is_dir():
+        raise UserError(f"{parsed.folder} is not a folder; give the one that holds your runs (runs_dir)")
+    from radial_vicreg.stored_runs import stored_runs
+    from radial_vicreg.summaries import RunSummary
+
+    found = [RunSummary.of(stored) for stored in reversed(stored_runs(parsed.folder))]
+    if parsed.json:
+        print_json([summary._asdict() for summary in found])
+    elif not found:
+        print(f"no runs below {parsed.folder}")
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: Sequence[RunSummary]) -> None:
+    rows = [_row(summary) for summary in found]
+    kept = [place for place, name in enumerate(_HEADER) if name != "tag" or any(row[place] for row in rows)]
+    print_table([_HEADER[place] for place in kept], [[row[place] for place in kept] for row in rows], right=_NUMBERS)
+
+
+def _row(summary: RunSummary) -> list[str]:
+    from radial_vicreg.summaries import age
+
+    return [
+        summary.run,
+        summary.status,
+        summary.method or "",
+        summary.objective or "",
+        "" if summary.dim is None else str(summary.dim),
+        f"{_or_unknown(summary.epochs)}/{_or_unknown(summary.max_epochs)}",
+        "" if summary.w1 is None else f"{summary.w1:.2f}",
+        "" if summary.probe is None else f"{summary.probe:.1f}",
+        age(summary.started),
+        summary.tag or "",
+    ]
+
+
+def _or_unknown(value: int | None) -> str:
+    return "?" if value is None else str(value)

@@ -1,0 +1,60 @@
+"""Tables of a command: as wide as the terminal, and a line a row in a pipe or a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+_GAP = 2
+_NARROWEST = 40  # columns of a text that may take several lines
+
+
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), folding: str | None = None
+) -> None:
+    """Print rows under a header; where a terminal is too narrow, the cells of a row below its first one.
+
+    Args:
+        header: of the columns.
+        rows: texts; the first cell tells the rows apart. Nothing is ever cut.
+        right: headers of columns of numbers.
+        folding: header of a column whose texts may take several lines in a terminal.
+    """
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    widths = [max(map(cell_len, column)) for column in zip(header, *rows, strict=True)]
+    whole = sum(widths) + _GAP * (len(header) - 1)
+    if not console.is_terminal:
+        console.width = whole
+    spared = 0 if folding is None else max(0, widths[list(header).index(folding)] - _NARROWEST)
+    if whole - spared > console.width:
+        _print_below(console, header, rows)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for name in header:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name != folding)
+    for row in rows:
+        table.add_row(*row)
+    with console.capture() as text:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def print_json(content: Any) -> None:
+    """Print JSON for programs."""
+    print(json.dumps(content, indent=2))
+
+
+def _print_below(console: Any, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print the first cell of a row, and the others below it, each with its header where there are several."""
+    from rich.padding import Padding
+
+    for first, *others in rows:
+        console.print(first, style="bold", soft_wrap=True)
+        cells = [cell if len(header) == 2 else f"{name} {cell}" for name, cell in zip(header[1:], others, strict=True)]
+        shown = [cell for cell, text in zip(cells, others, strict=True) if text]
+        console.print(Padding("  ".join(shown), (0, 0, 0, _GAP), expand=False))

@@ -1,0 +1,121 @@
+"""The card of an export: what the network is, what it was trained on, and how to build it without this package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from radial_vicreg import __version__
+from radial_vicreg.checkpoints import file_checksum
+from radial_vicreg.errors import UserError
+from radial_vicreg.export.loading import WEIGHTS
+from radial_vicreg.loaded_run import LoadedRun
+from radial_vicreg.provenance import identity_of
+from radial_vicreg.results import RunResults
+from radial_vicreg.secrets import without_secrets
+
+CITATION = (
+    "Yilun Kuang, Yash Dagade, Deep Chakraborty, Erik Learned-Miller, Randall Balestriero, Tim G. J. Rudner, "
+    "Yann LeCun: Radial-VCReg: More Informative Representation Learning Through Radial Gaussianization, "
+    "UniReps workshop 2025, arXiv 2602.14272 (2026)"
+)
+_FROM_RESULTS = ("name", "method", "host", "seed", "status", "versions", "git_commit")
+
+
+def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
+    """Describe a run's backbone as it is exported.
+
+    Args:
+        run: the run.
+        fmt: one of :data:`radial_vicreg.export.FORMATS`.
+
+    Returns:
+        The card, still without the weights' checksum.
+
+    Raises:
+        UserError: a ViT for torchvision.
+    """
+    from radial_vicreg.data.augmentation import mean_and_std
+
+    name, arguments = run.config.backbone.name, run.config.backbone.arguments()
+    is_vit = name.startswith("vit")
+    small_stem = not is_vit and run.config.has_small_stem
+    if fmt == "torchvision" and is_vit:
+        raise UserError(f"torchvision has no {name}; use --format timm, safetensors or hf")
+    # A configuration's arguments of a ResNet are torchvision's.
+    on_the_hub_as_timm = fmt == "hf" and not small_stem and not arguments
+    library = "timm" if is_vit or fmt == "timm" or on_the_hub_as_timm else "torchvision"
+    mean, std = mean_and_std(run.config.data.dataset, run.config.augmentations[0])
+    settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
+    architecture = str(settings["architecture"]) if is_vit else name
+    config = without_secrets(run.config.plain()) if run.results is None else run.results.config
+    return {
+        "format": fmt,
+        "library": library,
+        "architecture": architecture,
+        "arguments": arguments,
+        "small_stem": small_stem,
+        "build": _build_lines(library, architecture, arguments, small_stem, WEIGHTS[fmt]),
+        "weights": WEIGHTS[fmt],
+        "feature_dim": _feature_dim(run.model.backbone, run.config.crop_size),
+        "image_size": run.config.crop_size,
+        "normalisation": {"mean": list(mean), "std": list(std)},
+        "training": {key: getattr(run.results, key, None) for key in _FROM_RESULTS}
+        | identity_of(run.results)
+        | {"epoch": run.epoch},
+        "config": _without_folders(config) if fmt == "hf" else config,
+        "metrics": _metrics(run.results),
+        "checkpoint_sha256": file_checksum(run.checkpoint),
+        "radial_vicreg": __version__,
+        "citation": CITATION,
+    }
+
+
+def _build_lines(library: str, architecture: str, arguments: dict[str, Any], small_stem: bool, file: str) -> list[str]:
+    """Write the card's recipe, for people who do not have this package."""
+    given = "".join(f", {key}={value!r}" for key, value in arguments.items())
+    lines = ["import torch"]
+    if library == "timm":
+        lines += ["import timm", f"model = timm.create_model({architecture!r}, num_classes=0{given})"]
+    else:
+        lines += ["import torchvision", f"model = torchvision.models.{architecture}({given[2:]})"]
+        lines += ["model.fc = torch.nn.Identity()"]
+    if small_stem:
+        lines += [
+            "model.conv1 = torch.nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=2, bias=False)",
+            "model.maxpool = torch.nn.Identity()",
+        ]
+    if file.endswith(".safetensors"):
+        return [
+            *lines,
+            "from safetensors.torch import load_file",
+            f"model.load_state_dict(load_file({file!r}))",
+        ]
+    return [*lines, f"model.load_state_dict(torch.load({file!r}, weights_only=True))"]
+
+
+@torch.no_grad()
+def _feature_dim(backbone: nn.Module, size: int) -> int:
+    return int(backbone.eval()(torch.zeros(1, 3, size, size)).shape[1])
+
+
+def _without_folders(value: Any) -> Any:
+    """Keep the last name of every absolute path: what is published need not tell whose home it was trained in."""
+    if isinstance(value, dict):
+        return {key: _without_folders(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_folders(item) for item in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+def _metrics(results: RunResults | None) -> dict[str, Any]:
+    """Choose the probes and the last radii; their histogram and history stay in results.json."""
+    probes = None if results is None else results.probes
+    final = None if results is None else results.radii.final
+    return {
+        "probes": None if probes is None else probes.plain(),
+        "radii": None if final is None else {k: value for k, value in final.plain().items() if k != "histogram"},
+    }

@@ -1,0 +1,199 @@
+"""An export as a repository of the Hugging Face Hub: weights, timm's configuration, a model card; nothing is uploaded.
+
+timm reads such a repository by ``hf-hub:OWNER/NAME``, and such a folder by ``local-dir:FOLDER`` (from 1.0.16 on). A
+ResNet with the small-image stem, or with arguments of torchvision's, is no network of timm's: it gets no
+``config.json``, and its model card names ``load_exported``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import timm
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from torch import nn
+
+from radial_vicreg.data.build import resized_side
+from radial_vicreg.errors import UserError
+from radial_vicreg.export.loading import CARD
+from radial_vicreg.files import atomic_file, write_json
+from radial_vicreg.keys import objective_of
+from radial_vicreg.results import ProbeFigures
+
+CONFIG = "config.json"
+MODEL_CARD = "README.md"
+
+_TEMPLATE = "model_card.md.j2"
+_METHODS = {
+    "radialvicreg": "Radial-VICReg: VICReg whose embeddings' norms are pulled to the Chi distribution",
+    "vicreg": "VICReg",
+}
+_SHARE_DIGITS = 1e6
+
+
+def is_for_timm(card: Mapping[str, Any]) -> bool:
+    """Tell whether an export is one for the Hub that timm can build by itself."""
+    return (card["format"], card["library"]) == ("hf", "timm")
+
+
+def refuse_what_is_there(folder: Path) -> None:
+    """Refuse a folder with a model card, where somebody may have filled in a license, or with a configuration.
+
+    Args:
+        folder: of the export; it need not exist.
+
+    Raises:
+        UserError: one of the two is there.
+    """
+    for name in (MODEL_CARD, CONFIG):
+        if (folder / name).exists():
+            raise UserError(f"{folder / name} is there already: move it away, or choose another folder with --out")
+
+
+def write_repository(folder: Path, card: Mapping[str, Any]) -> None:
+    """Write what goes beside weights and card: ``config.json`` where timm has the network, and the model card.
+
+    Args:
+        folder: of the export.
+        card: of the export.
+    """
+    if is_for_timm(card):
+        write_json(folder / CONFIG, timm_config(card))
+    with atomic_file(folder / MODEL_CARD) as stream:
+        stream.write(model_card(card).encode())
+
+
+def timm_config(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe a network as timm does in ``config.json``: how it is built, and how images are prepared for it.
+
+    Args:
+        card: of the export.
+
+    Returns:
+        The configuration; its images are prepared as in our validation.
+    """
+    architecture, arguments, size = card["architecture"], card["arguments"], card["image_size"]
+    default: Any = timm.models.get_pretrained_cfg(architecture)
+    # timm resizes the shorter side to floor(size / crop_pct): rounded down, the share gives our length exactly.
+    share = math.floor(_SHARE_DIGITS * size / resized_side(size)) / _SHARE_DIGITS
+    return {
+        "architecture": architecture,
+        "num_classes": 0,
+        "num_features": card["feature_dim"],
+        "model_args": arguments,
+        "pretrained_cfg": {
+            "num_classes": 0,
+            "input_size": [3, size, size],
+            "fixed_input_size": bool(default.fixed_input_size) and not arguments.get("dynamic_img_size", False),
+            "interpolation": "bilinear",
+            "crop_pct": share,
+            "crop_mode": "center",
+            **card["normalisation"],
+            "first_conv": default.first_conv,
+            "classifier": default.classifier,
+        },
+    }
+
+
+def load_with_timm(card: Mapping[str, Any], weights: Path) -> nn.Module:
+    """Load an export as timm does with its ``config.json``, in a way that every supported version of timm has.
+
+    Args:
+        card: of the export.
+        weights: file of its weights.
+
+    Returns:
+        The network, in evaluation mode.
+    """
+    config = timm_config(card)
+    settings = {**config["pretrained_cfg"], "file": str(weights)}
+    model: nn.Module = timm.create_model(
+        config["architecture"], pretrained=True, pretrained_cfg=settings, **config["model_args"]
+    )
+    return model.eval()
+
+
+def model_card(card: Mapping[str, Any]) -> str:
+    """Write the model card.
+
+    Args:
+        card: of the export.
+
+    Returns:
+        Markdown with the Hub's metadata in front. The license is left to be filled in.
+    """
+    pages = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    pages.filters["cell"] = _cell
+    return pages.get_template(_TEMPLATE).render(
+        card=card,
+        timm=is_for_timm(card),
+        card_file=CARD,
+        resized=resized_side(card["image_size"]),
+        data=card["config"]["data"].get("name") or card["config"]["data"]["dataset"],
+        method=_METHODS.get(card["config"]["method"], "a method with a loss of its own"),
+        objective=_objective(card["config"]),
+        training=_training(card),
+        probes=_probes(card["metrics"]["probes"] or {}),
+        radii=_radii(card["metrics"]["radii"] or {}),
+        own_loss=bool(card["config"].get("loss")),
+    )
+
+
+def _objective(config: Mapping[str, Any]) -> dict[str, Any]:
+    """List what the loss depends on; of a loss of one's own, its class and arguments."""
+    objective = objective_of(config)
+    own = objective.get("loss")
+    return objective if own is None else {"loss": own["_target_"], **{k: v for k, v in own.items() if k != "_target_"}}
+
+
+def _training(card: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """List the settings that a reader asks for first; None for what is not known."""
+    config, training = card["config"], card["training"]
+    optimizer, projector = config["optimizer"], config["method_kwargs"]
+    sizes = [projector["proj_hidden_dim"], projector["proj_hidden_dim"], projector["proj_output_dim"]]
+    versions = training["versions"] or {}
+    return [
+        ("epochs", f"{'?' if training['epoch'] is None else training['epoch']} of {config['max_epochs']}"),
+        ("optimizer", f"{optimizer['name']}, rate {optimizer['lr']:g} for 256 images"),
+        ("images of a step and process", optimizer["batch_size"]),
+        ("projector (not exported)", ", ".join(map(str, sizes))),
+        ("seed", training["seed"]),
+        ("host", training["host"]),
+        ("versions", ", ".join(f"{name} {found}" for name, found in versions.items() if found) or None),
+        ("commit of radial-vicreg", training["git_commit"]),
+        ("hash of the configuration", training["config_hash"]),
+    ]
+
+
+def _probes(probes: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """List the figures of each probe by name; a probe before and after training counts as two."""
+    found: dict[str, dict[str, float]] = {}
+    for name, figures in probes.items():
+        numbers = {key: figures[key] for key in ProbeFigures.model_fields if (figures or {}).get(key) is not None}
+        if numbers:
+            found[name] = numbers
+        nested = {f"{name}, {key}": value for key, value in (figures or {}).items() if isinstance(value, Mapping)}
+        found |= _probes(nested)
+    return found
+
+
+def _radii(radii: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
+    """List what was measured of the embeddings' norms in both modes of BatchNorm."""
+    keys = ("w1_chi", "radius_mean", "radius_std")
+    found = [(mode, [(radii.get(mode) or {}).get(key) for key in keys]) for mode in ("eval", "batch")]
+    return [(mode, figures) for mode, figures in found if None not in figures]
+
+
+def _cell(value: Any) -> str:
+    """Write a value into a cell of a Markdown table."""
+    text = f"{value:g}" if isinstance(value, float) else " ".join(str(value).split())
+    return text.replace("|", "\\|")

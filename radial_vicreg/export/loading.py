@@ -1,0 +1,138 @@
+"""Exported weights and their card, read from anywhere: the network that they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from radial_vicreg.checkpoints import file_checksum, read_tensors
+from radial_vicreg.errors import MissingPackageError, UserError
+from radial_vicreg.models import TIMM_NAMES, TORCHVISION_NAMES, apply_small_stem, refuse_file_arguments
+
+CARD = "card.json"
+"""Name of the card beside exported weights."""
+
+WEIGHTS = {
+    "torchvision": "backbone.pth",
+    "timm": "backbone.pth",
+    "safetensors": "backbone.safetensors",
+    "hf": "model.safetensors",  # the name that timm looks for, on the Hub and in a folder
+}
+"""File of the weights in each format."""
+
+FORMATS = tuple(WEIGHTS)
+
+_CARD = {
+    "library": str,
+    "architecture": str,
+    "arguments": dict,
+    "small_stem": bool,
+    "weights": str,
+    "sha256": str,
+    "image_size": int,
+    "normalisation": dict,
+}
+
+
+def load_exported(card_file: str | Path) -> nn.Module:
+    """Build the network that a card describes and fill in its weights.
+
+    Args:
+        card_file: ``card.json``, with the weights beside it.
+
+    Returns:
+        Images ``(N, 3, H, W)``, normalised as the card says, to features ``(N, F)``; in evaluation mode.
+
+    Raises:
+        UserError: the card is none of ours or names a network that this package does not export, or the weights are
+            not those that the card was written for.
+    """
+    card_file = Path(card_file)
+    card = read_card(card_file)
+    weights = card_file.parent / card["weights"]
+    if not weights.is_file():
+        raise UserError(f"{weights} is not there: the weights lie beside their card")
+    if file_checksum(weights) != card["sha256"]:
+        raise UserError(f"{weights} is not the file that {card_file} describes (another SHA-256)")
+    model = _architecture(card["library"], card["architecture"], card["arguments"])
+    if card["small_stem"]:
+        apply_small_stem(model)
+    try:
+        model.load_state_dict(_load(weights))
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise UserError(f"{weights} does not fit the network of {card_file}: {error}") from error
+    return model.eval()
+
+
+def read_card(file: Path) -> dict[str, Any]:
+    """Read a card from anywhere: refuse file names elsewhere, and a network whose making fetches files.
+
+    Args:
+        file: ``card.json``.
+
+    Returns:
+        Its content.
+
+    Raises:
+        UserError: the card is none of ours, or asks for what no export needs.
+    """
+    try:
+        card = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{file} is not JSON ({error})") from error
+    for key, kind in _CARD.items():
+        if not isinstance(card, dict) or not isinstance(card.get(key), kind):
+            raise UserError(f"{file} has no {key}: not a card of `radial-vicreg export`")
+    names = tuple(dict.fromkeys(WEIGHTS.values()))
+    if card["weights"] not in names:
+        raise UserError(f"{file}: weights must be one of {', '.join(names)} beside the card, got {card['weights']!r}")
+    architectures = TORCHVISION_NAMES if card["library"] == "torchvision" else TIMM_NAMES
+    if card["library"] not in ("torchvision", "timm") or card["architecture"] not in architectures:
+        raise UserError(f"{file}: {card['library']} {card['architecture']!r} is not a network that is exported")
+    refuse_file_arguments(card["arguments"])
+    checked: dict[str, Any] = card
+    return checked
+
+
+def import_safetensors() -> Any:
+    """Import ``safetensors.torch``.
+
+    Raises:
+        MissingPackageError: it is not installed.
+    """
+    try:
+        import safetensors.torch
+    except ImportError as error:
+        raise MissingPackageError("this format needs safetensors: pip install safetensors") from error
+    return safetensors.torch
+
+
+def _architecture(library: str, architecture: str, arguments: dict[str, Any]) -> nn.Module:
+    try:
+        if library == "timm":
+            import timm
+
+            model: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0, **arguments)
+            return model
+        import torchvision
+
+        resnet: nn.Module = getattr(torchvision.models, architecture)(**arguments)
+    except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
+        raise UserError(f"{architecture} does not take the card's arguments {arguments}: {error}") from error
+    resnet.fc = nn.Identity()
+    return resnet
+
+
+def _load(file: Path) -> dict[str, Tensor]:
+    if file.suffix == ".safetensors":
+        safetensors = import_safetensors()
+        try:
+            loaded: dict[str, Tensor] = safetensors.load_file(str(file))
+        except Exception as error:  # safetensors' own error derives from Exception only
+            raise UserError(f"{file} cannot be read as safetensors: {error}") from error
+        return loaded
+    state: dict[str, Tensor] = read_tensors(file)
+    return state

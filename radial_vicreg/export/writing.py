@@ -1,0 +1,88 @@
+"""The backbone of a run, written alone and loaded back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from radial_vicreg.checkpoints import file_checksum
+from radial_vicreg.errors import UserError
+from radial_vicreg.export import hub
+from radial_vicreg.export.card import make_card
+from radial_vicreg.export.loading import CARD, FORMATS, WEIGHTS, import_safetensors, load_exported
+from radial_vicreg.files import atomic_file, claim_output, write_json
+from radial_vicreg.loaded_run import open_run
+
+_PROBE_IMAGES = 8
+_TOLERANCE = 1e-6  # timm and torchvision may pool in another order
+
+
+def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tuple[Path, dict[str, Any]]:
+    """Write the backbone alone and a JSON card, load both back and compare features.
+
+    Args:
+        path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
+        fmt: ``"torchvision"`` or ``"timm"``: a state dict in that library's names, ``backbone.pth``;
+            ``"safetensors"``: the same in ``backbone.safetensors``; ``"hf"``: what a repository on the Hugging Face Hub
+            holds, see :mod:`radial_vicreg.export.hub`.
+        out: folder; default: ``<run>/export/<fmt>``.
+
+    Returns:
+        The card's file and its content.
+
+    Raises:
+        UserError: an unknown format, a ViT for torchvision, a folder that cannot be written or (``"hf"``) holds a
+            model card, or features that differ after loading.
+        ImportError: safetensors is not installed.
+    """
+    if fmt not in FORMATS:
+        raise UserError(f"format must be one of {', '.join(FORMATS)}, got {fmt!r}")
+    if WEIGHTS[fmt].endswith(".safetensors"):
+        import_safetensors()
+    if out is not None:
+        claim_output(out, "folder")
+    run = open_run(path)
+    folder = claim_output(run.folder / "export" / fmt if out is None else out, "folder")
+    if fmt == "hf":
+        hub.refuse_what_is_there(folder)
+    card = make_card(run, fmt)
+    weights = folder / card["weights"]
+    folder.mkdir(parents=True, exist_ok=True)
+    _save(run.model.backbone.state_dict(), weights)
+    card["sha256"] = file_checksum(weights)
+    card_file = write_json(folder / CARD, card)
+    try:
+        card["largest_difference"] = _largest_difference(run.model.backbone, card_file, card)
+    except Exception:
+        card_file.unlink()
+        raise
+    if fmt == "hf":
+        hub.write_repository(folder, card)
+    return write_json(card_file, card), card
+
+
+@torch.no_grad()
+def _largest_difference(backbone: nn.Module, card_file: Path, card: dict[str, Any]) -> float:
+    """Compare features of the checkpoint with those of the export, loaded in every way that it claims."""
+    size = card["image_size"]
+    images = torch.randn(_PROBE_IMAGES, 3, size, size, generator=torch.Generator().manual_seed(0))
+    loaded = [load_exported(card_file)]
+    if hub.is_for_timm(card):
+        loaded.append(hub.load_with_timm(card, card_file.parent / card["weights"]))
+    expected = backbone.eval()(images)
+    difference = max(float((expected - model(images)).abs().max()) for model in loaded)
+    if not difference <= _TOLERANCE * float(expected.abs().max()):
+        raise UserError(f"features differ by {difference:.3g} after loading the export back; the card was removed")
+    return difference
+
+
+def _save(state: dict[str, Tensor], file: Path) -> None:
+    state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+    with atomic_file(file) as stream:  # safetensors' own file would be for its owner alone
+        if file.suffix == ".safetensors":
+            stream.write(import_safetensors().save(state))
+        else:
+            torch.save(state, stream)

@@ -1,0 +1,21 @@
+"""Figures: one style, one colour and marker a method, and the radii beside chi."""
+
+from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, method_key, method_styles
+from radial_vicreg.figures.radii import draw_radii, radii_figure
+from radial_vicreg.figures.style import STYLES, SUFFIXES, add_legend, figure_style, name_panels, new_figure, save_figure
+
+__all__ = [
+    "STYLES",
+    "SUFFIXES",
+    "UNTRAINED",
+    "MethodStyle",
+    "add_legend",
+    "draw_radii",
+    "figure_style",
+    "method_key",
+    "method_styles",
+    "name_panels",
+    "new_figure",
+    "radii_figure",
+    "save_figure",
+]

@@ -1,0 +1,86 @@
+"""Which colour and marker a method has: the same in every figure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MethodStyle:
+    """How a method is drawn.
+
+    Attributes:
+        colour: of its lines, points and areas.
+        marker: matplotlib's; the colour is not needed to tell two methods apart.
+    """
+
+    colour: str
+    marker: str
+
+
+UNTRAINED = MethodStyle("#7F7F7F", "x")
+"""What no method has touched: a network before training, points at the start."""
+
+KNOWN = {
+    "vicreg": MethodStyle("#E69F00", "v"),
+    "radial_kl": MethodStyle("#0072B2", "o"),
+    "radial_kl_centred": MethodStyle("#332288", "D"),
+    "radial_wasserstein": MethodStyle("#009E73", "s"),
+    "radial_reverse_kl": MethodStyle("#CC79A7", "^"),
+    "e2mc": MethodStyle("#8C6D31", "<"),
+    "lejepa": MethodStyle("#D55E00", "P"),
+    "visreg": MethodStyle("#882255", "X"),
+    "barlow": MethodStyle("#56B4E9", "*"),
+}
+"""Styles by :func:`method_key`; colours of Okabe and Ito, and of Tol, told apart by colour-blind readers."""
+
+_COLOURS = ("#AA4499", "#44AA99", "#B5B52B", "#661100", "#88CCEE", "#DDCC77", "#6A3D9A")
+_MARKERS = (">", "d", "p", "h")
+# Their numbers have no common divisor: counting on in both at once meets every pair of the two.
+_OTHERS = [MethodStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in range(28)]
+
+
+def method_key(objective: str, centred: bool = False, e2mc: bool = False) -> str:
+    """Name a method without its weights.
+
+    Args:
+        objective: radial objective, or the name of a method that has none of them (``lejepa``, a user's own).
+        centred: the radii are those of z minus the batch mean.
+        e2mc: E2MC has a weight.
+
+    Returns:
+        A key of :func:`method_styles`; VICReg is ``vicreg``, VICReg with E2MC is ``e2mc``.
+    """
+    if objective == "none":
+        return "e2mc" if e2mc else "vicreg"
+    name = f"radial_{objective}" if objective in ("kl", "wasserstein", "reverse_kl") else objective
+    return name + "_centred" * centred + "_e2mc" * e2mc
+
+
+def method_styles(keys: Iterable[str]) -> dict[str, MethodStyle]:
+    """Give every method of a report its colour and marker.
+
+    A known method has always the same. Another has one that its name decides, the same in every report; where two names
+    of one report decide for the same marker, the later in the alphabet moves on to a free one.
+
+    Args:
+        keys: of all methods that are drawn, see :func:`method_key`.
+
+    Returns:
+        A style for each, all different (of up to 28 that are not known; their markers differ, too, up to 4).
+    """
+    styles: dict[str, MethodStyle] = {}
+    for key in sorted(set(keys)):
+        styles[key] = KNOWN.get(key) or _free_style(key, styles.values())
+    return styles
+
+
+def _free_style(key: str, taken: Iterable[MethodStyle]) -> MethodStyle:
+    first = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % len(_OTHERS)
+    choices = [*_OTHERS[first:], *_OTHERS[:first]]
+    used = set(taken)
+    free = [style for style in choices if style not in used] or choices
+    markers = {style.marker for style in used}
+    return next((style for style in free if style.marker not in markers), free[0])

@@ -1,0 +1,127 @@
+"""How every figure looks: widths, text, fonts, panels, and the files that it is written to.
+
+matplotlib is imported when one is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from radial_vicreg.errors import UserError
+from radial_vicreg.files import atomic_file
+
+SUFFIXES = (".png", ".pdf", ".svg")
+"""A figure is written as each of them."""
+STYLES: dict[str, dict[str, Any]] = {
+    # The size is that of one column; a conference's is 3.25 inches wide, its page 6.75.
+    "paper": {"figure.figsize": (3.25, 2.5), "font.size": 8, "figure.dpi": 200, "lines.markersize": 4},
+    "screen": {"figure.figsize": (5.2, 4.0), "font.size": 11, "figure.dpi": 150, "lines.markersize": 6},
+}
+"""``paper`` goes into a manuscript as it is; ``screen`` is larger, for slides and wide windows."""
+_GUTTER = 1 / 13  # between two columns, as a share of one
+_FILES: Any = {
+    "pdf.fonttype": 42,  # TrueType; the default, Type 3, is refused by the checks of conferences
+    "ps.fonttype": 42,
+    "svg.fonttype": "none",  # text stays text: the SVG is there to be edited, and the PDF to be printed
+    "svg.hashsalt": "radial-vicreg",  # drawn again, the file is the same
+}
+_COMMON: Any = {
+    **_FILES,
+    "axes.titlesize": "medium",
+    "figure.titlesize": "medium",
+    "axes.titlelocation": "left",
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.2,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,  # a dash pattern shows twice
+}
+
+
+@contextmanager
+def figure_style(name: str = "paper") -> Iterator[None]:
+    """Draw in one of the :data:`STYLES`, whatever the user's own matplotlibrc says.
+
+    Args:
+        name: ``"paper"`` or ``"screen"``.
+
+    Raises:
+        UserError: another name.
+    """
+    if name not in STYLES:
+        raise UserError(f"the style of the figures must be one of {', '.join(STYLES)}, got {name!r}")
+    from matplotlib import style
+
+    with style.context(["default", {**_COMMON, **STYLES[name]}]):
+        yield
+
+
+def new_figure(rows: int = 1, columns: int = 1, *, wide: bool = False, aspect: float = 0.75) -> tuple[Any, Any]:
+    """Make a figure with an Agg canvas, which needs no display and leaves pyplot's state alone.
+
+    Args:
+        rows: of panels; 0 for a figure whose axes the caller adds.
+        columns: of panels.
+        wide: as wide as a page of two columns; otherwise as one column.
+        aspect: height of the figure as a share of its width.
+
+    Returns:
+        The figure and its axes, an array of shape ``(rows, columns)``.
+    """
+    from matplotlib import rcParams
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    column = rcParams["figure.figsize"][0]
+    width = column * (2 + _GUTTER) if wide else column
+    figure = Figure(figsize=(width, width * aspect), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False) if rows else None
+
+
+def name_panels(axes: Sequence[Any], titles: Sequence[str]) -> None:
+    """Give panels their letters and titles; a single panel has no letter."""
+    for index, (axis, title) in enumerate(zip(axes, titles, strict=True)):
+        axis.set_title(f"({chr(ord('a') + index)}) {title}" if len(axes) > 1 else title)
+
+
+def add_legend(figure: Any, handles: Sequence[Any], title: str | None = None) -> None:
+    """Explain labelled artists below the panels, where the legend hides no point.
+
+    Args:
+        figure: matplotlib's; its width decides how many stand in a row.
+        handles: the artists.
+        title: of the legend.
+    """
+    for columns in range(len(handles), 0, -1):
+        legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, title=title)
+        if columns == 1 or legend.get_window_extent(figure.canvas.get_renderer()).width <= figure.bbox.width:
+            return
+        legend.remove()
+
+
+def save_figure(figure: Any, path: str | Path) -> list[Path]:
+    """Write a figure as PNG, PDF and SVG.
+
+    Args:
+        figure: matplotlib's.
+        path: target without its suffix; its folder is created.
+
+    Returns:
+        The files, one for each of :data:`SUFFIXES`.
+    """
+    from matplotlib import rc_context
+
+    written = [Path(f"{path}{suffix}") for suffix in SUFFIXES]
+    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+    with rc_context(_FILES):
+        for file in written:
+            with atomic_file(file) as stream:
+                figure.savefig(stream, format=file.suffix[1:], metadata=undated.get(file.suffix))
+    return written

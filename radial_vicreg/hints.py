@@ -1,0 +1,144 @@
+"""Which known name somebody has meant: other projects' words for ours, parts of names, and misspellings."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "lr": ("optimizer.lr",),  # beside that of the probes
+    "learning_rate": ("optimizer.lr", "lr"),
+    "base_lr": ("optimizer.lr", "lr"),
+    "wd": ("optimizer.weight_decay",),
+    "bs": ("optimizer.batch_size",),
+    "batchsize": ("optimizer.batch_size",),
+    "n": ("num_samples", "optimizer.batch_size"),
+    "samples": ("num_samples",),
+    "epochs": ("max_epochs", "steps"),
+    "num_epochs": ("max_epochs",),
+    "iterations": ("steps", "max_epochs"),
+    "iters": ("steps", "max_epochs"),
+    "num_steps": ("steps", "max_epochs"),
+    "d": ("method_kwargs.proj_output_dim", "dim"),
+    "dim": ("method_kwargs.proj_output_dim",),
+    "embedding_dim": ("method_kwargs.proj_output_dim",),
+    "hidden_dim": ("method_kwargs.proj_hidden_dim",),
+    "beta1": ("method_kwargs.radial_ce_loss_weight",),
+    "rlw": ("method_kwargs.radial_ce_loss_weight", "beta1"),
+    "beta2": ("method_kwargs.radial_ent_loss_weight",),
+    "rlew": ("method_kwargs.radial_ent_loss_weight", "beta2"),
+    "gamma": ("method_kwargs.radial_w1_loss_weight",),
+    "m": ("method_kwargs.radial_spacing",),
+    "lambda1": ("method_kwargs.sim_loss_weight",),
+    "lambda2": ("method_kwargs.var_loss_weight",),
+    "lambda3": ("method_kwargs.cov_loss_weight",),
+    "objective": ("method_kwargs.radial_objective",),
+    "model": ("backbone.name",),
+    "arch": ("backbone.name",),
+    "architecture": ("backbone.name",),
+    "encoder": ("backbone.name",),
+    "path": ("data.train_path",),
+    "root": ("data.train_path",),
+    "data_dir": ("data.train_path",),
+    "data_path": ("data.train_path",),
+    "train_dir": ("data.train_path",),
+    "val_dir": ("data.val_path",),
+    "image_size": ("augment.crop_size", "crop_size"),
+    "img_size": ("augment.crop_size", "crop_size"),
+    "resolution": ("augment.crop_size", "crop_size"),
+    "gpus": ("devices",),
+    "device": ("accelerator",),
+    "nodes": ("num_nodes",),
+    "amp": ("precision",),
+    "fp16": ("precision",),
+    "dtype": ("precision",),
+    "out": ("runs_dir",),
+    "out_dir": ("runs_dir", "out"),
+    "output_dir": ("runs_dir", "out"),
+    "save_dir": ("runs_dir", "out"),
+    "log_dir": ("runs_dir", "out"),
+    "resume": ("ckpt",),
+    "resume_from": ("ckpt",),
+    "ckpt_path": ("ckpt",),
+    "random_state": ("seed",),
+}
+"""Other projects' and the paper's names of keys: the first of ours that is known is meant."""
+
+_LOOKS_ALIKE = 0.6  # difflib's own
+_TYPO = 0.8
+_SHORTEST_PART = 3  # letters of a word's beginning that tell it from others
+
+
+def nearest(given: object, known: Iterable[str], cutoff: float = _LOOKS_ALIKE) -> str | None:
+    """Find the known name that is spelt most like another.
+
+    Args:
+        given: what was written.
+        known: names to choose from.
+        cutoff: similarity from 0 to 1 below which a name is not considered.
+
+    Returns:
+        The name, or None.
+    """
+    return next(iter(difflib.get_close_matches(str(given), list(known), n=1, cutoff=cutoff)), None)
+
+
+def meant(given: object, known: Iterable[str]) -> str | None:
+    """Find the known name that somebody has most likely meant.
+
+    Of dotted keys, the last parts are compared: ``optimizer.learning_rate`` resembles ``optimizer.name`` only by the
+    name of their section. In this order: a synonym (:data:`SYNONYMS`), the same key elsewhere, a misspelling, a name
+    made of the same words or their beginnings, and whatever looks alike.
+
+    Args:
+        given: what was written.
+        known: names to choose from.
+
+    Returns:
+        The name, or None.
+    """
+    section, _, name = str(given).rpartition(".")
+    last_parts = {key: key.rpartition(".")[2] for key in known}
+    ways: tuple[Callable[[str], bool], ...] = (
+        lambda other: other == name,
+        lambda other: _likeness(name, other) >= _TYPO,
+        lambda other: _same_words(name, other),
+        lambda other: _likeness(name, other) >= _LOOKS_ALIKE and len(name) > _SHORTEST_PART,
+    )
+    found = _synonyms(name, section, last_parts)
+    for way in ways:
+        found = found or [key for key, other in last_parts.items() if way(other)]
+    return max(found, key=lambda key: _fit(section, name, key), default=None)
+
+
+def _synonyms(name: str, section: str, last_parts: dict[str, str]) -> list[str]:
+    """List the keys that a synonym stands for: in the section that was named, else by the synonym's own order."""
+    for target in SYNONYMS.get(name.lower().replace("-", "_"), ()):
+        leaf = target.rpartition(".")[2]
+        found = [key for key, other in last_parts.items() if other == leaf]
+        if beside := [key for key in found if section and key.rpartition(".")[0] == section]:
+            return beside
+        if found:
+            return [target] if target in found else found
+    return []
+
+
+def _fit(section: str, name: str, key: str) -> tuple[float, ...]:
+    """Rank keys that are found in one way: by their sections, then by their names, then the short ones."""
+    other_section, _, other = key.rpartition(".")
+    return _likeness(section, other_section), _likeness(name, other), -len(key)
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one.lower(), other.lower()).ratio()
+
+
+def _same_words(one: str, other: str) -> bool:
+    """Tell whether every word of one name begins a word of the other: ``workers`` and ``num_workers``."""
+    words = [re.findall(r"[a-z]+|\d+", text.lower()) for text in (one, other)]
+    return any(few and all(_begins_one(word, many) for word in few) for few, many in (words, words[::-1]))
+
+
+def _begins_one(word: str, others: list[str]) -> bool:
+    return any(word == other or (len(word) >= _SHORTEST_PART and other.startswith(word)) for other in others)

@@ -1,0 +1,42 @@
+"""What all figures of the report share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from radial_vicreg.figures import MethodStyle
+from radial_vicreg.report.collect import Experiment, Run, probe_figure
+from radial_vicreg.report.paper import deviations, matches, nearness, paper
+
+Styles = Mapping[str, MethodStyle]
+"""Styles by :attr:`~.setting.Setting.key`."""
+_ACCURACY = (probe_figure("online_linear", "top1"), probe_figure("online_linear", "balanced_accuracy"))
+
+
+@dataclass
+class Drawn:
+    """A figure with the words under it.
+
+    Attributes:
+        name: of its files.
+        figure: matplotlib's; None when the runs do not allow it.
+        caption: what is seen, or what is missing.
+    """
+
+    name: str
+    figure: Any
+    caption: str
+
+
+def accuracy(run: Run) -> float | None:
+    """Look up the online linear probe in percent: top-1, or balanced accuracy of attributes."""
+    return next((value for figure in _ACCURACY if (value := run.figure(figure)) is not None), None)
+
+
+def paper_rank(experiment: Experiment) -> tuple[float, ...]:
+    """Rank for sorting: nearest to one of the paper's settings first, then most seeds."""
+    setting = experiment.setting
+    near = [nearness(deviations(setting, name)) for name in paper()["configs"] if matches(setting, name)]
+    return (*min(near, default=(float("inf"),)), -len(experiment.runs))

@@ -1,0 +1,121 @@
+"""Figures 2a to 2c and 4: radii beside the density of chi."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from radial_vicreg.figures import UNTRAINED, radii_figure
+from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
+from radial_vicreg.report.paper import paper
+from radial_vicreg.report.setting import Setting
+from radial_vicreg.results import RadiusEntry
+
+_PAPERS_DATA = ("cifar100", "resnet18", 512)
+
+
+def figure2(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
+    """Draw the radii before training, after VICReg and after Radial-VICReg."""
+    what = "Figure 2a-c: radii before training, after VICReg, after Radial-VICReg"
+    values = paper()["figures"]["2"]
+    chosen = _comparable(experiments, ("none", "kl"))
+    if chosen is None:
+        return _missing("figure2", what, ("none", "kl"))
+    setting = chosen[0].setting
+    start = _panel(
+        ["before training"], chosen[0].runs[0].results.radii.initial, _of_the_paper(setting, values["w1_initial"])
+    )
+    keys = ("w1_vicreg", "w1_radialvicreg")
+    return _drawn("figure2", what, chosen, [values[key] for key in keys], styles, [start])
+
+
+def figure4(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
+    """Draw the radii after training with each of three objectives."""
+    what = "Figure 4: radii under three objectives"
+    objectives = ("wasserstein", "kl", "none")
+    chosen = _comparable(experiments, objectives)
+    if chosen is None:
+        return _missing("figure4", what, objectives)
+    values = paper()["figures"]["4"]
+    return _drawn("figure4", what, chosen, [values[f"w1_{name}"] for name in objectives], styles, [])
+
+
+def _missing(name: str, what: str, objectives: Sequence[str]) -> Drawn:
+    wanted = " and ".join(objectives)
+    return Drawn(
+        name, None, f"{what}: needs finished runs of {wanted} with equal settings otherwise, with diagnostics."
+    )
+
+
+def _drawn(
+    name: str,
+    what: str,
+    chosen: Sequence[Experiment],
+    values: Sequence[float],
+    styles: Styles,
+    before: list[tuple[str, dict[str, Any]]],
+) -> Drawn:
+    """Draw the last radii of each experiment's first seed, after the panels that come before."""
+    panels = list(before)
+    for experiment, value in zip(chosen, values, strict=True):
+        setting, entry = experiment.setting, experiment.runs[0].results.radii.final
+        panels.append(_panel([setting.kind, setting.radial_weights], entry, _of_the_paper(setting, value)))
+    setting = chosen[0].setting
+    looks = [UNTRAINED] * len(before) + [styles[experiment.setting.key] for experiment in chosen]
+    figure = radii_figure(panels, setting.dim, looks)
+    epochs = setting.details.get("max_epochs")
+    remark = " In brackets the paper's values, after 400 epochs." if _is_the_papers(setting) else ""
+    seeds = ", ".join(f"{experiment.runs[0].seed}" for experiment in chosen)
+    return Drawn(
+        name,
+        figure,
+        f"{what}, with the density of chi({setting.dim}): {setting.images}, {setting.backbone}, {epochs} epochs, "
+        f"evaluation mode, n images each, seeds {seeds}.{remark}",
+    )
+
+
+def _panel(words: Sequence[str], entry: RadiusEntry | None, paper_value: float | None) -> tuple[str, dict[str, Any]]:
+    """Return title and histogram of a measurement that :func:`_is_drawable`."""
+    assert entry is not None
+    assert entry.histogram is not None
+    count = "" if entry.eval.count is None else f"n = {entry.eval.count:,.0f}"
+    name, *weights = words
+    distance = f"$W_1$ to $\\chi$ = {entry.eval.w1_chi:.2f}"
+    distance += "" if paper_value is None else f" (paper: {paper_value:g})"
+    second = ", ".join(filter(None, [*weights, count]))
+    return "\n".join(filter(None, [name, second, distance])), entry.histogram.plain()
+
+
+def _is_the_papers(setting: Setting) -> bool:
+    return (setting.dataset, setting.backbone, setting.dim) == _PAPERS_DATA
+
+
+def _of_the_paper(setting: Setting, value: float) -> float | None:
+    """Return the paper's value on the paper's own data, network and d; elsewhere it says nothing."""
+    return value if _is_the_papers(setting) else None
+
+
+def _is_drawable(entry: RadiusEntry | None) -> bool:
+    return entry is not None and entry.histogram is not None and entry.eval.w1_chi is not None
+
+
+def _comparable(experiments: Sequence[Experiment], objectives: tuple[str, ...]) -> list[Experiment] | None:
+    """Take one experiment for each objective from the family that is nearest to the paper's CIFAR-100, d 512."""
+    families: dict[str, dict[str, list[Experiment]]] = defaultdict(lambda: defaultdict(list))
+    for experiment in experiments:
+        radii = experiment.runs[0].results.radii
+        drawable = _is_drawable(radii.initial) and _is_drawable(radii.final)
+        if drawable and not experiment.setting.center and not experiment.setting.e2mc:
+            families[experiment.setting.family][experiment.setting.objective].append(experiment)
+    complete = [family for family in families.values() if all(family[objective] for objective in objectives)]
+    if not complete:
+        return None
+
+    def rank(family: dict[str, list[Experiment]]) -> tuple[bool, bool, int]:
+        setting = family[objectives[0]][0].setting
+        return setting.dataset == "cifar100", setting.dim == 512, sum(len(found) for found in family.values())
+
+    best = max(complete, key=rank)
+    return [min(best[objective], key=paper_rank) for objective in objectives]

@@ -1,0 +1,169 @@
+"""A run in a few words, and what two runs differ in; nothing here assumes a method."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.types import plain
+from radial_vicreg.config.words import field_of
+from radial_vicreg.identity import identity_parts
+from radial_vicreg.results import RunResults
+from radial_vicreg.stored_runs import StoredRun
+
+_SETTINGS_LEFT_OUT = re.compile(r"name$")
+_RESULTS_LEFT_OUT = re.compile(
+    r"(name|method|seed|max_epochs|config|config_hash|experiment_hash|schema_version|started|history"
+    r"|radii\.(history|initial|final\.histogram))(\.|$)"
+)
+_ONLINE = ("top1", "balanced_accuracy")
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+class RunSummary(NamedTuple):
+    """What a list says of a run.
+
+    Attributes:
+        run: its folder.
+        status: as ``results.json`` has it.
+        method: of the configuration.
+        objective: the radial objective that counts; ``none`` also of VICReg, None of methods that have none.
+        dim: d of the embeddings.
+        epochs: done.
+        max_epochs: asked for.
+        w1: W1 of the radii to chi(d), evaluation mode, as last measured.
+        probe: online linear probe in percent: top-1, or balanced accuracy.
+        tag: the user's own.
+        started: ISO 8601.
+    """
+
+    run: str
+    status: str
+    method: str | None
+    objective: str | None
+    dim: int | None
+    epochs: int | None
+    max_epochs: int | None
+    w1: float | None
+    probe: float | None
+    tag: str | None
+    started: str
+
+    @classmethod
+    def of(cls, stored: StoredRun) -> RunSummary:
+        """Summarise a run."""
+        results = stored.results
+        kwargs = results.config.get("method_kwargs") or {}
+        measured = results.radii.final or next(iter(results.radii.history[::-1]), None) or results.radii.initial
+        online = results.probe("online_linear")
+        figures = (getattr(online, name) for name in _ONLINE)
+        tag = results.config.get("tag")
+        return cls(
+            run=str(stored.folder),
+            status=results.status,
+            method=results.method,
+            objective=_objective(results),
+            dim=measured.dim if measured is not None and measured.dim is not None else kwargs.get("proj_output_dim"),
+            epochs=results.epochs,
+            max_epochs=results.max_epochs,
+            w1=None if measured is None else measured.eval.w1_chi,
+            probe=next((figure for figure in figures if figure is not None), None),
+            tag=None if tag is None else str(tag),
+            started=stored.started,
+        )
+
+
+def age(started: str, now: datetime | None = None) -> str:
+    """Say how long ago a run began: ``3 d``, ``5 h``, ``12 min``; empty for a time that cannot be read.
+
+    Args:
+        started: of a :class:`RunSummary`.
+        now: default: the present.
+    """
+    try:
+        began = datetime.fromisoformat(started.split()[0])
+    except (ValueError, IndexError):
+        return ""
+    seconds = ((now or datetime.now(timezone.utc)) - began.astimezone(timezone.utc)).total_seconds()
+    for length, unit in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "now"
+
+
+class Difference(NamedTuple):
+    """A key that is not the same in two runs.
+
+    Attributes:
+        part: ``configuration`` or ``results``.
+        key: dotted.
+        first: its value in the first run; None where it has none.
+        second: the same of the other.
+    """
+
+    part: str
+    key: str
+    first: Any
+    second: Any
+
+
+def differences(first: RunResults, second: RunResults) -> list[Difference]:
+    """List what two runs differ in, in configuration and results.
+
+    Left out are the name, which is made of the settings, what follows from them (hashes), what is long (histories,
+    histograms), and defaults that one of the two has written out.
+
+    Args:
+        first: results of a run.
+        second: results of another.
+
+    Returns:
+        The differing keys alone; 100 and 100.0 are no difference.
+    """
+    found: list[Difference] = []
+    for part, one, other, left_out in (
+        ("configuration", _flat(first.config), _flat(second.config), _SETTINGS_LEFT_OUT),
+        ("results", _flat(first.plain()), _flat(second.plain()), _RESULTS_LEFT_OUT),
+    ):
+        for key in dict.fromkeys([*one, *other]):
+            default = _default(key) if part == "configuration" else None
+            values = one.get(key, default), other.get(key, default)
+            if values[0] != values[1] and not left_out.match(key):
+                found.append(Difference(part, key, *values))
+    return found
+
+
+def _objective(results: RunResults) -> str | None:
+    if results.method not in ("vicreg", "radialvicreg"):
+        return None
+    objective: str = identity_parts(results.config)["objective"]["radial_objective"]
+    return objective
+
+
+def _default(key: str) -> Any:
+    """Look up what a configuration without a key stands for; None for keys that are none of ours."""
+    try:
+        return plain(field_of(key, RunConfig).get_default())
+    except KeyError:
+        return None
+
+
+def _flat(node: Any) -> dict[str, Any]:
+    """Write nested containers by dotted keys; lists of plain values stay values."""
+    return dict(_leaves(node, ""))
+
+
+def _leaves(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    items: Any = None
+    if isinstance(node, Mapping):
+        items = node.items()
+    elif isinstance(node, list) and any(isinstance(item, (Mapping, list)) for item in node):
+        items = enumerate(node)
+    if items is None or not node:
+        yield prefix, node
+        return
+    for key, value in items:
+        yield from _leaves(value, f"{prefix}.{key}" if prefix else str(key))

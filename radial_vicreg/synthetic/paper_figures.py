@@ -1,0 +1,174 @@
+"""Drawing figures 1 and 3 of the paper: everything here takes data and writes files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from radial_vicreg.figures import UNTRAINED, add_legend, figure_style, method_styles, new_figure, save_figure
+from radial_vicreg.synthetic.drawing import HALF_WIDTH, scatter
+
+Array = NDArray[np.float64]
+Row = dict[str, Any]
+
+_STYLES = method_styles(["vicreg", "radial_kl"])
+_RADIAL = _STYLES["radial_kl"]
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "start": ("untouched", {"color": UNTRAINED.colour, "marker": UNTRAINED.marker, "linestyle": ":"}),
+    "vcreg": ("VCReg", {"color": _STYLES["vicreg"].colour, "marker": _STYLES["vicreg"].marker}),
+    "radial_vcreg": ("Radial-VCReg as published", {"color": _RADIAL.colour, "marker": _RADIAL.marker}),
+    "radial_vcreg_stable": (
+        "the same, stable rate",
+        {"color": _RADIAL.colour, "marker": _RADIAL.marker, "fillstyle": "none", "linestyle": "--"},
+    ),
+}
+"""Label and look of the curves of figure 1c. Two rates of one method share its colour and marker."""
+_CIRCLES = ((1.0, "-", r"(b) radius $\sqrt{d-1}$"), (math.sqrt(2), "--", r"(b) radius $\sqrt{d}$"))
+
+
+def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any], path: Path) -> list[Path]:
+    """Draw figure 1: samples of X, samples after Radial-VCReg twice, Wasserstein distance against alpha.
+
+    Args:
+        panels: title and points of every scatter panel.
+        numbers: the content of ``results.json``, see :mod:`.figure1`.
+        path: target without its suffix.
+
+    Returns:
+        The files.
+    """
+    with figure_style():
+        figure, _ = new_figure(rows=0, wide=True, aspect=0.85)
+        grid = figure.add_gridspec(2, len(panels), height_ratios=[1, 1.05])
+        for place, (title, cloud), shown in zip(range(len(panels)), panels, numbers["panels"], strict=True):
+            run = f"seed {shown['seed']}, " + ("diverged" if shown["diverged"] else f"$W_2$ {shown['w2_exact']:.2f}")
+            colour = _RADIAL.colour if place else UNTRAINED.colour
+            axis = figure.add_subplot(grid[0, place])
+            scatter(axis, cloud, f"{title}\n{run}, n = {len(cloud):,}", colour, HALF_WIDTH)
+            if place:
+                axis.set_ylabel("")
+        axis = figure.add_subplot(grid[1, :])
+        distance_curves(axis, numbers)
+        add_legend(figure, axis.get_legend_handles_labels()[0])
+        return save_figure(figure, path)
+
+
+def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
+    """Draw median and range over seeds of the Wasserstein distance against alpha, and how many runs diverged."""
+    alphas = np.array(numbers["size"]["alphas"])
+    diverged = []
+    for shift, (method, (label, look)) in zip((-0.018, -0.006, 0.006, 0.018), METHODS.items(), strict=True):
+        spreads = [numbers["methods"][method][f"{alpha:g}"] for alpha in alphas]
+        middle, least, largest = (
+            np.array([s["w2_exact"][name] for s in spreads], float) for name in ("median", "least", "largest")
+        )
+        axis.errorbar(alphas + shift, middle, [middle - least, largest - middle], capsize=2, label=label, **look)
+        if any(spread["diverged"] for spread in spreads):
+            diverged.append((look["color"], label, [f"{s['diverged']}/{s['runs']}" for s in spreads]))
+    axis.axhline(numbers["floor"], color="black", linestyle=(0, (1, 3)), linewidth=1, label="two normal samples")
+    if numbers["best_of_sweep"]:
+        best = sorted((float(alpha), value["w2_exact"]) for alpha, value in numbers["best_of_sweep"].items())
+        look = {"color": _RADIAL.colour, "marker": "*", "markersize": 8, "fillstyle": "none", "linestyle": ""}
+        axis.plot(*zip(*best, strict=True), label="best of a sweep: biased low", **look)
+    axis.set(xlabel=r"share $\alpha$ of X in the mixture", ylabel=r"$W_2$ to $\mathcal{N}(0, I)$", xlim=(-0.08, 1.08))
+    axis.set_title(f"(c) distance over mixtures: median and range, n = {numbers['size']['seeds']} seeds")
+    _diverged_counts(axis, alphas, diverged)
+
+
+def _diverged_counts(axis: Axes, alphas: Array, diverged: Sequence[tuple[str, str, Sequence[str]]]) -> None:
+    """Write how many runs diverged below zero, where no distance can be."""
+    top = axis.get_ylim()[1]
+    line = 0.13 * top
+    axis.set_ylim(-2 * line * len(diverged), top)
+    axis.set_yticks([tick for tick in axis.get_yticks() if 0 <= tick <= top])
+    for index, (colour, label, counts) in enumerate(diverged):
+        height = -(2 * index + 0.6) * line
+        axis.text(0.5, height, f"diverged, {label}:", color=colour, ha="center", va="center")
+        for alpha, count in zip(alphas, counts, strict=True):
+            axis.text(alpha, height - 0.8 * line, count, color=colour, ha="center", va="center")
+    if diverged:
+        axis.axhline(0, color="black", linewidth=0.6)
+
+
+def figure3(
+    sunshine: Array, finals: Sequence[tuple[str, Array]], rows: Sequence[Row], normal: dict[str, float], path: Path
+) -> list[Path]:
+    """Draw figure 3: the sunshine, its final samples by beta2, and E2MC against the radial loss.
+
+    Args:
+        sunshine: starting points.
+        finals: title and final points, by panel (six at most).
+        rows: sweep rows of runs on X and on the sunshine.
+        normal: metrics of a normal sample of the runs' size.
+        path: target without its suffix.
+
+    Returns:
+        The files.
+    """
+    with figure_style():
+        figure, _ = new_figure(rows=0, wide=True, aspect=1.02)
+        grid = figure.add_gridspec(3, 4, height_ratios=[1, 1, 1.7])
+        axes = [figure.add_subplot(grid[place // 4, place % 4]) for place in range(1 + len(finals))]
+        scatter(axes[0], sunshine, f"(a) sunshine\nn = {len(sunshine):,}", UNTRAINED.colour)
+        circles: list[Any] = []
+        for axis, (title, cloud) in zip(axes[1:], finals, strict=True):
+            scatter(axis, cloud, title, _RADIAL.colour)
+            circles = _circles(axis)
+        for place, axis in enumerate(axes):
+            if place % 4:
+                axis.set_ylabel("")
+        runs = _correlation(figure, figure.add_subplot(grid[2, :]), rows, normal)
+        add_legend(figure, [*circles, *runs])
+        return save_figure(figure, path)
+
+
+def _circles(axis: Axes) -> list[Any]:
+    """Draw the two radii that the losses draw points to, under the points."""
+    angle = np.linspace(0, 2 * np.pi, 200)
+    lines: list[Any] = []
+    for radius, dashes, label in _CIRCLES:
+        look: dict[str, Any] = {"color": "black", "linewidth": 0.7, "linestyle": dashes, "zorder": 0.5, "label": label}
+        lines += axis.plot(radius * np.cos(angle), radius * np.sin(angle), **look)
+    return lines
+
+
+def _correlation(figure: Figure, axis: Axes, rows: Sequence[Row], normal: dict[str, float]) -> list[Any]:
+    """Draw E2MC against the radial loss, and return what the legend explains."""
+    finished = [row for row in rows if row["after"] is not None]
+    norm = LogNorm(*np.quantile([row["after"]["w2_exact"] for row in finished], [0, 1]))
+    handles: list[Any] = []
+    for name, marker, label in (("x", "X", "X"), ("sunshine", "o", "sunshine")):
+        metrics = [row["after"] for row in finished if row["config"]["distribution"] == name]
+        image = axis.scatter(
+            [m["radial_kl"] for m in metrics],
+            [m["e2mc"] for m in metrics],
+            c=[m["w2_exact"] for m in metrics],
+            marker=marker,
+            norm=norm,
+            cmap="cividis",
+            s=22,
+            edgecolors="black",
+            linewidths=0.4,
+            label=f"(c) {label}, n = {len(metrics)} runs",
+        )
+        handles.append(image)
+    look: dict[str, Any] = {"marker": "*", "s": 120, "facecolors": "none", "edgecolors": "black"}  # hides no run
+    handles.append(axis.scatter(normal["radial_kl"], normal["e2mc"], label="(c) a normal sample", **look))
+    axis.axvline(normal["radial_kl"], color="black", linewidth=0.5, linestyle=":", zorder=0.5)
+    axis.axhline(normal["e2mc"], color="black", linewidth=0.5, linestyle=":", zorder=0.5)
+    axis.set_xscale("log")
+    # A linear axis would press all but a few runs onto zero; the estimate can pass it by a little.
+    axis.set_yscale("log" if min(row["after"]["e2mc"] for row in finished) > 0 else "symlog")
+    axis.set_xlabel("radial loss at the end: KL of the radii to chi (nats)")
+    axis.set_ylabel("E2MC loss at the end:\n$-$ marginal entropy\n+ 0.1 hypercovariance")
+    axis.set_title("(c) the E2MC loss (the authors' code logs + marginal entropy) against the radial loss")
+    figure.colorbar(image, ax=axis, label=r"$W_2$ to $\mathcal{N}(0, I)$")
+    return handles

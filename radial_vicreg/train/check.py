@@ -1,0 +1,100 @@
+"""``radial-vicreg pretrain --check``: what a run would be, without starting it or writing a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import lightning.pytorch as pl
+
+from radial_vicreg.checkpoints import check_resumable
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data.cifar import missing_cifar
+from radial_vicreg.data.folder import check_batch_fits
+from radial_vicreg.stability import equilibrium_note, stability_warnings
+from radial_vicreg.train.run import Host, embedded, prepare, set_up
+from radial_vicreg.train.run_folder import claim_runs_dir, find_run_folder
+from radial_vicreg.train.trainer import build_trainer
+
+
+def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> list[str]:
+    """Go the whole way of a run up to its first file.
+
+    Images that the run would keep in memory are only listed, and a CIFAR that it would download is not.
+
+    Args:
+        config: as it was asked for.
+        choose_host: gives the host; default: the embedded one.
+
+    Returns:
+        Lines: run folder, images, steps, and what is known to go wrong.
+
+    Raises:
+        UserError: what would keep the run from starting.
+    """
+    downloaded = missing_cifar(config.data.dataset, config.data.train_path)
+    if downloaded is not None:
+        images, validation_images = downloaded
+        share = config.data.fraction or -1
+        images = int(images * share) if 0 < share < 1 else images
+        return _lines(*_without_images(config, choose_host, images), (images, validation_images))
+    run = set_up(config, choose_host, keep_images=False)
+    validation = run.data.validation_set()
+    sizes = len(run.data.training_set()), 0 if validation is None else len(validation)
+    return _lines(run.config, run.trainer, run.parts.model, sizes)
+
+
+def _without_images(
+    config: RunConfig, choose_host: Callable[[RunConfig], Host], images: int
+) -> tuple[RunConfig, pl.Trainer, None]:
+    """Check what can be checked before a CIFAR is there."""
+    config = prepare(config)
+    trainer = build_trainer(config)
+    claim_runs_dir(config)
+    host = choose_host(config)
+    check_batch_fits(images, config.optimizer.batch_size, config.processes)
+    print(
+        f"host: {host.name} ({host.reason})\n"
+        f"{config.data.dataset} is not in {config.data.train_path}: the run would download it"
+    )
+    return config, trainer, None
+
+
+def _lines(
+    config: RunConfig, trainer: pl.Trainer, model: pl.LightningModule | None, sizes: tuple[int, int]
+) -> list[str]:
+    place = find_run_folder(config)
+    if place.checkpoint is not None and model is not None:
+        check_resumable(place.checkpoint, model)
+    goes_on = "" if place.checkpoint is None else f", continuing from {place.checkpoint}"
+    batches = _batches(trainer, config, sizes[0])
+    note = equilibrium_note(config)
+    return [
+        f"run folder: {place.path or place.parent / 'TIME'}{goes_on}",
+        f"images: {sizes[0]:,} for training, {sizes[1]:,} for validation",
+        _steps(trainer, config, batches),
+        *(f"warning: {text}" for text in stability_warnings(config, batches // config.accumulation)),
+        *([] if note is None else [note]),
+        "checked: nothing was started or written",
+    ]
+
+
+def _batches(trainer: pl.Trainer, config: RunConfig, images: int) -> int:
+    """Count the batches that each process sees in an epoch; ``limit_train_batches`` cuts them."""
+    batches = math.ceil(images / config.processes) // config.optimizer.batch_size
+    limit = trainer.limit_train_batches
+    return min(limit, batches) if isinstance(limit, int) else int(limit * batches)
+
+
+def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
+    steps = math.ceil(batches / config.accumulation)
+    epochs = int(trainer.max_epochs or 0)
+    total = steps * epochs
+    limit = ""
+    if 0 < trainer.max_steps < total:
+        total, limit = trainer.max_steps, ", cut by max_steps"
+    length = f"{epochs:,} epoch{'' if epochs == 1 else 's'} of {steps:,}{limit}"
+    text = f"steps: {total:,} ({length}), global batch {config.global_batch:,}"
+    if config.accumulation > 1:
+        text += f", {config.accumulation} of them a step"
+    return f"{text}, optimizer.lr {config.optimizer.lr:g} scaled to {config.rates.lr:g}"

@@ -1,0 +1,178 @@
+"""``epochs.csv`` and ``steps.csv`` in a run's folder: one row an epoch, and one row a logged step."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+from lightning.pytorch.loggers.logger import Logger
+from lightning.pytorch.utilities import rank_zero_only
+
+from radial_vicreg.files import atomic_file
+from radial_vicreg.train.radii import RadiusMonitor, logged_radii
+from radial_vicreg.train.record import ResultsWriter
+
+EPOCHS, STEPS = "epochs.csv", "steps.csv"
+
+Row = Mapping[str, Any]
+
+
+class EpochTable(pl.Callback):
+    """Write ``epochs.csv``: the epochs of ``results.json`` with the radii that were measured after them.
+
+    Epoch 0 is the untrained network, of which there are radii alone. Epochs are counted from 1, and names are those of
+    TensorBoard and W&B. The table is written anew each time, from what a checkpoint holds: a run that goes on has every
+    epoch once.
+
+    Args:
+        folder: the run's.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder) / EPOCHS
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write what there is: epochs beyond the checkpoint, which will be trained again, are gone from the table."""
+        self._write(trainer)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Add the epoch, before its checkpoint."""
+        self._write(trainer)
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Add the radii of a run that ended before ``max_epochs``."""
+        self._write(trainer)
+
+    def _write(self, trainer: pl.Trainer) -> None:
+        if not trainer.is_global_zero:
+            return
+        rows: dict[int, dict[str, Any]] = {}
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, ResultsWriter):
+                for entry in callback.history:
+                    rows.setdefault(int(entry["epoch"]), {}).update(_as_logged(entry))
+            elif isinstance(callback, RadiusMonitor):
+                for entry in callback.history:
+                    rows.setdefault(int(entry["epoch"]), {}).update(logged_radii(entry))
+        ordered = [{"epoch": epoch, **row} for epoch, row in sorted(rows.items())]
+        _write_table(self.path, _columns(["epoch"], ordered), ordered)
+
+
+class StepTable(Logger):
+    """Append the values of single steps to ``steps.csv``, one row a logged step.
+
+    ``step`` counts the steps that were done. Rows of steps that a run takes again, and a last line that was cut, are
+    dropped before the first new row.
+
+    Args:
+        folder: the run's.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__()
+        self.path = Path(folder) / STEPS
+        self._header: list[str] | None = None  # None: nothing was written by this process
+        self._row: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """Say what Lightning calls it."""
+        return "steps"
+
+    @property
+    def version(self) -> str:
+        """Give none: there is one table a run."""
+        return ""
+
+    def log_hyperparams(self, *_: Any, **__: Any) -> None:
+        """Leave them to ``results.json``."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+        """Add values of a step to its row; means of an epoch and measurements belong to the other table.
+
+        Args:
+            metrics: name to value.
+            step: steps before this one, as Lightning counts.
+        """
+        values = {name: float(value) for name, value in metrics.items() if name.endswith("_step") or _is_rate(name)}
+        if not values or step is None:
+            return
+        if self._row and self._row["step"] != step + 1:
+            self.save()
+        epoch = {"epoch": int(metrics["epoch"]) + 1} if "epoch" in metrics else {}
+        self._row |= {"step": step + 1, **epoch, **values}
+
+    @rank_zero_only
+    def save(self) -> None:
+        """Append the row, which is complete: Lightning asks for it after the values of a step."""
+        if not self._row:
+            return
+        row, self._row = self._row, {}
+        if self._header is None:
+            self._rewrite([old for old in _read_table(self.path) if _number(old.get("step")) < row["step"]], row)
+        elif set(row) - set(self._header):
+            self._rewrite(_read_table(self.path), row)
+        assert self._header is not None
+        with open(self.path, "a", encoding="utf-8", newline="") as stream:
+            stream.write(_text(self._header, [row], header=False))
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Append what is left."""
+        self.save()
+
+    def _rewrite(self, rows: list[dict[str, str]], new: Row) -> None:
+        self._header = _columns(["step", "epoch"], [*rows, new])
+        _write_table(self.path, self._header, rows)
+
+
+def _as_logged(entry: Row) -> dict[str, Any]:
+    """Give means of an epoch the ending that loggers have and ``results.json`` has not."""
+    return {
+        f"{name}_epoch" if name.startswith("train_") else name: value
+        for name, value in entry.items()
+        if name != "epoch" and not _is_rate(name)
+    }
+
+
+def _is_rate(name: str) -> bool:
+    return name.startswith("lr-")  # of Lightning's LearningRateMonitor
+
+
+def _columns(first: list[str], rows: Iterable[Row]) -> list[str]:
+    return [*first, *sorted({name for row in rows for name in row} - set(first))]
+
+
+def _read_table(path: Path) -> list[dict[str, str]]:
+    """Read the complete lines of a table; none where there is no table."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    complete = text[: text.rfind("\n") + 1]
+    rows = csv.DictReader(io.StringIO(complete))
+    return [row for row in rows if None not in row and None not in row.values()]
+
+
+def _write_table(path: Path, header: list[str], rows: Iterable[Row]) -> None:
+    with atomic_file(path) as stream:
+        stream.write(_text(header, rows).encode())
+
+
+def _text(columns: list[str], rows: Iterable[Row], header: bool = True) -> str:
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, lineterminator="\n")
+    if header:
+        writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _number(text: str | None) -> float:
+    """Read a step; one that is none counts as never done."""
+    try:
+        return float(text or "inf")
+    except ValueError:
+        return float("inf")

@@ -1,0 +1,56 @@
+"""docs/betas.md holds what ``python -m benchmarks.betas`` prints, and its rules of thumb are those of the numbers."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks import betas
+from radial_vicreg.losses import radial_equilibrium
+
+PAGE = (Path(__file__).parents[2] / "docs" / "betas.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pytest.param(lambda: betas.plain_table(betas.DIMS, betas.BATCHES, betas.RATIOS), id="without the factor"),
+        pytest.param(lambda: betas.divided_table(betas.DIMS, betas.BATCHES, betas.RATIOS), id="with the factor"),
+        pytest.param(lambda: betas.stability_table(betas.DIMS, betas.BATCHES), id="stability"),
+    ],
+)
+def test_the_page_holds_every_table_of_the_script(table: Callable[[], str]) -> None:
+    expected = table()
+    assert expected in PAGE, f"docs/betas.md lacks this table of `python -m benchmarks.betas`:\n{expected}"
+
+
+def test_the_script_prints_its_three_tables_for_values_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["betas", "--dims", "24", "--batches", "48", "--ratios", "0", "0.25"])
+    betas.main()
+    printed = capsys.readouterr().out
+    for title in ("radial_ce_normalize: false", "radial_ce_normalize: true", "largest stable rate x beta1"):
+        assert f"{title}\n\n|" in printed
+    found = radial_equilibrium(24, 1.0, 0.25, count=48)
+    assert found is not None
+    assert f"{found.std:.2f}, {found.w1:.2f}" in printed
+
+
+@pytest.mark.parametrize(("dim", "ratio", "normalize"), [(128, 0.5, False), (8192, 1.0, False), (2048, 0.01, True)])
+def test_the_deviation_is_the_pages_rule_of_thumb(dim: int, ratio: float, normalize: bool) -> None:
+    found = radial_equilibrium(dim, 1.0, ratio, count=256, normalize_ce=normalize)
+    assert found is not None
+    assert found.std == pytest.approx(math.sqrt((dim if normalize else 1) * ratio / 2), rel=0.01)
+
+
+def test_the_limit_grows_with_d_only_under_the_factor_and_falls_with_the_batch() -> None:
+    plain, divided = (betas.largest(betas.setting("lars", 0.9, flag, 512)) for flag in (False, True))
+    assert (plain, divided) == (pytest.approx(0.95), pytest.approx(0.95 * 512))
+    assert betas.largest(betas.setting("lars", 0.9, False, 8192)) == pytest.approx(plain)
+    as_written = betas.largest(betas.setting("lars", 0.9, False, 512, batch=1024), as_written=True)
+    assert as_written == pytest.approx(plain / 4)

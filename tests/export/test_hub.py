@@ -1,0 +1,207 @@
+"""Exports as repositories of the Hugging Face Hub: timm loads them, and the model card says what they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+from helpers import RESNET, SMALL_STEM, one_line
+from huggingface_hub import ModelCard
+from packaging.version import parse as version
+from PIL import Image
+
+from radial_vicreg.cli import main
+from radial_vicreg.data.build import RunData
+from radial_vicreg.export import export_run, load_exported
+from radial_vicreg.loaded_run import open_run
+
+local_dir = pytest.mark.skipif(version(timm.__version__) < version("1.0.16"), reason="local-dir: is timm 1.0.16's")
+hf_hub = pytest.mark.skipif(not timm.models._hub.has_hf_hub(), reason="this timm knows an older huggingface_hub only")
+
+
+@pytest.fixture(params=[pytest.param("local-dir", marks=local_dir), pytest.param("hf-hub", marks=hf_hub)])
+def name_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], str]:
+    """Gives the name by which timm finds a folder: as such, or as if it had been uploaded."""
+
+    def name(folder: Path) -> str:
+        if request.param == "local-dir":
+            return f"local-dir:{folder}"
+
+        def download(repo_id: str, filename: str, **_: object) -> str:
+            assert repo_id == "somebody/something"
+            return str(folder / filename)
+
+        monkeypatch.setattr("timm.models._hub.hf_hub_download", download)
+        return "hf-hub:somebody/something"
+
+    return name
+
+
+@pytest.fixture
+def photograph(tmp_path: Path) -> Path:
+    pixels = np.random.default_rng(0).integers(0, 256, (110, 150, 3), dtype=np.uint8)
+    file = tmp_path / "image.png"
+    Image.fromarray(pixels).save(file)
+    return file
+
+
+def code_of(card: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+
+
+@pytest.mark.parametrize("overrides", [[], pytest.param(RESNET, marks=pytest.mark.slow)], ids=["ViT", "ResNet"])
+@pytest.mark.parametrize("size", [32, 96])
+def test_the_model_cards_lines_for_timm_give_the_runs_features_of_an_image(
+    make_run: Callable[..., Path],
+    name_of: Callable[[Path], str],
+    overrides: list[str],
+    size: int,
+    photograph: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = open_run(make_run(*overrides, f"augment.crop_size={size}"))
+    folder = export_run(run.folder, "hf")[0].parent
+    monkeypatch.chdir(photograph.parent)
+    names: dict[str, Any] = {}
+    exec(code_of((folder / "README.md").read_text())[0].replace("hf-hub:OWNER/NAME", name_of(folder)), names)
+    image = RunData(run.config).val_transform()(Image.open(photograph))
+    assert torch.equal(names["transform"](Image.open(photograph)), image)
+    with torch.no_grad():
+        expected = run.model(image[None])["feats"]
+    assert torch.allclose(names["features"], expected, atol=1e-6)
+
+
+def test_timm_puts_a_new_classifier_on_it(make_run: Callable[..., Path], name_of: Callable[[Path], str]) -> None:
+    run = open_run(make_run())
+    folder = export_run(run.folder, "hf")[0].parent
+    model = timm.create_model(name_of(folder), pretrained=True, num_classes=10).eval()
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        assert model(images).shape == (2, 10)
+        assert torch.allclose(
+            model.forward_head(model.forward_features(images), pre_logits=True), run.model(images)["feats"]
+        )
+
+
+def test_a_network_of_our_own_claims_nothing_of_timm(make_run: Callable[..., Path]) -> None:
+    card_file, card = export_run(make_run(*SMALL_STEM), "hf")
+    text = (card_file.parent / "README.md").read_text()
+    assert {file.name for file in card_file.parent.iterdir()} == {"README.md", "card.json", "model.safetensors"}
+    assert card["library"] == "torchvision"
+    assert "load_exported" in code_of(text)[0]
+    assert not any("timm" in code for code in code_of(text))
+    metadata = ModelCard(text).data
+    assert metadata.library_name is None
+    assert "timm" not in metadata.tags
+
+
+@pytest.mark.slow
+def test_a_resnet_with_arguments_of_torchvisions_claims_nothing_of_timm(make_run: Callable[..., Path]) -> None:
+    folder = make_run("backbone.name=resnet18", "backbone.kwargs=null", "+backbone.kwargs={zero_init_residual:true}")
+    assert not (export_run(folder, "hf")[0].parent / "config.json").exists()
+    with pytest.raises(ValueError, match="does not take the card's arguments"):
+        export_run(folder, "timm")
+    assert not (folder / "export" / "timm" / "card.json").exists()
+
+
+@pytest.mark.parametrize("overrides", [[], SMALL_STEM], ids=["timm's", "small stem"])
+def test_the_model_cards_other_lines_build_the_network(
+    make_run: Callable[..., Path], overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card_file, _ = export_run(make_run(*overrides), "hf")
+    monkeypatch.chdir(card_file.parent)
+    models = []
+    for code in code_of((card_file.parent / "README.md").read_text())[-2:]:
+        names: dict[str, Any] = {}
+        exec(code.replace("FOLDER", str(card_file.parent)), names)
+        models.append(names["model"])
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        assert torch.allclose(models[0](images), models[1](images), atol=1e-6)
+
+
+def test_the_model_card_says_data_method_and_figures_and_leaves_the_license(make_run: Callable[..., Path]) -> None:
+    radii = {"w1_chi": 0.125, "radius_mean": 3.9, "radius_std": 0.7}
+    folder = make_run(
+        "data.name=pictures",
+        probes={"online_linear": {"top1": 61.5, "top5": None}, "frozen_linear": {"trained": {"top1": 70}}},
+        radii={"final": {"epoch": 1, "eval": radii, "batch": {}}},
+    )
+    text = (export_run(folder, "hf")[0].parent / "README.md").read_text()
+    metadata = ModelCard(text).data
+    assert metadata.library_name == "timm"
+    assert metadata.pipeline_tag == "image-feature-extraction"
+    assert metadata.license is None
+    for row in (
+        "| data | pictures |",
+        "| radial_ce_loss_weight | 100 |",
+        "| online_linear | top1 61.50 |",
+        "| frozen_linear, trained | top1 70.00 |",
+        "| eval | 0.125 | 3.900 | 0.700 |",
+    ):
+        assert f"{row}\n" in text
+    assert "| batch |" not in text
+    assert "## License\n\nTo fill in" in text
+    assert "Radial-VCReg" in text.split("## Citation")[1]
+
+
+def test_the_model_card_names_a_method_with_a_loss_of_its_own(make_run: Callable[..., Path]) -> None:
+    own = ["shared/method=own", "method=a|b", "loss._target_=nowhere.Loss", "+loss.temperature=0.25"]
+    card_file, card = export_run(make_run(*own, probes=None), "hf")
+    text = (card_file.parent / "README.md").read_text()
+    assert "| method | `a\\|b`, a method with a loss of its own |" in text
+    assert "| loss | nowhere.Loss |\n| temperature | 0.25 |" in text
+    assert "The run has no probe's figures." in text
+    assert "paper of the method is to fill in" in text
+    with torch.no_grad():
+        assert load_exported(card_file)(torch.zeros(1, 3, 32, 32)).shape == (1, card["feature_dim"])
+
+
+def test_nothing_that_is_published_names_folders_of_this_machine(make_run: Callable[..., Path], tmp_path: Path) -> None:
+    folder = make_run()
+    card_file, card = export_run(folder, "hf")
+    assert card["config"]["data"]["train_path"] == "train"
+    for name in ("README.md", "card.json", "config.json"):
+        assert str(tmp_path) not in (card_file.parent / name).read_text()
+    assert str(tmp_path) in json.loads(export_run(folder, "timm")[0].read_text())["config"]["data"]["train_path"]
+
+
+@pytest.mark.parametrize("name", ["README.md", "config.json"])
+def test_what_somebody_has_written_is_not_replaced(
+    make_run: Callable[..., Path], tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("license: mine")
+    assert main(["export", str(make_run()), "--format", "hf", "--out", str(out)]) == 2
+    one_line(capsys.readouterr().err, f"{out / name} is there already", "--out")
+    assert [file.name for file in out.iterdir()] == [name]
+    assert (out / name).read_text() == "license: mine"
+
+
+def test_the_commands_last_line_says_how_to_upload(
+    make_run: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "my model"
+    assert main(["export", str(make_run()), "--format", "hf", "--out", str(out)]) == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert "identical after loading it back" in first
+    assert last.startswith(f"nothing was uploaded: fill in the license in {out / 'README.md'}, then ")
+    assert f"hf upload OWNER/NAME '{out}'" in last
+
+
+def test_a_model_card_of_a_run_without_results_is_written_all_the_same(make_run: Callable[..., Path]) -> None:
+    folder = make_run()
+    content = json.loads((folder / "results.json").read_text())
+    (folder / "args.json").write_text(json.dumps(content["config"]))
+    (folder / "results.json").unlink()
+    text = (export_run(folder, "hf")[0].parent / "README.md").read_text()
+    assert "The run has no measurement of its embeddings' norms." in text
+    assert "None" not in text

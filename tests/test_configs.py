@@ -1,0 +1,225 @@
+"""Configurations are found by name: listed, completed by a shell, and suggested for a misspelt one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import one_line
+from terminals import in_terminal
+
+from radial_vicreg import cli
+from radial_vicreg.catalogue import CONFIGURATIONS, about, configurations, sweep_names
+from radial_vicreg.commands import pretrain
+from radial_vicreg.commands.hydra_flags import read_request
+from radial_vicreg.compose import compose
+
+NAMES = {found.name: found.about for found in configurations()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_configuration_has_one_line(name: str) -> None:
+    assert 10 < len(NAMES[name]) <= 130
+    assert "\n" not in NAMES[name]
+    assert not NAMES[name].endswith((".", ":", ","))
+
+
+def test_what_is_listed_is_every_file_that_composes() -> None:
+    files = {file.relative_to(CONFIGURATIONS).with_suffix("").as_posix() for file in CONFIGURATIONS.rglob("*.yaml")}
+    parts = {name for name in files if name.startswith(("shared/", "sweeps/"))}
+    assert NAMES.keys() == files - parts
+    for name in ("quickstart", "cell", "celeba/resnet18/vicreg_d512"):
+        assert compose(name, []) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# @package _global_\n# yaml-language-server: $schema=s.json\n# A study. Of something.\nseed: 1\n", "A study"),
+        ("# Two\n# lines, d 0.5, end here. More.\n", "Two lines, d 0.5, end here"),
+        ("# What it is\n#   radial-vicreg pretrain --config-name x\n# more\n", "What it is"),
+        ("\nseed: 1\n# a later comment\n", ""),
+        ("seed: 1\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_line_is_the_first_sentence_of_the_first_comment(text: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(text)
+    assert about(tmp_path / "study.yaml") == line
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A folder with a configuration of one's own, and one that hides the package's."""
+    folder = tmp_path / "mine"
+    (folder / "inner").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / "inner" / "study.yaml").write_text("# My study\ndefaults: [/radialvicreg, _self_]\n")
+    (folder / "quickstart.yaml").write_text("# My start\ndefaults: [/radialvicreg, _self_]\n")
+    (folder / ".git" / "hidden.yaml").write_text("# Not mine\n")
+    return folder
+
+
+def test_a_folder_of_ones_own_comes_first_and_hides_names(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["configs", "--config-path", str(mine), "--json"]) == 0
+    listed = {one["name"]: one["about"] for one in json.loads(capsys.readouterr().out)}
+    assert list(listed)[:2] == ["quickstart", "inner/study"]
+    assert listed == {**NAMES, "quickstart": "My start", "inner/study": "My study"}
+
+
+def test_in_a_pipe_a_configuration_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["configs"]) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == ["--config-name", "what", "it", "is"]
+    assert [line.split(maxsplit=1) for line in lines] == [[name, NAMES[name]] for name in NAMES]
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_a_terminal_shows_every_line_whole(columns: int, tmp_path: Path) -> None:
+    lines = in_terminal(["configs"], columns, tmp_path)
+    assert max(map(len, lines)) <= columns
+    assert not [line for line in lines if "\u2026" in line]
+    letters = "".join("".join(lines).split())
+    for text in (*NAMES, *NAMES.values()):
+        assert "".join(text.split()) in letters or columns == 120  # a text that takes several lines is beside names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--multirun", "seed=1,2"], "--multirun is Hydra's own: a command here is one run"),
+        (["-m", "seed=1,2"], "`radial-vicreg sweep FILE --run`"),
+        (["--info"], "`radial-vicreg configs` lists all of them"),
+        (["--info", "searchpath"], "--info is Hydra's own"),
+        (["--cfg", "all"], "--cfg job prints what counts"),
+        (["--shell-completion", "install=bash"], "register-python-argcomplete radial-vicreg"),
+    ],
+)
+@pytest.mark.parametrize("command", ["pretrain", "synthetic"])
+def test_what_hydra_has_and_this_command_has_not_is_one_line(
+    command: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([command, *arguments]) == 2
+    one_line(capsys.readouterr().err, said)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "said"),
+    [
+        ("pretrain", "quickstrat", "there is no configuration 'quickstrat'; did you mean quickstart?"),
+        ("pretrain", "cifar100/resnet18/vicreg_d521", "did you mean cifar100/resnet18/vicreg_d512?"),
+        ("pretrain", "zzz", "there is no configuration 'zzz'; `radial-vicreg configs` lists them"),
+        ("synthetic", "synthetc", "there is no synthetic configuration 'synthetc'; did you mean synthetic?"),
+        ("synthetic", "quickstart", "there is no synthetic configuration 'quickstart'; there are: synthetic"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest(
+    command: str, name: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([command, "--config-name", name]) == 2
+    one_line(capsys.readouterr().err, said)
+
+
+def test_a_misspelt_name_is_looked_for_in_ones_own_folder(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pretrain", "-cd", str(mine), "-cn", "inner/studdy"]) == 2
+    one_line(capsys.readouterr().err, f"'inner/studdy' in {mine}, nor of ours; did you mean inner/study?")
+
+
+@pytest.mark.parametrize("flags", [["--cfg"], ["--cfg", "job"], ["--cfg=job"], ["-c", "job", "--resolve"]])
+def test_cfg_prints_the_configuration_as_hydra_does(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pretrain", *flags, "max_epochs=3"]) == 0
+    assert "\nmax_epochs: 3\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], ("radialvicreg", [], None, False, False)),
+        (["--cfg"], ("radialvicreg", [], None, True, False)),
+        (["a=1", "--check", "-cn", "x", "-cd", "y", "b=2"], ("x", ["a=1", "b=2"], "y", False, True)),
+        (["--cfg", "a=1", "--cfg", "job", "b=2"], ("radialvicreg", ["a=1", "b=2"], None, True, False)),
+    ],
+)
+def test_flags_may_stand_anywhere(arguments: list[str], expected: tuple[object, ...]) -> None:
+    assert read_request(pretrain.parser(), arguments) == expected
+
+
+def completions(line: str, folder: Path, **environment: str) -> tuple[list[str], str]:
+    """What a shell is offered at the end of a line, and which heavy modules that took."""
+    answer = folder / "answer"
+    code = (
+        "import os, sys\n"
+        "real = os._exit\n"
+        "heavy = ('torch', 'numpy', 'omegaconf', 'hydra', 'pydantic')\n"
+        "loaded = lambda: [name for name in heavy if name in sys.modules]\n"
+        "os._exit = lambda status: (print(*loaded(), flush=True), real(status))\n"
+        "from radial_vicreg.cli import main\n"
+        "main()"
+    )
+    settings = {
+        **{"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "_ARGCOMPLETE_IFS": "\n"},
+        **{"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9"},
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, **settings, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [word.strip() for word in answer.read_text().split("\n") if word.strip()], done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("radial-vicreg pre", {"pretrain"}),
+        ("radial-vicreg ", set(cli.COMMANDS)),
+        ("radial-vicreg pretrain --ch", {"--check"}),
+        ("radial-vicreg pretrain --config-name quick", {"quickstart"}),
+        ("radial-vicreg pretrain -cn cifar100/vit", {name for name in NAMES if name.startswith("cifar100/vit")}),
+        ("radial-vicreg pretrain -cp mine -cn inner/", {"inner/study"}),
+        ("radial-vicreg sweep tables/", {name for name in sweep_names() if name.startswith("tables/")}),
+        ("radial-vicreg sweep mine/q", {"mine/quickstart.yaml"}),
+        ("radial-vicreg probe x --features ", {"encoder", "projector"}),
+        ("radial-vicreg data cif", {"cifar10", "cifar100"}),
+        ("radial-vicreg synthetic fig", {"figure"}),
+        ("radial-vicreg synthetic figure --see", {"--seeds"}),
+        ("radial-vicreg solo min", {"mine/"}),
+    ],
+)
+@pytest.mark.usefixtures("mine")
+def test_a_shell_completes_commands_options_and_names(line: str, offered: set[str], tmp_path: Path) -> None:
+    words, heavy = completions(line, tmp_path)
+    if line.endswith(" ") and line.split() == ["radial-vicreg"]:
+        words = [word for word in words if not word.startswith("-")]
+    assert set(words) == offered
+    assert heavy == ""  # it runs at every Tab
+
+
+@pytest.mark.parametrize("command", [name for name in cli.COMMANDS if name != "solo"])
+def test_the_options_of_every_command_are_completed(command: str, tmp_path: Path) -> None:
+    words, heavy = completions(f"radial-vicreg {command} --", tmp_path)
+    assert "--help" in words
+    assert heavy == ""
+
+
+def test_the_documented_line_works_in_bash(tmp_path: Path) -> None:
+    tools = Path(sys.executable).parent
+    if not (tools / "radial-vicreg").is_file() or not (tools / "register-python-argcomplete").is_file():
+        pytest.skip("the package's commands are not installed beside this Python")
+    script = r"""
+        eval "$(register-python-argcomplete radial-vicreg)"
+        COMP_LINE="radial-vicreg pretrain --config-name quick" COMP_POINT=${#COMP_LINE} COMP_TYPE=9
+        COMP_WORDS=(radial-vicreg pretrain --config-name quick) COMP_CWORD=3
+        $(complete -p radial-vicreg | sed 's/.*-F \([^ ]*\).*/\1/') radial-vicreg quick --config-name
+        echo "offered: ${COMPREPLY[*]}"
+    """
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == ["offered:", "quickstart"], done.stderr

@@ -1,0 +1,141 @@
+"""Public CI calls the scripts of ``bash/``, and ``bash/test.sh`` makes the environment that it was asked for."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import yaml
+
+REPOSITORY = Path(__file__).parents[1]
+WORKFLOWS = sorted(REPOSITORY.glob(".github/workflows/*.yml"))
+
+# A Python of the test's own: it can be asked for its version, makes environments, and notes whatever else it is to run.
+PYTHON = """#!/usr/bin/env bash
+case "$*" in
+  *ensurepip*) [ -z "${BROKEN:-}" ] ;;
+  *version_info\\[*) echo 9.9 ;;
+  "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  "-m "*) echo "$PIP_CONSTRAINT:$0 $*" >> "$CALLS" ;;
+  *lowest.py*) echo constraints ;;
+esac
+"""
+
+
+def jobs() -> list[Any]:
+    found = [(path, yaml.safe_load(path.read_text())["jobs"]) for path in WORKFLOWS]
+    return [pytest.param(job, id=f"{path.stem}-{name}") for path, all_jobs in found for name, job in all_jobs.items()]
+
+
+@pytest.mark.parametrize("job", jobs())
+def test_a_job_calls_one_script_of_this_repository_and_pins_actions_to_a_major_version(job: dict[str, Any]) -> None:
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert len(commands) == 1, commands
+    (script,) = re.findall(r"^bash (bash/\w+\.sh)\b", commands[0])
+    assert (REPOSITORY / script).is_file(), f"{script} is not there"
+    actions = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert all(re.search(r"@v\d+$", action) for action in actions), actions
+    assert job["timeout-minutes"] <= 150
+
+
+def test_the_tests_run_on_every_declared_python() -> None:
+    setup = configparser.ConfigParser(interpolation=None)
+    setup.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    declared = re.findall(r"Python :: (3\.\d+)", setup["metadata"]["classifiers"])
+    workflow = yaml.safe_load((REPOSITORY / ".github/workflows/ci.yml").read_text())
+    assert workflow["jobs"]["tests"]["strategy"]["matrix"]["python"] == declared
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with the scripts and ``setup.cfg``, and a Python 9.9 beside it."""
+    folder = tmp_path / "checkout"
+    shutil.copytree(REPOSITORY / "bash", folder / "bash")
+    shutil.copy(REPOSITORY / "setup.cfg", folder)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python9.9").write_text(PYTHON)
+    (tmp_path / "bin" / "python9.9").chmod(0o755)
+    return folder
+
+
+def run_tests(checkout: Path, *arguments: str, **variables: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """Run ``bash/test.sh`` there; give what it said, and what Python was asked to run as ``constraints:command``."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("VENV", "PYTHON", "PIP_CONSTRAINT")}
+    environment = {
+        **kept,
+        "PATH": f"{checkout.parent / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "CALLS": str(checkout / "calls"),
+        "PIP_CONSTRAINT": "",
+        **variables,
+    }
+    command = ["bash", str(checkout / "bash" / "test.sh"), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    calls = checkout / "calls"
+    return done, calls.read_text().splitlines() if calls.exists() else []
+
+
+@pytest.mark.parametrize(
+    ("choices", "environment"),
+    [
+        (["--python", "9.9"], ".venv-9.9"),
+        (["--without-solo", "--python", "9.9"], ".venv-without-solo-9.9"),
+        (["--python", "9.9", "--lowest"], ".venv-lowest-9.9"),
+    ],
+)
+def test_each_choice_has_an_environment_of_its_own(choices: list[str], environment: str, checkout: Path) -> None:
+    done, calls = run_tests(checkout, *choices, "--slow", "tests/losses")
+    assert done.returncode == 0, done.stderr
+    python = f"{environment}/bin/python -m"
+    (constraints, install), *_, (_, tests) = [call.split(":", 1) for call in calls]
+    assert install.startswith(f"{python} pip install")
+    assert tests.startswith(f"{python} pytest")
+    assert tests.endswith(" --slow tests/losses")
+    assert bool(constraints) == ("--lowest" in choices)
+
+
+def test_solo_learn_is_left_out_when_asked(checkout: Path) -> None:
+    with_it, _ = run_tests(checkout, "--python", "9.9")
+    without_it, _ = run_tests(checkout, "--python", "9.9", "--without-solo")
+    assert "solo-learn" in with_it.stdout
+    assert "solo-learn" not in without_it.stdout
+
+
+def test_a_path_is_a_python_too(checkout: Path) -> None:
+    done, calls = run_tests(checkout, "--python", str(checkout.parent / "bin" / "python9.9"))
+    assert done.returncode == 0, done.stderr
+    assert calls[-1].startswith(":.venv-9.9/bin/python -m pytest")
+
+
+def test_pyenvs_python_is_taken_where_the_one_on_path_does_not_run(checkout: Path, tmp_path: Path) -> None:
+    home = tmp_path / "pyenv" / "versions" / "8.8.1" / "bin"
+    home.mkdir(parents=True)
+    shutil.copy(tmp_path / "bin" / "python9.9", home / "python")
+    shim = tmp_path / "bin" / "python8.8"
+    shim.write_text("#!/bin/sh\necho 'pyenv: python8.8: command not found' >&2; exit 127\n")
+    shim.chmod(0o755)
+    done, calls = run_tests(checkout, "--python", "8.8", PYENV_ROOT=str(tmp_path / "pyenv"))
+    assert done.returncode == 0, done.stderr
+    assert calls
+
+
+@pytest.mark.parametrize("arguments", [["--python", "7.7"], ["--lowest", "--python"]])
+def test_a_python_that_is_not_there_is_told_in_one_line(arguments: list[str], checkout: Path) -> None:
+    done, calls = run_tests(checkout, *arguments)
+    assert done.returncode != 0
+    assert len(done.stderr.splitlines()) == 1
+    assert "python" in done.stderr.lower()
+    assert not calls
+    assert not list(checkout.glob(".venv*"))
+
+
+def test_a_python_that_cannot_make_environments_is_not_taken(checkout: Path) -> None:
+    done, _ = run_tests(checkout, "--python", "9.9", BROKEN="yes")
+    assert done.returncode == 2
+    assert "no Python 9.9 that runs and has venv" in done.stderr

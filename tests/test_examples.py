@@ -1,0 +1,83 @@
+"""Each example runs from any folder with what is installed, downloads nothing and leaves nothing behind."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+LONGEST = 62  # lines: an example is read before it is run
+
+#: Settings that make each a matter of seconds.
+SMALL = {
+    "lightly_vicreg": ["--epochs", "1"],
+    "lightning_module": ["--epochs", "1"],
+    "plain_pytorch": ["--steps", "10"],
+    "timm_image_folder": ["--epochs", "1", "--model", "resnet10t", "--size", "32"],
+}
+RADIUS = r"mean radius (\d+\.\d\d) \(target (\d+\.\d\d)\)"
+
+
+@pytest.fixture
+def run_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable:
+    """Runs an example in an empty folder, and returns what it printed."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+
+    def run(name: str, *arguments: str) -> str:
+        if name == "lightly_vicreg":
+            pytest.importorskip("lightly")
+        monkeypatch.setattr(sys, "argv", [f"{name}.py", *SMALL[name], *arguments])
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        assert list(elsewhere.iterdir()) == []
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_every_example_is_run_here() -> None:
+    assert {file.stem for file in EXAMPLES.iterdir() if file.suffix} == set(SMALL)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_an_example_is_short(name: str) -> None:
+    assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= LONGEST
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("lightly_vicreg", marks=pytest.mark.slow),
+        pytest.param("lightning_module", marks=pytest.mark.slow),
+        pytest.param("plain_pytorch", marks=pytest.mark.slow),
+        "timm_image_folder",
+    ],
+)
+def test_an_example_trains_towards_the_radius_that_it_names(name: str, run_example: Callable[..., str]) -> None:
+    found = re.findall(RADIUS, run_example(name))
+    assert found
+    radius, target = map(float, found[-1])
+    assert 0.5 * target < radius < 1.5 * target  # an untrained projector is at 0.4 of it
+
+
+@pytest.mark.slow
+def test_lightlys_takes_a_folder_of_images(run_example: Callable[..., str], image_folder: Callable[..., Path]) -> None:
+    images = image_folder(classes=2, per_class=32)
+    assert re.search(RADIUS, run_example("lightly_vicreg", "--images", str(images)))
+
+
+def test_timms_takes_a_folder_of_images_and_keeps_a_backbone_that_timm_loads(
+    run_example: Callable[..., str], image_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    images, file = image_folder(classes=2, per_class=32), tmp_path / "backbone.pth"
+    assert re.search(RADIUS, run_example("timm_image_folder", "--images", str(images), "--out", str(file)))
+    model = timm.create_model("resnet10t", num_classes=0, checkpoint_path=str(file))
+    assert torch.equal(model.state_dict()["conv1.0.weight"], torch.load(file, weights_only=True)["conv1.0.weight"])

@@ -1,0 +1,126 @@
+"""An unknown name is answered with the one that was meant, or with none."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+from helpers import composed
+from omegaconf import OmegaConf
+
+from radial_vicreg import cli
+from radial_vicreg.compose import compose
+from radial_vicreg.config.reading import is_setting
+from radial_vicreg.hints import SYNONYMS, meant
+from radial_vicreg.synthetic.config import Options
+
+
+def dotted(node: object, prefix: str = "") -> list[str]:
+    if not isinstance(node, dict):
+        return []
+    return [name for key, child in node.items() for name in (f"{prefix}{key}", *dotted(child, f"{prefix}{key}."))]
+
+
+PRETRAIN = dotted(OmegaConf.to_container(composed("radialvicreg"), resolve=False))
+SYNTHETIC = list(asdict(Options()))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("optimizer.learning_rate", "optimizer.lr"),
+        ("probes.learning_rate", "probes.lr"),
+        ("learning_rate", "optimizer.lr"),
+        ("lr", "optimizer.lr"),  # not that of the probes
+        ("data.lr", "optimizer.lr"),  # right key, wrong section
+        ("optimiser.lr", "optimizer.lr"),
+        ("optimizer.nam", "optimizer.name"),
+        ("backbone.nam", "backbone.name"),
+        ("batch_size", "optimizer.batch_size"),
+        ("n", "optimizer.batch_size"),
+        ("max_epoch", "max_epochs"),
+        ("epochs", "max_epochs"),  # not warmup_epochs
+        ("warmup", "scheduler.warmup_epochs"),
+        ("workers", "data.num_workers"),
+        ("optimizer.decay", "optimizer.weight_decay"),
+        ("random_seed", "seed"),
+        ("beta1", "method_kwargs.radial_ce_loss_weight"),
+        ("resume", "ckpt"),  # not resume_from_checkpoint, which is solo-learn's
+        ("output_dir", "runs_dir"),
+        ("mehtod_kwargs.proj_output_dim", "method_kwargs.proj_output_dim"),
+        ("nonsense", None),
+        ("method_kwargs.nonsense", None),
+        ("x", None),
+    ],
+)
+def test_a_key_of_a_run(given: str, expected: str | None) -> None:
+    assert meant(given, PRETRAIN) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("n", "num_samples"),
+        ("learning_rate", "lr"),
+        ("iterations", "steps"),
+        ("out_dir", "out"),
+        ("warmup", "warmup_steps"),
+    ],
+)
+def test_a_key_of_a_synthetic_run(given: str, expected: str) -> None:
+    assert meant(given, SYNTHETIC) == expected
+
+
+def test_every_synonym_stands_for_a_key_that_there_is() -> None:
+    known = {*PRETRAIN, *SYNTHETIC}
+    for name, targets in SYNONYMS.items():
+        assert known & set(targets), name
+        assert {target for target in targets if "." in target} <= known, name
+
+
+@pytest.mark.parametrize(("given", "known", "expected"), [
+    ("resnet", ["vit_tiny", "resnet50", "resnet18"], "resnet50"),
+    ("pretran", list(cli.COMMANDS), "pretrain"),
+    ("list", list(cli.COMMANDS), None),
+])  # fmt: skip
+def test_a_name_that_is_no_key(given: str, known: list[str], expected: str | None) -> None:
+    assert meant(given, known) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "said"),
+    [
+        ("radialvicreg", "optimizer.learning_rate=1", r"'optimizer.learning_rate'; did you mean optimizer.lr\?$"),
+        ("radialvicreg", "nonsense=1", r"'nonsense'; see `--cfg` .*\(\+nonsense=... adds a value of your own"),
+        ("radialvicreg", "data.nonsense=1", "'data.nonsense'; see `--cfg` for the known keys$"),
+        ("radialvicreg", "gradient_clip_val=1", "does not have it yet: .gradient_clip_val=... adds it$"),
+        (
+            "radialvicreg",
+            "optimizer.kwargs.momentum=1",
+            "does not have it yet: .optimizer.kwargs.momentum=... adds it$",
+        ),
+    ],
+)
+def test_only_what_would_be_accepted_is_suggested(name: str, override: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        compose(name, [override])
+
+
+def test_a_synthetic_run_takes_no_further_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["synthetic", "gradient_clip_val=1"]) == 2
+    assert capsys.readouterr().err.endswith("unknown key 'gradient_clip_val'; see `--cfg` for the known keys\n")
+
+
+@pytest.mark.parametrize(
+    ("key", "is_one"),
+    [
+        ("optimizer.lr", True),
+        ("backbone.kwargs.anything", True),
+        ("max_time", True),
+        ("optimizer.anything", False),
+        ("optimizer.lr.inner", False),
+        ("anything", False),
+    ],
+)
+def test_settings_are_told_from_other_keys(key: str, is_one: bool) -> None:
+    assert is_setting(key) == is_one

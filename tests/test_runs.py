@@ -1,0 +1,340 @@
+"""Runs are listed, compared, found by a folder above them or by ``latest``, and may have a word of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import HOSTS_SOLO_SLOW, composed, one_line, only_run, read_results, write_checkpoint
+from omegaconf import OmegaConf
+from terminals import in_terminal
+
+from radial_vicreg import cli
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.errors import UserError
+from radial_vicreg.files import point_link, write_json
+from radial_vicreg.identity import config_hash
+from radial_vicreg.loaded_run import open_run
+from radial_vicreg.provenance import describe_run
+from radial_vicreg.report.collect import collect, group
+from radial_vicreg.report.experiments import experiment_csv, experiment_rows
+from radial_vicreg.stored_runs import LATEST, single_run, stored_runs
+from radial_vicreg.summaries import age
+from radial_vicreg.train.run_name import named
+
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Writes ``runs/NAME/results.json``: overrides are positional, keyword arguments further content."""
+
+    def make(name: str, *overrides: str, hours: float = 1, **content: Any) -> Path:
+        config: Any = OmegaConf.to_container(composed("radialvicreg", *overrides), resolve=True)
+        began = datetime.now(timezone.utc) - timedelta(hours=hours, minutes=1)
+        radii = {"final": {"dim": 512, "eval": {"w1_chi": 0.256, "radius_mean": 22.6}, "histogram": None}}
+        results = {
+            **describe_run(config, "standalone"),
+            **{"status": "finished", "epochs": 400, "max_epochs": 400, "steps": 78000, "seconds": 1.5},
+            **{"started": began.isoformat(timespec="seconds"), "radii": radii},
+            "probes": {"online_linear": {"top1": 61.234, "top5": None}},
+            **content,
+        }
+        write_json(tmp_path / "runs" / name / "results.json", results)
+        return tmp_path / "runs" / name
+
+    return make
+
+
+@pytest.fixture
+def three(make_run: MakeRun, tmp_path: Path) -> list[str]:
+    """Runs of several kinds, one of another method, and what is no run; their folders in the order of their starts."""
+    names = ["vicreg/a", "radial/b", "theirs/c"]
+    make_run("radial/b", "tag=pilot", hours=30)
+    make_run("vicreg/a", "shared/method=vicreg", hours=24 * 9)
+    theirs = make_run("theirs/c", hours=2, status="running", epochs=3, radii={}, probes=None)
+    content = read_results(theirs)
+    content["method"] = content["config"]["method"] = "lejepa"
+    content["config"]["method_kwargs"] = {"proj_output_dim": 64}
+    write_json(theirs / "results.json", content)
+    write_json(tmp_path / "runs" / "synthetic" / "results.json", {"version": "1"})
+    (tmp_path / "runs" / "half").mkdir()
+    (tmp_path / "runs" / "half" / "results.json").write_text("{")
+    point_link(tmp_path / "runs" / LATEST, theirs)
+    return [str(Path("runs") / name) for name in names]
+
+
+def test_the_newest_run_is_the_last_line(
+    three: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["runs"]) == 0
+    header, *lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert header == ["run", "status", "method", "objective", "d", "epochs", "W1", "probe", "age", "tag"]
+    assert lines == [
+        [three[0], "finished", "vicreg", "none", "512", "400/400", "0.26", "61.2", "9", "d"],
+        [three[1], "finished", "radialvicreg", "kl", "512", "400/400", "0.26", "61.2", "1", "d", "pilot"],
+        [three[2], "running", "lejepa", "64", "3/400", "2", "h"],
+    ]
+
+
+def test_programs_get_json(three: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["runs", str(tmp_path / "runs"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["run"] for one in found] == [str(tmp_path / name) for name in three]
+    assert found[1].items() >= {"tag": "pilot", "objective": "kl", "w1": 0.256, "probe": 61.234, "dim": 512}.items()
+    assert found[2]["objective"] is found[2]["w1"] is found[2]["probe"] is None
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_a_terminal_shows_every_figure_whole(columns: int, three: list[str], tmp_path: Path) -> None:
+    lines = in_terminal(["runs"], columns, tmp_path)
+    assert max(map(len, lines)) <= columns
+    text = " ".join(" ".join(lines).split())
+    for words in (*three, "radialvicreg", "61.2", "0.26", "400/400", "9 d", "pilot", "lejepa"):
+        assert words in text
+    assert ("W1 0.26" in text) == (columns == 60)  # below the run's name, since the table does not fit
+
+
+@pytest.mark.parametrize("line", ["runs", "runs --json"])
+def test_a_folder_without_runs_is_no_error(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, *flags = line.split()
+    assert cli.main([command, str(tmp_path), *flags]) == 0
+    assert capsys.readouterr().out.strip() == ("[]" if flags else f"no runs below {tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"), [(0.001, "now"), (0.5, "30 min"), (5.9, "5 h"), (49, "2 d"), (24 * 400, "400 d")]
+)
+def test_an_age_is_in_one_unit(hours: float, text: str) -> None:
+    now = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+    assert age((now - timedelta(hours=hours)).isoformat(), now) == text
+
+
+def test_a_time_that_cannot_be_read_has_no_age() -> None:
+    assert age("yesterday") == age("") == ""
+
+
+def test_two_runs_are_compared_by_what_differs_alone(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    first = make_run("a", seed=5)
+    second = make_run("b", "optimizer.lr=0.1", "shared/method=vicreg", "method_kwargs.cov_loss_weight=1.0")
+    content = read_results(second)
+    content["config"]["optimizer"]["batch_size"] = 256.0  # 256 in the other: no difference
+    del content["config"]["accumulate_grad_batches"]  # its default
+    content["radii"]["final"]["eval"]["w1_chi"] = 7.0
+    content["history"] = [{"epoch": 1, "train_loss": 3.0}]
+    write_json(second / "results.json", content)
+    assert cli.main(["compare", str(first), str(second)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:2] == [["A:", str(first)], ["B:", str(second)]]
+    place = lines.index(["results", "A", "B"])
+    configuration = {key: values for key, *values in lines[4 : place - 1]}
+    assert lines[3] == ["configuration", "A", "B"]
+    assert configuration["optimizer.lr"] == ["0.3", "0.1"]
+    assert configuration["method"] == ["radialvicreg", "vicreg"]
+    assert not {"name", "optimizer.batch_size", "accumulate_grad_batches"} & configuration.keys()
+    results = {key: values for key, *values in lines[place + 1 :]}
+    assert results == {"radii.final.eval.w1_chi": ["0.256", "7"]}
+
+
+def test_equal_runs_have_no_difference(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [str(make_run(name)) for name in "ab"]
+    assert cli.main(["compare", *runs]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "",
+        "configuration: no difference",
+        "",
+        "results: no difference",
+    ]
+
+
+def test_a_comparison_for_programs(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [str(make_run("a", "optimizer.lr=0.1")), str(make_run("b", status="failed", error="it broke"))]
+    assert cli.main(["compare", *runs, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [found["first"], found["second"]] == runs
+    assert found["differences"] == [
+        {"part": "configuration", "key": "optimizer.lr", "first": 0.1, "second": 0.3},
+        {"part": "results", "key": "status", "first": "finished", "second": "failed"},
+        {"part": "results", "key": "error", "first": None, "second": "it broke"},
+    ]
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_a_comparison_fits_a_terminal(columns: int, make_run: MakeRun, tmp_path: Path) -> None:
+    make_run("a", "data.train_path=/a/rather/long/folder/of/images/for/a/terminal/of/this/width")
+    make_run("b", "data.train_path=/another/rather/long/folder/of/images/for/a/terminal")
+    lines = in_terminal(["compare", "runs/a", "runs/b"], columns, tmp_path)
+    assert max(map(len, lines)) <= columns + (
+        len("/a/rather/long/folder/of/images/for/a/terminal/of/this/width") > columns
+    )
+    letters = "".join("".join(lines).split())
+    assert "/a/rather/long/folder/of/images/for/a/terminal/of/this/width" in letters
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compare", "GONE", "RUN"], "gone holds no run with results.json"),
+        (["compare", "RUN", "EMPTY"], "empty holds no run with results.json"),
+        (["compare", "RUN", "BROKEN"], "cut short or not JSON"),
+        (["compare", "ABOVE", "RUN"], "runs holds 2 runs, give one of them: "),
+        (["compare", "RUN"], "the following arguments are required: B"),
+        (["runs", "GONE"], "gone is not a folder; give the one that holds your runs (runs_dir)"),
+    ],
+)
+def test_wrong_input_is_one_line(
+    arguments: list[str], said: str, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run("b")
+    places = {"RUN": make_run("a"), "ABOVE": tmp_path / "runs"}
+    for name in ("EMPTY", "BROKEN"):
+        places[name] = tmp_path / name.lower()
+        places[name].mkdir()
+    (tmp_path / "broken" / "results.json").write_text("{")
+    places["GONE"] = tmp_path / "gone"
+    assert cli.main([str(places.get(word, word)) for word in arguments]) == 2
+    one_line(capsys.readouterr().err, said)
+
+
+class TestFolderAboveARun:
+    @pytest.fixture
+    def run(self, tmp_path: Path, tiny_overrides: list[str]) -> Path:
+        cfg = compose("radialvicreg", tiny_overrides)
+        config: Any = OmegaConf.to_container(cfg, resolve=True)
+        folder = tmp_path / "out" / "radialvicreg" / "1"
+        write_json(folder / "results.json", {**describe_run(config, "standalone"), "status": "finished"})
+        write_checkpoint(folder / "checkpoints" / "epoch-1.ckpt", cfg)
+        write_json(folder / "export" / "timm" / "card.json", {})
+        return folder
+
+    def test_it_stands_for_the_run(self, run: Path) -> None:
+        for path in (run, run.parent, run.parents[1]):
+            assert single_run(path) == run
+            assert open_run(path).folder == run
+        checkpoint = run / "checkpoints" / "epoch-1.ckpt"
+        assert single_run(checkpoint) == checkpoint
+
+    def test_export_and_probe_take_it(self, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert cli.main(["export", str(run.parents[1]), "--format", "timm"]) == 0
+        assert str(run / "export" / "timm") in capsys.readouterr().out
+        assert cli.main(["probe", str(run.parent), "--workers", "0"]) == 0
+        assert str(run / "probes" / "linear-encoder.json") in capsys.readouterr().out
+
+    def test_above_several_runs_it_is_an_error_that_names_them(
+        self, run: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        others = [run.parent / str(number) for number in range(2, 8)]
+        for other in others:
+            write_json(other / "results.json", read_results(run))
+        (run.parents[1] / "solo").mkdir()
+        (run.parents[1] / "solo" / "args.json").write_text("{}")
+        for command in ("probe", "export"):
+            assert cli.main([command, str(run.parents[1])]) == 2
+            named = ", ".join(map(str, [run, *others[:4]]))
+            one_line(capsys.readouterr().err, f"holds 8 runs, give one of them: {named} and 3 more")
+
+    def test_results_of_other_programs_are_no_run(self, run: Path) -> None:
+        write_json(run.parents[1] / "synthetic" / "results.json", {"version": "1"})
+        assert single_run(run.parents[1]) == run
+
+    def test_a_link_is_followed_at_once(self, run: Path) -> None:
+        link = run.parents[1] / LATEST
+        assert point_link(link, run)
+        opened = open_run(link)
+        link.unlink()
+        assert opened.folder == run
+        assert opened.folder.is_dir()
+
+
+class TestLatest:
+    @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+    def test_it_leads_to_the_newest_run_and_is_no_run_of_its_own(
+        self, host: str, tiny_overrides: list[str], tmp_path: Path
+    ) -> None:
+        settings = ["pretrain", *tiny_overrides, f"host={host}", "max_epochs=1", "diagnostics.enabled=false"]
+        assert cli.main([*settings, "tag=first"]) == 0
+        first = only_run(tmp_path / "runs")
+        latest = tmp_path / "runs" / LATEST
+        assert os.readlink(latest) == str(first.relative_to(tmp_path / "runs"))  # the folder can be moved
+        assert cli.main([*settings, "seed=6"]) == 0
+        runs = stored_runs(tmp_path / "runs")
+        assert len(runs) == 2
+        assert latest.resolve() == runs[0].folder
+        assert runs[0].folder != first
+        assert [run.results.config.get("tag") for run in runs] == [None, "first"]
+        assert not [file.name for file in (tmp_path / "runs").iterdir() if file.name.endswith(".tmp")]
+
+    def test_a_refused_run_leaves_it_alone(self, tiny_overrides: list[str], tmp_path: Path, make_run: MakeRun) -> None:
+        before = make_run("before")
+        point_link(tmp_path / "runs" / LATEST, before)
+        assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "optimizer.batch_size=500"]) == 2
+        assert (tmp_path / "runs" / LATEST).resolve() == before
+
+    def test_a_file_system_without_links_is_no_failure(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(95, "Operation not supported")
+
+        monkeypatch.setattr(Path, "symlink_to", refuse)
+        assert not point_link(tmp_path / LATEST, tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("kind", ["file", "folder"])
+    def test_what_is_no_link_is_never_replaced(self, kind: str, tmp_path: Path) -> None:
+        place = tmp_path / LATEST
+        if kind == "file":
+            place.write_text("mine")
+        else:
+            place.mkdir()
+        assert not point_link(place, tmp_path)
+        assert not place.is_symlink()
+        assert place.exists()
+
+    def test_a_link_that_leads_nowhere_is_replaced(self, tmp_path: Path) -> None:
+        (tmp_path / LATEST).symlink_to("gone")
+        (tmp_path / "run").mkdir()
+        assert point_link(tmp_path / LATEST, tmp_path / "run")
+        assert (tmp_path / LATEST).resolve() == tmp_path / "run"
+
+    def test_a_run_elsewhere_is_named_from_the_root(self, tmp_path: Path) -> None:
+        (tmp_path / "runs").mkdir()
+        (tmp_path / "elsewhere").mkdir()
+        assert point_link(tmp_path / "runs" / LATEST, tmp_path / "elsewhere")
+        assert os.readlink(tmp_path / "runs" / LATEST) == str(tmp_path / "elsewhere")
+
+
+class TestTag:
+    def test_it_changes_neither_identity_nor_name(self, tiny_overrides: list[str]) -> None:
+        plain, tagged = (
+            named(run_config(compose("radialvicreg", [*tiny_overrides, *more]))) for more in ([], ["tag=pilot"])
+        )
+        assert (plain.tag, tagged.tag) == (None, "pilot")
+        assert plain.name == tagged.name
+        assert config_hash(plain.plain()) == config_hash(tagged.plain())
+
+    @pytest.mark.parametrize(
+        ("given", "read"), [("7", "7"), ("0.5", "0.5"), ("a/b", "a/b"), ("'two words'", "two words")]
+    )
+    def test_it_is_any_text_of_one_line(self, given: str, read: str) -> None:
+        assert run_config(composed("radialvicreg", f"tag={given}")).tag == read
+
+    @pytest.mark.parametrize("given", ["''", "true", "[a]", "{a: 1}", "' '"])
+    def test_anything_else_is_refused(self, given: str) -> None:
+        with pytest.raises(UserError, match=r"^tag must be a text of one line, or null, got "):
+            run_config(composed("radialvicreg", f"tag={given}"))
+
+    def test_the_reports_list_of_experiments_shows_it(self, make_run: MakeRun, tmp_path: Path) -> None:
+        for seed, tag in ((1, "pilot"), (2, "again")):
+            make_run(str(seed), f"seed={seed}", f"tag={tag}")
+        experiments, _ = group(collect(tmp_path / "runs")[0])
+        header, (row,) = experiment_rows(experiments)
+        assert row[header.index("Tag")][0].text == "again, pilot"
+        assert "again, pilot" in experiment_csv(experiments)
+        make_run("1", "seed=1")
+        make_run("2", "seed=2")
+        assert "Tag" not in experiment_rows(group(collect(tmp_path / "runs")[0])[0])[0]

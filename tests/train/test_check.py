@@ -1,0 +1,140 @@
+"""``radial-vicreg pretrain --check`` says what a run would be, and leaves nothing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers import HOSTS_SOLO_SLOW, one_line, only_run
+
+from radial_vicreg import cli
+from radial_vicreg.data.cifar import missing_cifar
+
+ACCUMULATED = "accumulate_grad_batches=2"
+
+
+@pytest.fixture
+def check(tiny_overrides: list[str]) -> Callable[..., int]:
+    return lambda *overrides: cli.main(["pretrain", "--check", *tiny_overrides, "host=standalone", *overrides])
+
+
+def files(folder: Path) -> dict[Path, int]:
+    return {path: path.lstat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(
+    host: str, check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files(tmp_path)
+    assert check(f"host={host}") == 0
+    said = capsys.readouterr().out
+    assert f"host: {host}" in said
+    assert re.search(rf"^run folder: {tmp_path}/runs/radialvicreg-custom-vit_tiny-d16-\w{{12}}/TIME$", said, re.M)
+    assert "\nimages: 24 for training, 12 for validation\n" in said
+    assert "\nsteps: 6 (2 epochs of 3), global batch 8, optimizer.lr 0.3 scaled to 0.009375\n" in said
+    assert said.endswith("checked: nothing was started or written\n")
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("overrides", "steps"),
+    [
+        ([ACCUMULATED], "4 (2 epochs of 2), global batch 8, 2 of them a step"),
+        (["+max_steps=4"], "4 (2 epochs of 3, cut by max_steps)"),
+        (["+limit_train_batches=2", "max_epochs=5"], "10 (5 epochs of 2)"),
+        (["+limit_train_batches=0.34"], "2 (2 epochs of 1)"),
+        (["devices=2", "strategy=ddp", "optimizer.batch_size=4"], "6 (2 epochs of 3), global batch 8"),
+    ],
+    ids=str,
+)
+def test_steps_are_those_of_the_run(
+    overrides: list[str], steps: str, check: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(*overrides) == 0
+    assert f"steps: {steps}, " in capsys.readouterr().out
+
+
+def test_warnings_are_those_of_the_run(check: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("method_kwargs.radial_ce_normalize=false", "optimizer.lr=30") == 0
+    said = capsys.readouterr().out
+    assert "warning: the radial cross-entropy is past stability" in said
+    assert check("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=10") == 0
+    assert "note: the radial term alone is smallest at radii of" in capsys.readouterr().out
+
+
+def test_a_run_that_would_go_on_is_named_with_its_checkpoint(
+    check: Callable[..., int], tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "diagnostics.enabled=false"]) == 0
+    folder = only_run(tmp_path / "runs")
+    (folder / "checkpoints" / "last.ckpt").unlink()  # which a run would make again
+    before = files(tmp_path)
+    capsys.readouterr()
+    assert check("ckpt=auto") == 0
+    assert f"run folder: {folder}, continuing from {folder}/checkpoints/epoch-2.ckpt\n" in capsys.readouterr().out
+    assert check(f"ckpt={folder}/checkpoints/epoch-2.ckpt", "method_kwargs.proj_output_dim=8") == 2
+    assert "is of another network: the shapes of projector" in capsys.readouterr().err
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["optimizer.batch_size=500"], "has 24 images, too few for a batch of 500"),
+        (["data.train_path=gone"], "data.train_path=gone does not exist"),
+        (["optimizer.name=nonsense"], "optimizer.name"),
+        (["ckpt=last"], "ckpt=last: no checkpoint of this configuration"),
+        (["data.val_path=null", "probes.frozen_linear=true"], "probes.frozen_linear needs labels and data.val_path"),
+        (["checkpoint.dir=mine"], "checkpoint.dir=mine is read by solo-learn's main_pretrain.py only"),
+        (["optimizer.learning_rate=1"], "did you mean optimizer.lr?"),
+    ],
+    ids=str,
+)
+def test_what_would_stop_the_run_is_said(
+    overrides: list[str], said: str, check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(*overrides) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("option", ["data.cache=ram", "data.format=device"])
+def test_images_that_would_be_kept_in_memory_are_only_listed(
+    option: str, check: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr("radial_vicreg.data.loader.DecodedImages", refuse)
+    assert check(option) == 0
+    assert "images: 24 for training" in capsys.readouterr().out
+
+
+def test_a_cifar_that_is_not_there_is_not_downloaded(
+    check: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("downloaded")
+
+    monkeypatch.setattr("torchvision.datasets.CIFAR100.download", refuse)
+    shutil.rmtree(tmp_path / "train")
+    cifar = ["shared/dataset=cifar100", f"data.train_path={tmp_path}/cifar", "data.val_path=null"]
+    assert check(*cifar, "max_epochs=1") == 0
+    said = capsys.readouterr().out
+    assert f"cifar100 is not in {tmp_path}/cifar: the run would download it" in said
+    assert "images: 50,000 for training, 10,000 for validation" in said
+    assert "steps: 6,250 (1 epoch of 6,250)" in said
+    assert not (tmp_path / "cifar").exists()
+    assert check(*cifar, "data.fraction=0.1") == 0
+    assert "images: 5,000 for training, 10,000 for validation" in capsys.readouterr().out
+    assert check(*cifar, "optimizer.batch_size=60000") == 2
+    one_line(capsys.readouterr().err.splitlines(True)[-1], "too few for a batch of 60000")
+
+
+def test_other_data_sets_are_never_missing() -> None:
+    assert missing_cifar("custom", "gone") is None
+    assert missing_cifar("cifar10", None) is None

@@ -1,0 +1,156 @@
+"""Every key that a configuration may hold is read by ``radial-vicreg pretrain``, or refused by it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from helpers import RESNET, composed
+from pydantic import BaseModel
+
+from radial_vicreg import cli
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.types import Section
+from radial_vicreg.config.words import field_of, inner_model
+from radial_vicreg.errors import UserError
+from radial_vicreg.keys import LOSS_DEFAULTS
+from radial_vicreg.optim import build_optimizer, build_scheduler
+from radial_vicreg.solo.limits import PRETRAIN_ONLY
+from radial_vicreg.train.run import prepare
+from radial_vicreg.train.script_only import SCRIPT_ONLY
+from radial_vicreg.train.trainer import build_loggers
+
+READ_AS_A_WHOLE = (
+    *(f"method_kwargs.{name}" for name in LOSS_DEFAULTS),  # build_objective
+    *(name for name in inspect.signature(pl.Trainer).parameters if name in RunConfig.model_fields),  # build_trainer
+    "optimizer.kwargs.",
+    "backbone.kwargs.",
+)
+"""Beginnings of keys that are handed on together."""
+READ_FROM_PLAIN_CONTAINERS = {
+    "data.name": "${data.name}",  # yaml/shared/base.yaml: part of the run's name
+    "data.fingerprint": '"fingerprint" in config.data.model_fields_set',
+    "data.num_classes": "check_num_classes(config",
+    "lock": 'self.config.get("lock")',
+    "tag": 'config.get("tag")',
+}
+"""Keys that no attribute access shows, and how the package's text reads them."""
+
+
+def keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, tuple[str, str]]]:
+    """Every key that holds no section, with the class and the name of its field."""
+    for name, field in model.model_fields.items():
+        inner = inner_model(field.annotation)
+        if inner is None:
+            yield f"{prefix}{name}", (model.__name__, name)
+        else:
+            yield from keys(inner, f"{prefix}{name}.")
+
+
+KEYS = dict(keys(RunConfig))
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
+    """Class and name of every field that is read from now on."""
+    found: set[tuple[str, str]] = set()
+    real = Section.__getattribute__
+
+    def record(section: Section, name: str) -> Any:
+        found.add((real(section, "__class__").__name__, name))
+        return real(section, name)
+
+    monkeypatch.setattr(Section, "__getattribute__", record)
+    return found
+
+
+def test_every_key_is_read_or_refused(
+    reads: set[tuple[str, str]], tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = ["host=standalone", "probes.frozen_linear=true", "probes.encoder_knn=true", "max_epochs=1"]
+    more += ["scheduler.name=step", "scheduler.lr_decay_steps=[1]"]
+    assert cli.main(["pretrain", *tiny_overrides, *more]) == 0
+    # What that run has no use for: another schedule, W&B, a ResNet.
+    config = run_config(compose("radialvicreg", [*tiny_overrides, *RESNET, "wandb.enabled=true"]))
+    monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", Mock)
+    build_loggers(config, tmp_path)
+    assert not config.has_small_stem
+    layer = torch.nn.Linear(1, 1)
+    build_scheduler(config, build_optimizer(config, [{"name": "one", "params": layer.parameters()}]), total_steps=3)
+    read = {key for key, field in KEYS.items() if field in reads or key.startswith(READ_AS_A_WHOLE)}
+    # The refusal itself reads what it refuses.
+    unread = KEYS.keys() - (read - SCRIPT_ONLY.keys()) - READ_FROM_PLAIN_CONTAINERS.keys()
+    assert unread == SCRIPT_ONLY.keys()
+
+
+def test_what_is_read_from_plain_containers_is_there() -> None:
+    root = Path(cli.__file__).parent
+    text = "".join(path.read_text() for path in (*root.rglob("*.py"), root / "yaml" / "shared" / "base.yaml"))
+    assert [words for words in READ_FROM_PLAIN_CONTAINERS.values() if words not in text] == []
+
+
+def test_no_key_is_refused_by_both_hosts() -> None:
+    assert not SCRIPT_ONLY.keys() & PRETRAIN_ONLY.keys()
+
+
+def another(key: str) -> Any:
+    """A value that is not the default."""
+    default = field_of(key, RunConfig).default
+    if key == "resume_from_checkpoint" or isinstance(default, str):
+        return "another"
+    return not default if isinstance(default, bool) else (default or 0) + 1
+
+
+@pytest.mark.parametrize("key", SCRIPT_ONLY)
+def test_what_only_solo_learns_script_reads_is_refused(key: str, tiny_overrides: list[str]) -> None:
+    value = another(key)
+    given = str(value).lower() if isinstance(value, bool) else value
+    config = run_config(compose("radialvicreg", [*tiny_overrides, f"++{key}={given}"]))
+    with pytest.raises(
+        UserError, match=rf"^{key}={given}(\.0)? is read by solo-learn's main_pretrain.py only: .+"
+    ) as caught:
+        prepare(config)
+    assert SCRIPT_ONLY[key] in str(caught.value)
+
+
+def test_refusals_name_the_settings_that_take_their_place(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["pretrain", *tiny_overrides, "checkpoint.dir=mine"]) == 2
+    said = capsys.readouterr().err
+    assert "checkpoint.dir=mine is read by solo-learn's main_pretrain.py only: here, runs_dir is the folder" in said
+    assert "leave it out, or at trained_models" in said
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("name", ["radialvicreg", "quickstart", "celeba/resnet18/vicreg_d512"])
+def test_no_shipped_configuration_holds_what_is_refused(name: str) -> None:
+    config = run_config(composed(name))
+    for key in SCRIPT_ONLY:
+        value: Any = config
+        for part in key.split("."):
+            value = getattr(value, part)
+        assert value == field_of(key, RunConfig).default, key
+
+
+def test_a_number_of_classes_that_is_not_the_images_is_refused(
+    tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "+data.num_classes=7"]) == 2
+    assert "data.num_classes=7, but the images of data.train_path=" in (said := capsys.readouterr().err)
+    assert "have 3: leave it out, they are counted" in said
+
+
+@pytest.mark.parametrize("given", ["enable_progress_bar=false", "logger=true", "num_sanity_val_steps=2"])
+def test_arguments_of_the_trainer_that_the_command_decides_are_refused(
+    given: str, tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["pretrain", *tiny_overrides, f"+{given}"]) == 2
+    assert f"{given.partition('=')[0]}: decided by `radial-vicreg pretrain` itself" in capsys.readouterr().err
