@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from radial_vicreg import __version__
 
 project = "radial-vicreg"
 release = __version__
 html_title = f"radial-vicreg {release}"
 html_theme = "furo"
+html_show_copyright = False
 exclude_patterns = ["_build"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 
@@ -16,12 +20,13 @@ myst_heading_anchors = 3  # GitHub's names of headings, so that one link serves 
 copybutton_prompt_text = ">>> "
 
 napoleon_numpy_docstring = False
-napoleon_use_ivar = True
+napoleon_use_ivar = True  # attributes as a list
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 
 # Notebooks are text without outputs: each build executes them, away from the checkout.
+os.environ["PYTHONPATH"] = str(Path(__file__).parent / "notebooks")  # their extension plain_bash
 nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_show_tb = True  # an exception is a warning, which ends the build
