@@ -19,6 +19,13 @@ def mean_share(z: Tensor) -> float:
 
     Returns:
         Between 0 and 1 (all embeddings are equal), about 1 / N for a normal sample; 0 where all are zero.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import mean_share
+        >>> z = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+        >>> mean_share(z), round(mean_share(z + 1), 3)
+        (0.0, 0.667)
     """
     squared = z.square().sum(dim=1).mean().clamp_min(torch.finfo(z.dtype).tiny)
     return float(z.mean(dim=0).square().sum() / squared)
@@ -36,6 +43,14 @@ def uniformity(z: Tensor) -> float:
 
     Returns:
         0 where all directions are equal, about -4 + 8 / d for a normal sample of large d.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import uniformity
+        >>> round(uniformity(torch.ones(8, 3)), 4)
+        0.0
+        >>> round(uniformity(torch.eye(8)), 4)  # right angles: squared distances of 2
+        -4.0
     """
     distances = torch.pdist(F.normalize(evenly_spaced_rows(z), dim=1))
     return float(distances.square().mul(-2).exp().mean().log())

@@ -30,6 +30,16 @@ def gaussianity_statistics(z: Tensor, seed: int = 0) -> dict[str, float]:
 
     Raises:
         ValueError: fewer than two embeddings or non-finite values.
+
+    Examples:
+        An offset is seen as it is, and forgiven once standardised:
+
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import gaussianity_statistics
+        >>> z = torch.randn(4096, 64, generator=torch.Generator().manual_seed(0))
+        >>> found = gaussianity_statistics(z + 1)
+        >>> round(found["mean_share"], 1), round(found["w1_chi"]), round(found["standardised_w1_chi"], 1)
+        (0.5, 3, 0.0)
     """
     z = z.float()
     statistics = radius_statistics(z)  # first: it refuses what the rest would fail on
@@ -60,6 +70,12 @@ def normal_statistics(count: int, dim: int, seed: int = 0, draws: int = DRAWS) -
 
     Returns:
         The same keys.
+
+    Examples:
+        >>> from radial_vicreg.diagnostics import normal_statistics
+        >>> expected = normal_statistics(count=256, dim=16)
+        >>> round(expected["radius_mean"]), round(expected["epps_pulley"]), round(expected["mean_share"], 3)
+        (4, 1, 0.004)
     """
     found = [gaussianity_statistics(normal_sample(count, dim, seed, draw), seed) for draw in range(draws)]
     return {name: sum(statistics[name] for statistics in found) / draws for name in found[0]}
@@ -80,6 +96,12 @@ def standardise(z: Tensor) -> Tensor:
 
     Returns:
         The same shape.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import standardise
+        >>> standardise(torch.tensor([[1.0, 5.0], [3.0, 5.0]])).tolist()
+        [[-1.0, 0.0], [1.0, 0.0]]
     """
     centred = z - z.mean(dim=0)
     constant = _is_constant(z)

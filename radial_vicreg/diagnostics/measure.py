@@ -48,6 +48,16 @@ def measure_radii(
 
     Raises:
         ValueError: there were fewer than two images, or embeddings are not finite.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import measure_radii
+        >>> class Flat(torch.nn.Module):
+        ...     def forward(self, images):
+        ...         return {"z": images.flatten(1)}
+        >>> measured = measure_radii(Flat(), [torch.ones(4, 3, 2, 2), torch.zeros(4, 3, 2, 2)], batch_statistics=False)
+        >>> measured.dim, measured.statistics["count"], round(measured.statistics["radius_mean"], 3)
+        (12, 8.0, 1.732)
     """
     with _batch_norm_mode(model, batch_statistics):
         embeddings = [model(images)["z"].float().cpu() for images in batches]

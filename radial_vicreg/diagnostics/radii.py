@@ -28,6 +28,13 @@ def radius_statistics(z: Tensor) -> dict[str, float]:
 
     Raises:
         ValueError: fewer than two embeddings or non-finite values.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import radius_statistics
+        >>> found = radius_statistics(2 * torch.eye(4))
+        >>> {name: round(found[name], 2) for name in ("radius_mean", "embedding_mean_norm", "effective_rank")}
+        {'radius_mean': 2.0, 'embedding_mean_norm': 1.0, 'effective_rank': 4.0}
     """
     z = z.float()
     w1_chi = float(radial_wasserstein_loss(z, target="quantiles"))  # first: it refuses what the rest would fail on
@@ -54,6 +61,13 @@ def radius_histogram(radii: Tensor) -> dict[str, list[float]]:
 
     Returns:
         ``edges`` (one more than bins) and ``density`` (integrates to 1).
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import radius_histogram
+        >>> found = radius_histogram(torch.tensor([0.0, 1.0, 1.0, 2.0]))
+        >>> found["edges"], found["density"]
+        ([0.0, 0.5, 1.0, 1.5, 2.0], [0.5, 0.0, 1.0, 0.5])
     """
     values = radii.double().cpu().numpy()
     edges = np.histogram_bin_edges(values, bins="auto")

@@ -23,6 +23,14 @@ def random_slices(z: Tensor, count: int = SLICES, seed: int = 0) -> Tensor:
 
     Returns:
         Shape ``(N, S)``; independent standard normal rows have standard normal slices.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import random_slices
+        >>> z = torch.eye(3)
+        >>> x = random_slices(z, count=5)
+        >>> tuple(x.shape), bool((x == random_slices(z, count=5)).all())
+        ((3, 5), True)
     """
     directions = torch.randn(z.shape[1], count, generator=torch.Generator().manual_seed(seed))
     directions /= directions.norm(dim=0)
@@ -41,6 +49,16 @@ def wasserstein_to_normal(x: Tensor) -> Tensor:
 
     Returns:
         Shape ``(S,)``, in units of ``x``.
+
+    Examples:
+        One slice that is a shifted normal sample, one that is a point:
+
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import wasserstein_to_normal
+        >>> normal = torch.special.ndtri((torch.arange(1000) + 0.5) / 1000)
+        >>> x = torch.stack([normal + 0.5, torch.zeros(1000)], dim=1)
+        >>> [round(distance, 2) for distance in wasserstein_to_normal(x).tolist()]
+        [0.5, 1.0]
     """
     count = len(x)
     quantiles = torch.special.ndtri((torch.arange(count, dtype=torch.float64) + 0.5) / count).to(x)
@@ -61,6 +79,14 @@ def epps_pulley(x: Tensor) -> Tensor:
 
     Returns:
         Shape ``(S,)``. Its expectation over normal samples is 1.05 for every N.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import epps_pulley
+        >>> normal = torch.special.ndtri((torch.arange(1000) + 0.5) / 1000)
+        >>> x = torch.stack([normal, normal + 0.5], dim=1)
+        >>> [round(statistic) for statistic in epps_pulley(x).tolist()]
+        [0, 118]
     """
     knots = torch.linspace(0.0, _LAST_KNOT, _KNOTS).to(x)
     normal = (-knots.square() / 2).exp()  # its characteristic function, and the weight

@@ -26,6 +26,12 @@ def effective_rank(z: Tensor) -> float:
 
     Returns:
         Between 1 and min(N, d).
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import effective_rank
+        >>> round(effective_rank(torch.eye(8)), 3), round(effective_rank(torch.ones(8, 8)), 3)
+        (8.0, 1.0)
     """
     singular = torch.linalg.svdvals(evenly_spaced_rows(z))
     share = singular / singular.sum().clamp_min(torch.finfo(z.dtype).tiny)
@@ -42,6 +48,13 @@ def covariance_spectrum(z: Tensor) -> Tensor:
 
     Returns:
         Descending, shape ``(min(N - 1, d),)``: the others are zero.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.diagnostics import covariance_spectrum
+        >>> z = torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+        >>> [round(value, 3) for value in covariance_spectrum(z).tolist()]
+        [2.667, 0.667]
     """
     rows = evenly_spaced_rows(z)
     singular: Tensor = torch.linalg.svdvals(rows - rows.mean(dim=0))

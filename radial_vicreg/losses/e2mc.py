@@ -27,6 +27,15 @@ def marginal_entropy(z: Tensor) -> Tensor:
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
             for a GPU).
+
+    Examples:
+        Where the sigmoid makes a uniform sample, the entropy is the largest, zero:
+
+        >>> import torch
+        >>> from radial_vicreg.losses import marginal_entropy
+        >>> z = torch.linspace(0.001, 0.999, 1000).logit()[:, None]
+        >>> abs(round(marginal_entropy(z).item(), 3)), round(marginal_entropy(z / 2).item(), 2)
+        (0.0, -0.33)
     """
     z = checked_view(z)
     with full_precision(z):
@@ -45,6 +54,13 @@ def hypercovariance_loss(z: Tensor) -> Tensor:
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
             for a GPU).
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.losses import covariance_loss, hypercovariance_loss
+        >>> z = torch.tensor([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]])
+        >>> round(hypercovariance_loss(z).item(), 4), round(covariance_loss(z.sigmoid()).item(), 4)
+        (0.0029, 0.0029)
     """
     z = checked_view(z)
     with full_precision(z):
@@ -64,6 +80,13 @@ def e2mc_loss(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT)
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, a negative weight, or non-finite values
             (looking for them waits for a GPU).
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.losses import e2mc_loss
+        >>> z = torch.linspace(0.001, 0.999, 1000).logit()[:, None].repeat(1, 2)  # uniform, but twice the same
+        >>> round(e2mc_loss(z).item(), 4), round(e2mc_loss(z, hypercovariance_weight=10.0).item(), 4)
+        (0.0007, 0.0693)
     """
     z = checked_view(z)
     weight = checked_number("hypercovariance_weight", hypercovariance_weight)

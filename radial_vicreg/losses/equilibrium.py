@@ -73,6 +73,17 @@ def radial_equilibrium(
 
     Raises:
         ValueError: an argument out of its range, named in the message.
+
+    Examples:
+        The cross-entropy alone draws every radius to the mode, 22.6 at d 512; an entropy spreads them:
+
+        >>> from radial_vicreg.losses import radial_equilibrium
+        >>> found = radial_equilibrium(512, ce_weight=100.0, ent_weight=0.0, normalize_ce=True)
+        >>> round(found.mean, 2), round(found.std, 2), round(found.w1, 2)
+        (22.61, 0.0, 0.56)
+        >>> found = radial_equilibrium(512, ce_weight=1.0, ent_weight=0.1)
+        >>> round(found.mean, 2), round(found.std, 2), round(found.w1, 2)
+        (22.61, 0.22, 0.38)
     """
     dim, count = checked_integer("dim", dim, minimum=1), checked_integer("count", count, minimum=2)
     ce_weight, ent_weight = checked_number("ce_weight", ce_weight), checked_number("ent_weight", ent_weight)

@@ -101,6 +101,21 @@ class RadialVICRegLoss(DrawingModule):
 
     Raises:
         ValueError: an argument out of its range, named in the message.
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.losses import RadialVICRegLoss
+        >>> z1 = (3**0.5 * torch.eye(4)).requires_grad_()
+        >>> z2 = 2 * z1.detach()
+        >>> criterion = RadialVICRegLoss(radial_ce_loss_weight=10.0)
+        >>> loss = criterion(z1, z2)
+        >>> loss.backward()
+        >>> round(loss.item(), 3)
+        30.597
+        >>> {name: round(criterion.terms[name].item(), 3) for name in ("vicreg_loss", "radial_loss", "radius_mean")}
+        {'vicreg_loss': 25.285, 'radial_loss': 5.312, 'radius_mean': 2.598}
+        >>> round(criterion(z1, z1, z2, z2).item(), 3)  # any number of views
+        24.347
     """
 
     def __init__(

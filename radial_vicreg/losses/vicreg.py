@@ -28,6 +28,13 @@ def invariance_loss(z1: Tensor, z2: Tensor) -> Tensor:
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, shapes that differ, or non-finite values
             (looking for them waits for a GPU).
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.losses import invariance_loss
+        >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(invariance_loss(z, 2 * z).item(), 4)
+        0.5
     """
     z1, z2 = checked_pair(z1, z2)
     with full_precision(z1):
@@ -50,6 +57,15 @@ def variance_loss(z: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANC
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, non-finite values (looking for them waits for a
             GPU), a negative ``gamma`` or an ``eps`` that is not positive.
+
+    Examples:
+        The first dimension is constant, the second varies enough:
+
+        >>> import torch
+        >>> from radial_vicreg.losses import variance_loss
+        >>> z = torch.tensor([[0.0, 0.0], [0.0, 2.0]])
+        >>> round(variance_loss(z).item(), 4)
+        0.495
     """
     z = checked_view(z)
     gamma, eps = checked_number("gamma", gamma), checked_number("eps", eps, positive=True)
@@ -72,6 +88,16 @@ def covariance_loss(z: Tensor) -> Tensor:
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
             for a GPU).
+
+    Examples:
+        >>> import torch
+        >>> from radial_vicreg.losses import covariance_loss
+        >>> equal = torch.tensor([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0]])
+        >>> round(covariance_loss(equal).item(), 4)
+        1.0
+        >>> uncorrelated = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+        >>> round(covariance_loss(uncorrelated).item(), 4)
+        0.0
     """
     z = checked_view(z)
     with full_precision(z):

@@ -1,0 +1,63 @@
+"""Follow every local link of a built site; what leads nowhere is printed, and the exit status is then 1.
+
+    python bash/links.py docs/_build/html
+
+Checked are files and, of pages, the places in them (`page.html#place`). Links to other sites are not followed.
+"""
+
+from __future__ import annotations
+
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+
+class Page(HTMLParser):
+    """What a page leads to, and the places in it that others lead to."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect the links and names of one element."""
+        for name, value in attrs:
+            if value and (name in ("href", "src") or (tag, name) == ("object", "data")):
+                self.links.append(value)
+            elif value and name in ("id", "name"):
+                self.places.add(value)
+
+
+def broken_links(site: Path) -> list[str]:
+    """Return a line for each local link of the pages below `site` that leads nowhere."""
+    pages = {file.resolve(): Page(file) for file in sorted(site.rglob("*.html"))}
+    found = []
+    for file, page in pages.items():
+        for link in dict.fromkeys(page.links):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            place = unquote(parts.fragment)
+            if not target.exists():
+                found.append(f"{file.relative_to(site.resolve())}: {link}: no such file")
+            elif place and target in pages and place not in pages[target].places:
+                found.append(f"{file.relative_to(site.resolve())}: {link}: no such place")
+    return found
+
+
+def main(site: Path) -> int:
+    """Print what is broken."""
+    if not (site / "index.html").is_file():
+        print(f"{site} has no index.html: build the site first (bash bash/docs.sh)", file=sys.stderr)
+        return 2
+    found = broken_links(site)
+    print("\n".join(found) or f"every local link of {sum(1 for _ in site.rglob('*.html'))} pages leads somewhere")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

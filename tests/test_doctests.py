@@ -1,0 +1,40 @@
+"""The examples in the docstrings of the mathematics are executed, and none is missing."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+
+import pytest
+
+PUBLIC = ["radial_vicreg.losses", "radial_vicreg.diagnostics"]
+
+
+def modules() -> list[str]:
+    """Every module of the mathematics by name."""
+    packages = [importlib.import_module(name) for name in PUBLIC]
+    inside = [info.name for found in packages for info in pkgutil.iter_modules(found.__path__, f"{found.__name__}.")]
+    return [*inside, "radial_vicreg.gaussianize"]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_the_examples_in_docstrings_give_what_they_say(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0  # what differs is printed
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Functions and modules of a loss that a user calls; not what they return."""
+    callables = {name: getattr(module, name) for name in module.__all__ if callable(getattr(module, name))}
+    return [name for name, value in callables.items() if not hasattr(value, "__dataclass_fields__")]
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(module, name) for module in PUBLIC for name in public_names(importlib.import_module(module))]
+    + [("radial_vicreg.gaussianize", name) for name in ("Whitener", "RadialGaussianizer")],
+)
+def test_what_is_public_has_an_example(module: str, name: str) -> None:
+    assert ">>> " in (inspect.getdoc(getattr(importlib.import_module(module), name)) or "")
