@@ -1,0 +1,46 @@
+"""bash/links.py follows the links of a built site, as `bash bash/docs.sh` calls it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LINKS = Path(__file__).parents[1] / "bash" / "links.py"
+
+
+def follow(site: Path, **pages: str) -> subprocess.CompletedProcess[str]:
+    """The script's answer to a site of these pages."""
+    site.mkdir()
+    for name, body in pages.items():
+        (site / f"{name}.html").write_text(body)
+    return subprocess.run([sys.executable, str(LINKS), str(site)], capture_output=True, text=True)
+
+
+def test_links_to_pages_places_and_other_sites_are_fine(tmp_path: Path) -> None:
+    body = '<a href="two.html#here">a</a><a href="#top">b</a><a href="https://example.org/gone">c</a><p id="top"></p>'
+    done = follow(tmp_path / "site", index=body, two='<h2 id="here">h</h2><a href="index.html">back</a>')
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 pages" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("element", "why"),
+    [
+        ('<a href="gone.html">a</a>', "index.html: gone.html: no such file"),
+        ('<img src="figures/gone.png">', "index.html: figures/gone.png: no such file"),
+        ('<a href="index.html#gone">a</a>', "index.html: index.html#gone: no such place"),
+        ('<a href="#gone">a</a>', "index.html: #gone: no such place"),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, element: str, why: str) -> None:
+    done = follow(tmp_path / "site", index=element)
+    assert (done.returncode, done.stdout.strip()) == (1, why)
+
+
+def test_a_site_that_was_not_built_is_refused(tmp_path: Path) -> None:
+    done = follow(tmp_path / "site")
+    assert done.returncode == 2
+    assert "build the site first" in done.stderr
