@@ -76,7 +76,7 @@ class RunConfig(OpenSection):
     Other keys are allowed at the top: arguments of Lightning's Trainer, and values for ``${...}``.
     """
 
-    method: Text = Field(
+    method: FileName = Field(
         description="radialvicreg; vicreg: the same without a radial term; any other name with a loss of its own"
     )
     name: FileName = Field(description="of the run")

@@ -58,7 +58,7 @@ def test_a_run_that_measures_gaussianity_has_the_same_numbers_in_its_results(
     assert radii.normal is not None
     assert radii.final.eval.plain() == pytest.approx(output["statistics"], rel=1e-3, abs=1e-5)
     assert radii.normal.plain() == pytest.approx(output["normal"])
-    logged = next((folder / "csv").rglob("metrics.csv")).read_text().splitlines()[0].split(",")
+    logged = (folder / "epochs.csv").read_text().splitlines()[0].split(",")
     assert {"radius_eval/epps_pulley", "radius_batch/standardised_sliced_w2"} <= set(logged)
 
 
@@ -137,6 +137,7 @@ def test_out_gets_numbers_and_figure_and_equal_names_are_numbered(
         "diagnose.json",
         "diagnose.pdf",
         "diagnose.png",
+        "diagnose.svg",
     ]
     with Image.open(tmp_path / "out" / "diagnose.png") as image:
         assert len(image.convert("RGB").getcolors(1 << 20) or []) > 50  # something is drawn

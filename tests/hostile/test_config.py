@@ -77,7 +77,7 @@ def test_a_bad_yaml_file_is_one_line(
         *(("devices", value) for value in ([], -3, 0, 1.5, "all", {})),
         *(("augmentations", value) for value in ([], {}, None, 5, "crops", [5], [None])),
         *(("augmentations.0.crop_size", value) for value in (0, -32, 32.5, "32px", None, 10**6, [32, 32])),
-        *(("augmentations.0.num_crops", value) for value in (0, 1, 3, "two")),
+        *(("augmentations.0.num_crops", value) for value in (0, 1, -3, "two")),
         *(("augmentations.0.rrc.crop_min_scale", value) for value in (0, 1.5, float("nan"), None)),
         *(("augmentations.0.color_jitter.hue", value) for value in (0.6, "red", None)),
         *(("augmentations.0.horizontal_flip.prob", value) for value in (-0.1, 2, "yes")),
