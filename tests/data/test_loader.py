@@ -244,6 +244,7 @@ def test_a_run_on_the_device_leaves_all_a_run_leaves(pretrain_overrides: list[st
 
 
 @pytest.mark.slow
+@pytest.mark.resume
 @pytest.mark.parametrize("option", OPTIONS)
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     pretrain_overrides: list[str], tmp_path: Path, option: str
