@@ -26,7 +26,8 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 
 # Notebooks are text without outputs: each build executes them, away from the checkout.
-os.environ["PYTHONPATH"] = str(Path(__file__).parent / "notebooks")  # their extension plain_bash
+NOTEBOOKS = str(Path(__file__).parent / "notebooks")  # where their extension plain_bash is
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [NOTEBOOKS, os.environ.get("PYTHONPATH")]))
 nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_show_tb = True  # an exception is a warning, which ends the build
