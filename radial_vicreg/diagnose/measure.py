@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 from torch.utils.data import Subset
 
@@ -31,6 +28,7 @@ from radial_vicreg.diagnostics.gaussianity import DRAWS, normal_sample
 from radial_vicreg.diagnostics.slices import SLICES
 from radial_vicreg.errors import UserError
 from radial_vicreg.probes.features import extract, feature_loader
+from radial_vicreg.terminal import track
 
 MATRIX = "embeddings"
 """Name of the one output of a matrix."""
@@ -108,7 +106,7 @@ def _embed(source: Network, settings: Settings) -> dict[str, Tensor]:
     count = len(source.images)  # type: ignore[arg-type]
     chosen: Subset[Any] = Subset(source.images, evenly_spaced(count, settings.max_images))
     loader = feature_loader(chosen, source.workers, settings.batch_size)
-    batches = track(loader, f"embedding: {source.label}", console=Console(stderr=True), disable=not sys.stderr.isatty())
+    batches = track(loader, f"embedding: {source.label}", len(loader))
     source.model.to(settings.place)
     with resources_named():
         found, _ = extract(source.model, batches, tuple(source.outputs.values()))
