@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from helpers import one_line, read_results, write_finished_run
 
-from radial_vicreg import export
 from radial_vicreg.cli import main
 from radial_vicreg.compose import compose
 from radial_vicreg.data import celeba, cifar, imagenet10
+from radial_vicreg.export import writing as export
 from radial_vicreg.files import write_json
 from radial_vicreg.probes import offline
 from radial_vicreg.report import build
