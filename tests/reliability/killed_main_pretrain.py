@@ -106,6 +106,11 @@ def left_in(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a run under ``folder`` left what solo-learn's auto-resume takes."""
+    return any(folder.glob("trained_models/*/*/*.ckpt"))
+
+
 def main(folder: Path, seed: int, epochs: int, arguments: list[str]) -> int:
     make_solo_vit_small(pytest.MonkeyPatch())
     calls = folder / "calls"
@@ -128,7 +133,7 @@ def main(folder: Path, seed: int, epochs: int, arguments: list[str]) -> int:
     ]
     for index, (name, arm) in enumerate(moments):
         run = folder / str(index)
-        line = {"moment": name, "killed": attempt(arguments, run, arm), "before": left_in(run)}
+        line = {"moment": name, "killed": attempt(arguments, run, arm), "resumable": has_checkpoint(run)}
         line |= {"rerun": attempt(arguments, run), "left": left_in(run)}
         print(json.dumps(line), flush=True)
         shutil.rmtree(run)

@@ -44,9 +44,9 @@ def test_a_killed_run_leaves_complete_results_once_it_was_run_again(
         log = (tmp_path / f"{index}.log").read_text()
         assert (attempt["killed"], attempt["rerun"]) == (KILLED, 0), f"{attempt}\n{log}"
         assert attempt["left"][-1] == expected, f"{attempt}\n{log}"
-        resumed = attempt["before"] and attempt["before"][-1]["history"]
         running = [left for left in attempt["left"] if left["status"] == "running"]
-        assert not (resumed and running), f"{attempt}\n{log}"  # only what left no checkpoint may look like that
+        # Only what left no checkpoint may look like that; results are written just before it.
+        assert not (attempt["resumable"] and running), f"{attempt}\n{log}"
         assert all(left["history"] == expected["history"][: left["epochs"]] for left in attempt["left"])
 
 
