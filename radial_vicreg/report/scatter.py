@@ -3,39 +3,60 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from radial_vicreg.figures import MethodStyle, add_legend, new_figure
-from radial_vicreg.report.collect import Experiment, radius_figure
+from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
 from radial_vicreg.report.drawn import Drawn, Styles, accuracy
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
 
 _W1 = radius_figure("final", "w1_chi")
 _SMALLEST, _LARGEST = 3.0, 8.0  # diameters of the markers in points, of the least and the largest learning rate
+_TRAINED = frozen_figure("trained", "top1")
 _Point = tuple[Experiment, float, float]
 
 
-def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
+@dataclass(frozen=True)
+class Probe:
+    """What stands for accuracy.
+
+    Attributes:
+        name: of the figure's files.
+        probe: in words.
+        score: reads it from a run.
+    """
+
+    name: str
+    probe: str
+    score: Callable[[Run], float | None]
+
+
+ONLINE = Probe("figure2d", "online linear probe", accuracy)
+FROZEN = Probe("figure2d_frozen", "linear probe of the frozen, trained encoder", lambda run: run.figure(_TRAINED))
+
+
+def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe: Probe = ONLINE) -> Drawn:
     """Draw a point for each run of the largest set of comparable ones; its size is the learning rate."""
-    what = "Figure 2d: accuracy against the distance of the radii to chi"
+    what = f"Figure 2d: accuracy ({probe.probe}) against the distance of the radii to chi"
     families: dict[str, list[_Point]] = defaultdict(list)
     for experiment in experiments:
         for run in experiment.runs:
-            w1, score = run.figure(_W1), accuracy(run)
+            w1, score = run.figure(_W1), probe.score(run)
             if w1 is not None and score is not None:
                 families[experiment.setting.family].append((experiment, w1, score))
     points = max(families.values(), key=len, default=[])
     correlations = [compute([p[1] for p in points], [p[2] for p in points]) for compute in (pearson, spearman)]
     if correlations[0] is None or correlations[1] is None:
-        return Drawn("figure2d", None, f"{what}: needs four or more comparable runs, found {len(points)}.")
+        return Drawn(probe.name, None, f"{what}: needs four or more comparable runs, found {len(points)}.")
     figure, axes = new_figure(aspect=1.0)
     axis = axes[0][0]
     rates = sorted({_rate(experiment) for experiment, _, _ in points}, reverse=True)
     sizes = _sizes(rates)
     for experiment, w1, score in sorted(points, key=lambda point: -_rate(point[0])):  # small points over large ones
         axis.plot(w1, score, **_look(styles[experiment.setting.key], sizes[_rate(experiment)]))
-    axis.set(xlabel=r"$W_1$ of the radii to $\chi(d)$ (evaluation mode)", ylabel="online linear probe (%)")
+    axis.set(xlabel=r"$W_1$ of the radii to $\chi(d)$ (evaluation mode)", ylabel=f"{probe.probe} (%)")
     axis.set_title(
         f"Pearson {_interval(correlations[0])}\nSpearman {_interval(correlations[1])}\nn = {len(points)} runs"
     )
@@ -43,7 +64,7 @@ def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles) -> Dr
     setting = points[0][0].setting
     size = "the larger a point, the larger the learning rate" if len(rates) > 1 else f"learning rate {rates[0]:g}"
     return Drawn(
-        "figure2d",
+        probe.name,
         figure,
         f"{what}: {len(points)} runs on {setting.images}, {setting.backbone}, d {setting.dim}; {size}; 95 % intervals "
         "(Fisher; Bonett and Wright). Runs of one experiment are not independent of one another.",
