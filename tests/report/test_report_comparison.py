@@ -272,6 +272,16 @@ def test_the_frozen_probe_has_its_own_figure_2d(make_seeds: Callable, experiment
     check_files(tmp_path / "out" / "figures" / "figure2d_frozen")
 
 
+def test_points_are_of_one_size_where_every_method_has_one_rate(make_seeds: Callable, experiments: Callable) -> None:
+    make_seeds(VICREG, "optimizer.lr=0.03", top1={5: 50.0, 6: 52.0})
+    make_seeds(KL, "optimizer.lr=0.3", top1={5: 60.0, 6: 61.0})
+    with figure_style():
+        (drawn,) = (each for each in draw_all(experiments()) if each.name == "figure2d_frozen")
+    assert len({line.get_markersize() for line in drawn.figure.axes[0].lines}) == 1
+    assert "each method has its own learning rate" in drawn.caption
+    assert [text.get_text() for text in drawn.figure.legends[0].get_texts()] == ["VICReg", "Radial-VICReg"]
+
+
 def test_fewer_than_four_frozen_probes_draw_no_such_figure(make_seeds: Callable, experiments: Callable) -> None:
     make_seeds(VICREG, top1={5: 50.0, 6: 52.0, 7: 51.0})
     make_seeds(KL, top1={5: 60.0}, probes={"online_linear": {"top1": 55.0}})
