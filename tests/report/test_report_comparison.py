@@ -219,6 +219,16 @@ def test_a_name_or_a_beginning_of_several_is_refused_with_their_hashes(
     assert differences(found, "ABC").bases == [found[0]]
 
 
+def test_a_beginning_of_hashes_of_several_families_is_refused(make_seeds: Callable, experiments: Callable) -> None:
+    for epochs in (20, 400):
+        make_seeds(VICREG, f"max_epochs={epochs}", top1={5: 50.0})
+    first, second = found = experiments()
+    first.experiment_hash, second.experiment_hash = "abc1", "abd2"
+    with pytest.raises(UserError, match="'ab' is more than one experiment"):
+        differences(found, "ab")
+    assert differences(found, "vicreg").bases == found  # a name stands for one in each family
+
+
 def test_the_command_writes_differences_and_removes_those_of_an_earlier_report(
     make_seeds: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
