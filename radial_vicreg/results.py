@@ -172,6 +172,16 @@ class DataNotes(_Part):
     skipped_images: dict[str, int] = Field(default_factory=dict)
 
 
+class Cost(_Part):
+    """Median seconds from the end of one training step to the end of the next, and the largest memory.
+
+    On a CPU the process's largest resident memory, on a GPU the largest that PyTorch had allocated.
+    """
+
+    step_seconds: Number = None
+    peak_memory_mb: Number = None
+
+
 class RunResults(_Part):
     """The content of a ``results.json``; what an earlier version did not write is None or empty.
 
@@ -210,6 +220,7 @@ class RunResults(_Part):
     error: str | None = None
     radii: Radii = Field(default_factory=Radii)
     data: DataNotes | None = None
+    cost: Cost | None = None
 
     @classmethod
     def read(cls, path: str | Path) -> RunResults:

@@ -181,6 +181,7 @@ WRONG = {
     "report FILE": "file is not a folder; give the one that holds your runs",
     "report FOLDER --out FILE": "file is to be a folder, but there is a file: move it away",
     "report FOLDER --out FILE/inside": "file/inside cannot be written: file is no folder",
+    "report FOLDER --against vicreg": "nothing to compare with 'vicreg': there is no finished run",
     "report FOLDER --source both": "--source: invalid choice: 'both'",
     "sweep": "the following arguments are required: FILE",
     "sweep GONE": "no sweep file gone, and no sweep of that name; own ones: celeba_resnet18, ",

@@ -166,6 +166,17 @@ def test_readers_find_figures_as_attributes(file: Path) -> None:
     assert [entry.figure("train_loss") for entry in results.history] == [None, 3.0]
 
 
+def test_what_a_step_costs_may_be_there_in_part_or_not_at_all(file: Path) -> None:
+    assert RunResults.read(file).cost is None
+    write_json(file, {**content_of(file), "cost": {"step_seconds": 0.25, "peak_memory_mb": None}})
+    cost = RunResults.read(file).cost
+    assert cost is not None
+    assert (cost.step_seconds, cost.peak_memory_mb) == (0.25, None)
+    write_json(file, {**content_of(file), "cost": {"step_seconds": "fast"}})
+    with pytest.raises(ForeignResults, match=r"cost\.step_seconds cannot be 'fast'"):
+        RunResults.read(file)
+
+
 def test_what_is_no_finite_number_is_no_figure(file: Path) -> None:
     figures = f'{{"top1": NaN, "top5": {10**400}, "accuracy": -Infinity}}'
     file.write_text(f'{{"schema_version": 1, "status": "finished", "config": {{}}, "probes": {{"p": {figures}}}}}')

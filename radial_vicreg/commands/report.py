@@ -36,6 +36,12 @@ def parser() -> Parser:
         help="figures for a manuscript: 3.25 or 6.75 inches wide, text of 8 points (paper, the default), or for slides "
         "and wide windows: 5.2 or 10.8 inches, 11 points (screen)",
     )
+    made.add_argument(
+        "--against",
+        metavar="BASE",
+        help="differences of every comparable experiment to this one, with 95 %% intervals, paired by seed: the "
+        "beginning of its hash, or its method (vicreg, radial_kl, radial_wasserstein, lejepa, ...) if only one has it",
+    )
     return made
 
 
@@ -49,12 +55,12 @@ def run(arguments: Sequence[str]) -> int:
         0, also without a finished run.
 
     Raises:
-        UserError: no such folder.
+        UserError: no such folder, or no one experiment that ``--against`` names.
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.report import build_report
 
-    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.style)
+    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.style, parsed.against)
     print(report.summary)
     for problem in report.problems:
         print(f"  not used: {problem.path}: {problem.kind}; {problem.reason}")

@@ -11,6 +11,13 @@ from radial_vicreg.figures import SUFFIXES, figure_style, save_figure
 from radial_vicreg.files import claim_output
 from radial_vicreg.report.cells import OPTIMISTIC, Cell, Table, build_tables
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
+from radial_vicreg.report.differences import (
+    Differences,
+    difference_csv,
+    difference_notes,
+    difference_rows,
+    differences,
+)
 from radial_vicreg.report.drawing import draw_all
 from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.experiments import experiment_csv, experiment_notes, experiment_rows
@@ -43,7 +50,12 @@ class Report:
 
 
 def build_report(
-    runs_dir: str | Path, out: str | Path, source: str = "online", select: str = "paper", style: str = "paper"
+    runs_dir: str | Path,
+    out: str | Path,
+    source: str = "online",
+    select: str = "paper",
+    style: str = "paper",
+    against: str | None = None,
 ) -> Report:
     """Write tables 1 to 4, the list of experiments, the figures, ``report.md`` and ``report.html``.
 
@@ -53,12 +65,15 @@ def build_report(
         source: ``"online"`` or ``"offline"`` probes for the tables.
         select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (of what the paper swept).
         style: of the figures, a key of :data:`radial_vicreg.figures.STYLES`.
+        against: the beginning of an experiment's hash, or a method, whose differences to the others are wanted, too:
+            see :func:`radial_vicreg.report.differences.differences`.
 
     Returns:
         What was written.
 
     Raises:
-        UserError: ``runs_dir`` does not exist, another source, selection or style, or ``out`` cannot be written.
+        UserError: ``runs_dir`` does not exist, another source, selection or style, ``out`` cannot be written, or
+            ``against`` is not one experiment.
     """
     target = claim_output(out, "folder")
     claim_output(target / "figures", "folder")
@@ -66,6 +81,7 @@ def build_report(
     experiments, repeated = group(runs)
     problems = sorted([*problems, *repeated], key=lambda problem: problem.path)
     tables = build_tables(experiments, source, select)
+    compared = None if against is None else differences(experiments, against)
     summary = _summary(experiments, problems, runs_dir)
     with figure_style(style):
         target.mkdir(parents=True, exist_ok=True)
@@ -73,6 +89,7 @@ def build_report(
         for drawn in figures:
             _replace_figure(drawn, target / "figures" / drawn.name)
         sections = [_experiment_section(experiments, target)] if experiments else []
+        sections += _difference_section(compared, target)
         sections += [_table_section(table, target) for table in tables]
         _write(target / "report.html", build_page(_TITLE, summary, sections, figures, problems))
     _write(target / "report.md", _markdown(summary, sections, figures, problems))
@@ -91,10 +108,7 @@ def _table_section(table: Table, target: Path) -> Section:
     header, body = table_rows(table)
     filled = any(cell.values for cell in table.cells)
     section = Section(f"Table {table.number}: {table.caption}", header, body, table_notes(table), filled)
-    stem = target / f"table{table.number}"
-    _write(stem.with_suffix(".csv"), table_csv(table))
-    _write(stem.with_suffix(".tex"), to_latex(header, body, table.caption, f"tab:{stem.name}", section.notes))
-    _write(stem.with_suffix(".md"), f"{section.caption}\n\n{to_markdown(header, body)}\n{_bullets(section.notes)}")
+    _write_section(section, target / f"table{table.number}", table_csv(table), table.caption)
     return section
 
 
@@ -106,6 +120,26 @@ def _experiment_section(experiments: list[Experiment], target: Path) -> Section:
     _write(target / "experiments.tex", to_latex(header, body, caption, "tab:experiments", notes))
     _write(target / "experiments.md", f"{to_markdown(header, body)}\n{_bullets(notes)}")
     return Section(caption, header, body, notes)
+
+
+def _difference_section(found: Differences | None, target: Path) -> list[Section]:
+    """Write the differences and return them for the page; without any, remove those of an earlier report."""
+    stem = target / "differences"
+    if found is None:
+        for suffix in (".md", ".tex", ".csv"):
+            stem.with_suffix(suffix).unlink(missing_ok=True)
+        return []
+    header, body = difference_rows(found)
+    section = Section(found.caption, header, body, difference_notes(found), filled=bool(body))
+    _write_section(section, stem, difference_csv(found), section.caption)
+    return [section]
+
+
+def _write_section(section: Section, stem: Path, csv: str, caption: str) -> None:
+    header, body, notes = section.header, section.body, section.notes
+    _write(stem.with_suffix(".csv"), csv)
+    _write(stem.with_suffix(".tex"), to_latex(header, body, caption, f"tab:{stem.name}", notes))
+    _write(stem.with_suffix(".md"), f"{section.caption}\n\n{to_markdown(header, body)}\n{_bullets(notes)}")
 
 
 def _summary(experiments: Sequence[Experiment], problems: Sequence[Problem], runs_dir: str | Path) -> str:

@@ -107,7 +107,7 @@ def _comparable(fitting: Sequence[Experiment], config: str, score: Score, swept:
     return [
         experiment
         for experiment in fitting
-        if (experiment.setting.family, experiment.setting.images) == (anchor.family, anchor.images)
+        if experiment.setting.family == anchor.family
         and all(
             str(experiment.setting.details.get(key, value if is_conditional(key) else None)) == str(value)
             for key, value in anchor.details.items()

@@ -33,6 +33,21 @@ def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure
     return read
 
 
+def frozen_figure(moment: Literal["untrained", "trained"], metric: str) -> Figure:
+    """Return a reader of the linear probe of frozen features, before or after training."""
+
+    def read(results: RunResults) -> float | None:
+        probe = None if results.probes is None else results.probes.frozen_linear
+        return getattr(None if probe is None else getattr(probe, moment), metric, None)
+
+    return read
+
+
+def cost_figure(name: Literal["step_seconds", "peak_memory_mb"]) -> Figure:
+    """Return a reader of what a training step costs, an attribute of :class:`radial_vicreg.results.Cost`."""
+    return lambda results: getattr(results.cost, name, None)
+
+
 @dataclass(frozen=True)
 class Problem:
     """A file that no table uses, and why.

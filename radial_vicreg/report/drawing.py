@@ -10,7 +10,7 @@ from radial_vicreg.report.curves import training_curves
 from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.heat_maps import heat_maps
 from radial_vicreg.report.radii import figure2, figure4
-from radial_vicreg.report.scatter import accuracy_against_w1
+from radial_vicreg.report.scatter import FROZEN, accuracy_against_w1
 
 
 def draw_all(experiments: Sequence[Experiment]) -> list[Drawn]:
@@ -22,6 +22,7 @@ def draw_all(experiments: Sequence[Experiment]) -> list[Drawn]:
     return [
         figure2(experiments, styles),
         accuracy_against_w1(experiments, styles),
+        accuracy_against_w1(experiments, styles, FROZEN),
         figure4(experiments, styles),
         heat_maps(experiments),
         training_curves(experiments, styles),

@@ -4,46 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radial_vicreg.report.collect import Experiment, Figure, probe_figure, radius_figure
+from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.columns import COLUMNS, filled_columns
 from radial_vicreg.report.compare import BOLD_RULE, Lead, by_seed, lead
 from radial_vicreg.report.formats import Text, to_csv
 from radial_vicreg.report.statistics import summarise
 from radial_vicreg.report.tables import text_of
 
-_FIGURES: dict[str, tuple[Figure, bool | None]] = {
-    "linear (%)": (probe_figure("online_linear", "top1"), True),
-    "balanced acc. (%)": (probe_figure("online_linear", "balanced_accuracy"), True),
-    "projector (%)": (probe_figure("online_projector_linear", "top1"), True),
-    "MLP (%)": (probe_figure("online_mlp", "top1"), True),
-    "kNN 20 (%)": (probe_figure("online_knn20", "top1"), True),
-    "offline linear (%)": (probe_figure("offline_linear_encoder", "top1"), True),
-    "W1 before": (radius_figure("initial", "w1_chi"), None),
-    "W1 after": (radius_figure("final", "w1_chi"), False),
-    "norm of mean z": (radius_figure("final", "embedding_mean_norm"), None),
-}
-"""Each figure, and whether the largest is the best (None: neither is)."""
-_COLUMNS = {"lr": "lr", "max_epochs": "Epochs"}
+_SETTINGS = {"lr": "lr", "max_epochs": "Epochs"}
 
 
 def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[list[list[Text]]]]:
-    """Write header and body; of comparable experiments the best is bold where it is clearly better than the next.
+    """Write header and body; of comparable experiments the best is bold where it is clearly better than the next."""
+    shown = filled_columns(experiments)
+    bold = {(best, name) for name, best, _, found in _leads(experiments) if found.bold}
+    names, settings = setting_cells(experiments)
+    header = [*names, "n", *shown, "Experiment"]
+    body = []
+    for index, experiment in enumerate(experiments):
+        row = [[Text(text)] for text in (*settings[index], str(len(experiment.runs)))]
+        for name, column in shown.items():
+            value = summarise(experiment.values(column.figure))
+            row.append([text_of(value, (index, name) in bold, column.decimals)])
+        body.append([*row, [Text(experiment.experiment_hash)]])
+    return header, body
+
+
+def setting_cells(experiments: Sequence[Experiment]) -> tuple[list[str], list[list[str]]]:
+    """Write what the experiments were, a row each, and the names of these columns.
 
     Rates and epochs have a column, and so does every other setting that differs within a family.
     """
-    shown = [name for name, (figure, _) in _FIGURES.items() if any(found.values(figure) for found in experiments)]
-    details = {**_COLUMNS, **{key: key for key in _differing(experiments) if key not in _COLUMNS}}
-    bold = {(best, name) for name, best, _, found in _leads(experiments) if found.bold}
+    details = {**_SETTINGS, **{key: key for key in _differing(experiments) if key not in _SETTINGS}}
     tag = ["Tag"] * any(experiment.tags for experiment in experiments)
-    header = ["Images", "Backbone", "d", "Method", *tag, *details.values(), "n", *shown, "Experiment"]
-    body = []
-    for index, experiment in enumerate(experiments):
+    rows = []
+    for experiment in experiments:
         setting = experiment.setting
-        plain = [setting.images, setting.backbone, setting.dim, setting.label, *[experiment.tags] * len(tag)]
-        plain += [*(setting.details.get(key, "") for key in details), len(experiment.runs)]
-        row = [[Text(str(value))] for value in plain]
-        row += [[text_of(summarise(experiment.values(_FIGURES[name][0])), (index, name) in bold)] for name in shown]
-        body.append([*row, [Text(experiment.experiment_hash)]])
-    return header, body
+        row = [setting.images, setting.backbone, setting.dim, setting.label, *[experiment.tags] * len(tag)]
+        rows.append([str(value) for value in (*row, *(setting.details.get(key, "") for key in details))])
+    return ["Images", "Backbone", "d", "Method", *tag, *details.values()], rows
 
 
 def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
@@ -62,7 +61,7 @@ def experiment_csv(experiments: Sequence[Experiment]) -> str:
     settings = ["images", "backbone", "dim", "objective", "beta1", "beta2", "gamma", "center", "e2mc"]
     details = sorted({key for experiment in experiments for key in experiment.setting.details})
     columns = ["experiment_hash", *settings, *details, "seeds", "tags", "notes"]
-    for name in _FIGURES:
+    for name in COLUMNS:
         columns += [f"{name} {part}" for part in ("mean", "std", "n")]
     lines: list[list[object]] = []
     for experiment in experiments:
@@ -71,8 +70,8 @@ def experiment_csv(experiments: Sequence[Experiment]) -> str:
         line += [setting.details.get(key) for key in details]
         seeds = " ".join(str(run.seed) for run in experiment.runs)
         line += [seeds, experiment.tags, "; ".join(experiment.notes)]
-        for figure, _ in _FIGURES.values():
-            value = summarise(experiment.values(figure))
+        for column in COLUMNS.values():
+            value = summarise(experiment.values(column.figure))
             line += [value.mean, value.std, value.count] if value else [None, None, 0]
         lines.append(line)
     return to_csv(columns, lines)
@@ -89,10 +88,10 @@ def _leads(experiments: Sequence[Experiment]) -> list[tuple[str, int, int, Lead]
     """List by family and figure the best and the runner-up (places among all experiments) and their difference."""
     found = []
     for family in _families(experiments):
-        for name, (figure, largest) in _FIGURES.items():
-            if largest is None:
+        for name, column in COLUMNS.items():
+            if column.largest is None:
                 continue
-            result = lead([by_seed(experiments[index], figure) for index in family], largest)
+            result = lead([by_seed(experiments[index], column.figure) for index in family], column.largest)
             if result is not None:
                 found.append((name, family[result.best], family[result.second], result))
     return found

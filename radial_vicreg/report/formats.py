@@ -105,6 +105,7 @@ _LATEX = {
         "β": r"$\beta$",
         "γ": r"$\gamma$",
         "—": "--",
+        "−": r"$-$",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
     },

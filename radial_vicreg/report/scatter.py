@@ -3,49 +3,80 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from radial_vicreg.figures import MethodStyle, add_legend, new_figure
-from radial_vicreg.report.collect import Experiment, radius_figure
+from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
 from radial_vicreg.report.drawn import Drawn, Styles, accuracy
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
 
 _W1 = radius_figure("final", "w1_chi")
-_SMALLEST, _LARGEST = 3.0, 8.0  # diameters of the markers in points, of the least and the largest learning rate
+_SMALLEST, _USUAL, _LARGEST = 3.0, 5.0, 8.0
+"""Diameters of the markers in points: of the least learning rate, where size says nothing, of the largest rate."""
+_TRAINED = frozen_figure("trained", "top1")
 _Point = tuple[Experiment, float, float]
 
 
-def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
-    """Draw a point for each run of the largest set of comparable ones; its size is the learning rate."""
-    what = "Figure 2d: accuracy against the distance of the radii to chi"
+@dataclass(frozen=True)
+class Probe:
+    """What stands for accuracy.
+
+    Attributes:
+        name: of the figure's files.
+        label: of the axis.
+        probe: in words, for the caption.
+        score: reads it from a run.
+    """
+
+    name: str
+    label: str
+    probe: str
+    score: Callable[[Run], float | None]
+
+
+ONLINE = Probe("figure2d", "online linear probe (%)", "online linear probe", accuracy)
+FROZEN = Probe(
+    "figure2d_frozen",
+    "frozen linear probe (%)",
+    "linear probe of the frozen, trained encoder",
+    lambda run: run.figure(_TRAINED),
+)
+
+
+def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe: Probe = ONLINE) -> Drawn:
+    """Draw a point for each run of the largest set of comparable ones.
+
+    Its size is the learning rate where a method has several.
+    """
+    what = f"Figure 2d: accuracy ({probe.probe}) against the distance of the radii to chi"
     families: dict[str, list[_Point]] = defaultdict(list)
     for experiment in experiments:
         for run in experiment.runs:
-            w1, score = run.figure(_W1), accuracy(run)
+            w1, score = run.figure(_W1), probe.score(run)
             if w1 is not None and score is not None:
                 families[experiment.setting.family].append((experiment, w1, score))
     points = max(families.values(), key=len, default=[])
     correlations = [compute([p[1] for p in points], [p[2] for p in points]) for compute in (pearson, spearman)]
     if correlations[0] is None or correlations[1] is None:
-        return Drawn("figure2d", None, f"{what}: needs four or more comparable runs, found {len(points)}.")
+        return Drawn(probe.name, None, f"{what}: needs four or more comparable runs, found {len(points)}.")
     figure, axes = new_figure(aspect=1.0)
     axis = axes[0][0]
-    rates = sorted({_rate(experiment) for experiment, _, _ in points}, reverse=True)
-    sizes = _sizes(rates)
+    sizes = _sizes([experiment for experiment, _, _ in points])
     for experiment, w1, score in sorted(points, key=lambda point: -_rate(point[0])):  # small points over large ones
         axis.plot(w1, score, **_look(styles[experiment.setting.key], sizes[_rate(experiment)]))
-    axis.set(xlabel=r"$W_1$ of the radii to $\chi(d)$ (evaluation mode)", ylabel="online linear probe (%)")
+    axis.set(xlabel=r"$W_1$ of the radii to $\chi(d)$ (evaluation mode)", ylabel=probe.label)
     axis.set_title(
         f"Pearson {_interval(correlations[0])}\nSpearman {_interval(correlations[1])}\nn = {len(points)} runs"
     )
     add_legend(figure, _handles([experiment for experiment, _, _ in points], styles, sizes))
     setting = points[0][0].setting
-    size = "the larger a point, the larger the learning rate" if len(rates) > 1 else f"learning rate {rates[0]:g}"
+    where = f"{setting.images}, {setting.backbone}, d {setting.dim}"
     return Drawn(
-        "figure2d",
+        probe.name,
         figure,
-        f"{what}: {len(points)} runs on {setting.images}, {setting.backbone}, d {setting.dim}; {size}; 95 % intervals "
+        f"{what}: {len(points)} runs on {where}; {_rates_in_words(sizes)}; 95 % intervals "
         "(Fisher; Bonett and Wright). Runs of one experiment are not independent of one another.",
     )
 
@@ -54,10 +85,27 @@ def _rate(experiment: Experiment) -> float:
     return float(experiment.setting.details["lr"])
 
 
-def _sizes(rates: Sequence[float]) -> dict[float, float]:
-    """Give each rate, the largest first, a diameter."""
-    step = (_LARGEST - _SMALLEST) / max(1, len(rates) - 1)
-    return {rate: _LARGEST - index * step if len(rates) > 1 else 5.0 for index, rate in enumerate(rates)}
+def _sizes(experiments: Sequence[Experiment]) -> dict[float, float]:
+    """Give each rate, the largest first, a diameter: the same where every method has one rate, its own or that of all.
+
+    Sizes that say what colours say already would only make some methods hard to see.
+    """
+    pairs = {(experiment.setting.key, _rate(experiment)) for experiment in experiments}
+    rates = sorted({rate for _, rate in pairs}, reverse=True)
+    if len(pairs) == len({key for key, _ in pairs}):
+        return dict.fromkeys(rates, _USUAL)
+    step = (_LARGEST - _SMALLEST) / (len(rates) - 1)
+    return {rate: _LARGEST - index * step for index, rate in enumerate(rates)}
+
+
+def _rates_in_words(sizes: dict[float, float]) -> str:
+    if _tells_rates(sizes):
+        return "the larger a point, the larger the learning rate"
+    return f"learning rate {next(iter(sizes)):g}" if len(sizes) == 1 else "each method has its own learning rate"
+
+
+def _tells_rates(sizes: dict[float, float]) -> bool:
+    return len(set(sizes.values())) > 1
 
 
 def _look(style: MethodStyle, size: float) -> dict[str, Any]:
@@ -66,13 +114,13 @@ def _look(style: MethodStyle, size: float) -> dict[str, Any]:
 
 
 def _handles(experiments: Sequence[Experiment], styles: Styles, sizes: dict[float, float]) -> list[Any]:
-    """Explain colours and markers (methods), and sizes (learning rates) where there are several."""
+    """Explain colours and markers (methods, in the tables' order), and sizes (learning rates) where they differ."""
     from matplotlib.lines import Line2D
 
     kinds = {experiment.setting.key: experiment.setting.kind for experiment in experiments}
-    handles = [Line2D([], [], label=kind, **_look(styles[key], 5.0)) for key, kind in sorted(kinds.items())]
+    handles = [Line2D([], [], label=kind, **_look(styles[key], _USUAL)) for key, kind in kinds.items()]
     grey = MethodStyle("grey", "o")
-    rates = sizes if len(sizes) > 1 else {}
+    rates = sizes if _tells_rates(sizes) else {}
     return handles + [Line2D([], [], label=f"lr {rate:g}", **_look(grey, size)) for rate, size in rates.items()]
 
 

@@ -68,7 +68,8 @@ class Setting:
             ``ce_normalize`` and ``spacing`` (m) where the objective reads them; ``<method>.<argument>`` of
             a loss of its own. What a configuration leaves open is
             left out.
-        family: hash of everything but method, loss weights, rates, batch size and seed: what may be compared.
+        family: hash of the images and of everything but method, loss weights, rates, batch size and seed: what may be
+            compared.
         grid: hash of everything but beta1, beta2, the 1/d of the cross-entropy and the seed.
     """
 
@@ -110,9 +111,10 @@ class Setting:
         lambdas = () if config.get("loss") else ("sim", "var", "cov")
         folder = "/".join(PurePath(str(data.get("train_path"))).parts[-2:])
         dataset = str(data.get("name") or data["dataset"])
+        images = f"{dataset} {folder}" if data["dataset"] == "custom" else dataset
         return cls(
             dataset=dataset,
-            images=f"{dataset} {folder}" if data["dataset"] == "custom" else dataset,
+            images=images,
             backbone=str(config["backbone"]["name"]),
             dim=int(kwargs["proj_output_dim"]),
             objective=objective,
@@ -123,7 +125,7 @@ class Setting:
             e2mc=float(kwargs.get("e2mc_loss_weight") or 0),
             weights=tuple(float(kwargs.get(f"{name}_loss_weight", 0)) for name in lambdas),
             details=_details(config, processes, beta1, beta2),
-            family=_family(config, processes),
+            family=_family(config, processes, images),
             grid=_grid(config, processes),
         )
 
@@ -172,13 +174,13 @@ def _objective(config: dict[str, Any]) -> tuple[str, float, float, float]:
     return str(read["radial_objective"]), weights[0], weights[1], max(weights[2:])
 
 
-def _family(config: dict[str, Any], processes: int) -> str:
+def _family(config: dict[str, Any], processes: int, images: str) -> str:
     """Hash what runs must share to be compared, each method at its own best rate."""
     parts = _comparable_parts(config, processes)
     del parts["objective"]
     rates = ("lr", "classifier_lr", "batch_size")  # figure 4 has a batch of 512 beside 256
     parts["optimizer"] = {key: value for key, value in parts["optimizer"].items() if key not in rates}
-    return digest(parts)
+    return digest({**parts, "images": images})
 
 
 def _grid(config: dict[str, Any], processes: int) -> str:

@@ -123,11 +123,12 @@ def table_csv(table: Table) -> str:
     return to_csv(columns, lines)
 
 
-def text_of(value: Summary | None, bold: bool = False) -> Text:
+def text_of(value: Summary | None, bold: bool = False, decimals: int = 2) -> Text:
     """Write ``mean ± deviation``."""
     if value is None:
         return Text(MISSING)
-    return Text(f"{value.mean:.2f}" + (f" ± {value.std:.2f}" if value.std is not None else ""), bold)
+    spread = "" if value.std is None else f" ± {value.std:.{decimals}f}"
+    return Text(f"{value.mean:.{decimals}f}{spread}", bold)
 
 
 def _provenance(cell: Cell) -> list[object]:

@@ -1,0 +1,302 @@
+"""What a comparison of methods needs of the report: cost, frozen probes, differences to one of the methods."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from figure_checks import check_files, check_layout
+from scipy import stats
+
+from radial_vicreg.cli import main
+from radial_vicreg.errors import UserError
+from radial_vicreg.figures import figure_style
+from radial_vicreg.report import build_report
+from radial_vicreg.report.collect import Experiment, collect, group
+from radial_vicreg.report.differences import difference_csv, difference_rows, differences
+from radial_vicreg.report.drawing import draw_all
+from radial_vicreg.report.experiments import experiment_notes, experiment_rows
+
+KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"
+LEJEPA = (VICREG, "shared/method=lejepa")
+
+
+@pytest.fixture
+def experiments(tmp_path: Path) -> Callable[[], list[Experiment]]:
+    return lambda: group(collect(tmp_path / "runs")[0])[0]
+
+
+@pytest.fixture
+def make_seeds(make_run: Callable) -> Callable[..., None]:
+    """Writes a run for each seed, with this top-1 of the frozen probe and of the online one."""
+
+    def make(name: str, *overrides: str, top1: dict[int, float], rank: float = 100.0, **changes: Any) -> None:
+        for seed, value in top1.items():
+            probes = {
+                "online_linear": {"top1": value - 5},
+                "frozen_linear": {"untrained": {"top1": 30.0}, "trained": {"top1": value}},
+            }
+            final = {"w1_chi": 1 + value / 100, "effective_rank": rank + seed, "mean_share": 0.6 + seed / 900}
+            radii = {"initial": {"dim": 512, "eval": {"w1_chi": 17.0}}, "final": {"dim": 512, "eval": final}}
+            make_run(name, *overrides, seed=seed, **{"probes": probes, "radii": radii, **changes})
+
+    return make
+
+
+def column_of(rows: tuple[list[str], list[Any]], name: str) -> list[str]:
+    header, body = rows
+    return [row[header.index(name)][0].text for row in body]
+
+
+def lines_of(text: str) -> dict[tuple[str, str], dict[str, str]]:
+    return {(line["method"], line["figure"]): line for line in csv.DictReader(text.splitlines())}
+
+
+# ---- the list of experiments
+
+
+def test_the_list_has_frozen_probes_rank_share_and_cost(make_seeds: Callable, experiments: Callable) -> None:
+    cost = {"step_seconds": 0.0525, "peak_memory_mb": 1234.4}
+    make_seeds(VICREG, top1={5: 50.0, 6: 52.0}, cost=cost)
+    rows = experiment_rows(experiments())
+    assert column_of(rows, "frozen linear (%)") == ["51.00 ± 1.41"]
+    assert column_of(rows, "frozen, untrained (%)") == ["30.00 ± 0.00"]
+    assert column_of(rows, "effective rank") == ["105.50 ± 0.71"]
+    assert column_of(rows, "mean's share") == ["0.606 ± 0.001"]
+    assert column_of(rows, "s/step") == ["0.052 ± 0.000"]
+    assert column_of(rows, "memory (MB)") == ["1234 ± 0"]
+
+
+def test_columns_that_no_run_has_are_left_out(make_run: Callable, experiments: Callable) -> None:
+    make_run(VICREG)
+    header, _ = experiment_rows(experiments())
+    assert not {"frozen linear (%)", "effective rank", "mean's share", "s/step", "memory (MB)"} & set(header)
+
+
+def test_the_best_frozen_probe_is_bold_and_no_rank_share_or_cost_ever_is(
+    make_seeds: Callable, experiments: Callable
+) -> None:
+    make_seeds(VICREG, top1={5: 50.0, 6: 52.0, 7: 51.0}, cost={"step_seconds": 0.05, "peak_memory_mb": 900.0})
+    make_seeds(KL, top1={5: 60.1, 6: 62.0, 7: 61.0}, rank=300, cost={"step_seconds": 5.0, "peak_memory_mb": 9e3})
+    header, body = experiment_rows(experiments())
+    bold = {name for row in body for name, cell in zip(header, row, strict=True) if any(text.bold for text in cell)}
+    assert bold == {"frozen linear (%)", "linear (%)", "W1 after"}
+
+
+def test_runs_on_other_images_are_never_rivals(make_run: Callable, experiments: Callable) -> None:
+    for folder, top1 in (("tuning/train", 90.0), ("all/train", 50.0)):
+        make_run("quickstart", f"data.train_path=/data/{folder}", top1=top1)
+    found = experiments()
+    assert len(found) == 2
+    assert experiment_notes(found) == []
+
+
+# ---- differences
+
+
+def test_differences_are_paired_by_seed_with_a_t_interval(make_seeds: Callable, experiments: Callable) -> None:
+    theirs, ours = {5: 50.0, 6: 58.0, 7: 54.0}, {5: 52.1, 6: 60.0, 7: 56.2}
+    make_seeds(VICREG, top1=theirs)
+    make_seeds(KL, top1=ours, rank=90)
+    make_seeds(*LEJEPA, top1={5: 49.0, 6: 60.0, 7: 53.0})
+    found = differences(experiments(), "vicreg")
+    lines = lines_of(difference_csv(found))
+    expected = stats.ttest_rel(list(ours.values()), list(theirs.values()))
+    line = lines["Radial-VICReg (β1 100, β2 0)", "frozen linear (%)"]
+    assert float(line["difference"]) == pytest.approx(2.1)
+    assert (float(line["low"]), float(line["high"])) == pytest.approx(tuple(expected.confidence_interval(0.95)))
+    assert float(line["se"]) == pytest.approx(2.1 / expected.statistic)
+    assert (line["n"], line["against_n"], line["paired"], line["against_method"]) == ("3", "3", "True", "VICReg")
+    rows = difference_rows(found)
+    assert column_of(rows, "Method") == ["Radial-VICReg (β1 100, β2 0)", "LeJEPA"]
+    assert column_of(rows, "frozen linear (%)") == ["+2.10 [1.85, 2.35]", "+0.00 [−4.30, 4.30]"]
+    assert column_of(rows, "effective rank")[0] == "−10.00 [−10.00, −10.00]"
+    assert column_of(rows, "n") == ["3", "3"]
+    bold = [[text.bold for text in row[rows[0].index("frozen linear (%)")]] for row in rows[1]]
+    assert bold == [[True], [False]]
+    assert not {"W1 before", "frozen, untrained (%)", "s/step"} & set(rows[0])
+
+
+def test_without_common_seeds_the_interval_is_welch_s_and_n_says_both(
+    make_seeds: Callable, experiments: Callable
+) -> None:
+    theirs, ours = {1: 50.0, 2: 51.0, 3: 53.0, 4: 50.5}, {5: 52.0, 6: 52.5, 7: 55.0}
+    make_seeds(VICREG, top1=theirs)
+    make_seeds(KL, top1=ours)
+    found = differences(experiments(), "vicreg")
+    (line,) = (line for (_, figure), line in lines_of(difference_csv(found)).items() if figure == "frozen linear (%)")
+    result = stats.ttest_ind(list(ours.values()), list(theirs.values()), equal_var=False)
+    assert (float(line["low"]), float(line["high"])) == pytest.approx(tuple(result.confidence_interval(0.95)))
+    assert (line["n"], line["against_n"], line["paired"]) == ("3", "4", "False")
+    assert column_of(difference_rows(found), "n") == ["3 and 4"]
+
+
+def test_one_seed_has_a_difference_without_interval_and_is_never_bold(
+    make_seeds: Callable, experiments: Callable
+) -> None:
+    make_seeds(VICREG, top1={5: 50.0, 6: 50.0})
+    make_seeds(KL, top1={5: 53.0})
+    header, body = difference_rows(differences(experiments(), "vicreg"))
+    (cell,) = body[0][header.index("frozen linear (%)")]
+    assert (cell.text, cell.bold) == ("+3.00", False)
+    (line, *_) = csv.DictReader(difference_csv(differences(experiments(), "vicreg")).splitlines())
+    assert (line["se"], line["low"], line["high"], line["n"], line["against_n"]) == ("", "", "", "1", "2")
+
+
+def test_a_figure_that_fewer_seeds_have_says_so_and_one_without_is_missing(
+    make_seeds: Callable, experiments: Callable
+) -> None:
+    make_seeds(VICREG, top1={5: 50.0, 6: 51.0, 7: 52.0})
+    make_seeds(KL, top1={5: 53.0, 6: 54.0})
+    make_seeds(KL, top1={7: 55.0}, probes={"online_linear": {"top1": 45.0}})
+    make_seeds(*LEJEPA, top1={5: 1.0, 6: 2.0}, radii={})
+    header, body = difference_rows(differences(experiments(), "vicreg"))
+    radial, lejepa = body
+    assert radial[header.index("n")][0].text == "2"
+    assert [radial[header.index(name)][0].suffix for name in ("frozen linear (%)", "linear (%)")] == ["", " (n 3)"]
+    assert lejepa[header.index("effective rank")][0].text == "—"
+
+
+def test_only_experiments_of_one_family_are_compared_and_each_with_its_own(
+    make_seeds: Callable, experiments: Callable
+) -> None:
+    for epochs, lead in ((400, 1.0), (20, -2.0)):
+        make_seeds(VICREG, f"max_epochs={epochs}", top1={5: 50.0, 6: 51.0})
+        make_seeds(KL, f"max_epochs={epochs}", top1={5: 50.0 + lead, 6: 51.0 + lead})
+    make_seeds(KL, "backbone.name=resnet50", top1={5: 90.0, 6: 91.0})
+    found = differences(experiments(), "vicreg")
+    rows = difference_rows(found)
+    seen = dict(zip(column_of(rows, "Epochs"), column_of(rows, "frozen linear (%)"), strict=True))
+    assert seen == {"400": "+1.00 [1.00, 1.00]", "20": "−2.00 [−2.00, −2.00]"}
+    (twenty,) = (base for base in found.bases if base.setting.details["max_epochs"] == 20)
+    assert [base for _, base in differences(experiments(), twenty.experiment_hash[:8]).pairs] == [twenty]
+
+
+def test_a_radial_method_is_named_by_its_objective_or_as_a_whole(make_seeds: Callable, experiments: Callable) -> None:
+    make_seeds(KL, top1={5: 50.0})
+    make_seeds(*LEJEPA, top1={5: 50.0})
+    for name in ("radialvicreg", "radial_kl"):
+        assert [base.setting.key for base in differences(experiments(), name).bases] == ["radial_kl"]
+    make_seeds("cifar100/resnet18/radialvicreg_w1_d512", "optimizer.batch_size=256", top1={5: 50.0})
+    assert [base.setting.key for base in differences(experiments(), "radial_kl").bases] == ["radial_kl"]
+    with pytest.raises(UserError, match="'radialvicreg' is more than one experiment"):
+        differences(experiments(), "radialvicreg")
+
+
+@pytest.mark.parametrize("name", ["simclr", "", "ffffffffffffffff", "VICReg (no such)"])
+def test_an_unknown_base_is_refused_in_one_line_that_lists_what_there_is(
+    make_seeds: Callable, experiments: Callable, name: str
+) -> None:
+    make_seeds(VICREG, top1={5: 50.0})
+    make_seeds(KL, top1={5: 50.0})
+    found = experiments()
+    with pytest.raises(UserError) as caught:
+        differences(found, name)
+    message = str(caught.value)
+    assert f"no experiment is {name!r}; methods: radial_kl, radialvicreg, vicreg; experiments: " in message
+    assert all(experiment.experiment_hash in message for experiment in found)
+    assert "\n" not in message
+
+
+def test_a_name_or_a_beginning_of_several_is_refused_with_their_hashes(
+    make_seeds: Callable, experiments: Callable
+) -> None:
+    for rate in (0.1, 0.01):
+        make_seeds(VICREG, f"optimizer.lr={rate}", top1={5: 50.0})
+    found = experiments()
+    with pytest.raises(UserError, match="'vicreg' is more than one experiment; give the hash of one: ") as caught:
+        differences(found, "vicreg")
+    for experiment, digest in zip(found, ("abc1", "abd2"), strict=True):
+        rate = experiment.setting.details["lr"]
+        assert f"{experiment.experiment_hash} (lr {rate})" in str(caught.value)
+        experiment.experiment_hash = digest
+    with pytest.raises(UserError, match=r"'ab' is more than one experiment; give the hash of one: abc1 .*, abd2 "):
+        differences(found, "ab")
+    assert differences(found, "ABC").bases == [found[0]]
+
+
+def test_a_beginning_of_hashes_of_several_families_is_refused(make_seeds: Callable, experiments: Callable) -> None:
+    for epochs in (20, 400):
+        make_seeds(VICREG, f"max_epochs={epochs}", top1={5: 50.0})
+    first, second = found = experiments()
+    first.experiment_hash, second.experiment_hash = "abc1", "abd2"
+    with pytest.raises(UserError, match="'ab' is more than one experiment"):
+        differences(found, "ab")
+    assert differences(found, "vicreg").bases == found  # a name stands for one in each family
+
+
+def test_the_command_writes_differences_and_removes_those_of_an_earlier_report(
+    make_seeds: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_seeds(VICREG, top1={5: 50.0, 6: 58.0, 7: 54.0})
+    make_seeds(KL, top1={5: 52.1, 6: 60.0, 7: 56.2}, rank=90)
+    command, out = ["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out")], tmp_path / "out"
+    assert main([*command, "--against", "vicreg"]) == 0
+    for name in ("report.md", "differences.md"):
+        text = (out / name).read_text()
+        assert re.search(r"Differences to VICReg \([0-9a-f]{12}\)", text)
+        assert "**+2.10 [1.85, 2.35]**" in text
+        assert "not corrected for the number of comparisons" in text
+    assert "<b>+2.10 [1.85, 2.35]</b>" in (out / "report.html").read_text()
+    assert r"\textbf{$-$10.00 [$-$10.00, $-$10.00]}" in (out / "differences.tex").read_text()
+    assert len(lines_of((out / "differences.csv").read_text())) == 5
+    assert main([*command, "--against", "simclr"]) == 2
+    assert "no experiment is 'simclr'" in capsys.readouterr().err
+    assert (out / "differences.md").is_file()  # what is wrong is said before anything is written
+    assert main(command) == 0
+    assert not list(out.glob("differences.*"))
+    assert "Differences to" not in (out / "report.html").read_text()
+
+
+def test_a_base_without_rivals_or_without_any_run_says_so(make_seeds: Callable, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(UserError, match="nothing to compare with 'vicreg': there is no finished run"):
+        build_report(tmp_path / "runs", tmp_path / "out", against="vicreg")
+    make_seeds(VICREG, top1={5: 50.0, 6: 51.0})
+    make_seeds(KL, "max_epochs=3", top1={5: 50.0, 6: 51.0})
+    build_report(tmp_path / "runs", tmp_path / "out", against="vicreg")
+    _, missing = (tmp_path / "out" / "report.md").read_text().split("# Missing")
+    assert "Nothing to compare" in missing
+
+
+# ---- figure 2d of the frozen probe
+
+
+def test_the_frozen_probe_has_its_own_figure_2d(make_seeds: Callable, experiments: Callable, tmp_path: Path) -> None:
+    make_seeds(VICREG, top1={5: 50.0, 6: 52.0})
+    make_seeds(KL, top1={5: 60.0, 6: 61.0})
+    with figure_style():
+        drawn = {each.name: each for each in draw_all(experiments()) if each.name.startswith("figure2d")}
+        for name, offset in (("figure2d", 5), ("figure2d_frozen", 0)):
+            check_layout(drawn[name].figure)
+            heights = {float(line.get_ydata()[0]) for line in drawn[name].figure.axes[0].lines}
+            assert heights == {value - offset for value in (50.0, 52.0, 60.0, 61.0)}
+    assert "frozen" in drawn["figure2d_frozen"].figure.axes[0].get_ylabel()
+    assert "(linear probe of the frozen, trained encoder)" in drawn["figure2d_frozen"].caption
+    assert "(online linear probe)" in drawn["figure2d"].caption
+    build_report(tmp_path / "runs", tmp_path / "out")
+    check_files(tmp_path / "out" / "figures" / "figure2d_frozen")
+
+
+def test_points_are_of_one_size_where_every_method_has_one_rate(make_seeds: Callable, experiments: Callable) -> None:
+    make_seeds(VICREG, "optimizer.lr=0.03", top1={5: 50.0, 6: 52.0})
+    make_seeds(KL, "optimizer.lr=0.3", top1={5: 60.0, 6: 61.0})
+    with figure_style():
+        (drawn,) = (each for each in draw_all(experiments()) if each.name == "figure2d_frozen")
+    assert len({line.get_markersize() for line in drawn.figure.axes[0].lines}) == 1
+    assert "each method has its own learning rate" in drawn.caption
+    assert [text.get_text() for text in drawn.figure.legends[0].get_texts()] == ["VICReg", "Radial-VICReg"]
+
+
+def test_fewer_than_four_frozen_probes_draw_no_such_figure(make_seeds: Callable, experiments: Callable) -> None:
+    make_seeds(VICREG, top1={5: 50.0, 6: 52.0, 7: 51.0})
+    make_seeds(KL, top1={5: 60.0}, probes={"online_linear": {"top1": 55.0}})
+    with figure_style():
+        drawn = {each.name: each for each in draw_all(experiments())}
+    assert drawn["figure2d"].figure is not None
+    assert drawn["figure2d_frozen"].figure is None
+    assert "needs four or more comparable runs, found 3" in drawn["figure2d_frozen"].caption
