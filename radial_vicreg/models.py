@@ -24,11 +24,24 @@ _READ_FILES = {"checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cf
 _RESNETS = {"resnet18": torchvision.models.resnet18, "resnet50": torchvision.models.resnet50}
 
 TORCHVISION_NAMES = tuple(_RESNETS)
-TIMM_NAMES = (*_RESNETS, *_VIT_ARCHITECTURES.values())
-"""What an exported backbone may be called in either library."""
+"""What an exported backbone may be called in torchvision."""
 
 BACKBONES = (*_RESNETS, *_VIT_ARCHITECTURES)
-"""Names accepted as ``backbone.name``."""
+"""Names accepted as ``backbone.name``, which are solo-learn's; ``timm:NAME`` is any other network of timm's."""
+
+_TIMM = "timm:"
+
+
+def timm_architecture(name: str) -> str | None:
+    """Look up what timm calls a backbone.
+
+    Args:
+        name: of ``backbone.name``.
+
+    Returns:
+        Its name there; None for torchvision's ResNets and for names that are none of :data:`BACKBONES`.
+    """
+    return name.removeprefix(_TIMM) if name.startswith(_TIMM) else _VIT_ARCHITECTURES.get(name)
 
 
 def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
@@ -47,15 +60,20 @@ def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
     """
     name, arguments = config.backbone.name, config.backbone.arguments()
     refuse_file_arguments(arguments)
-    if name not in BACKBONES:
-        raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, BACKBONES, what='expected one of')}")
+    architecture = timm_architecture(name)
+    if name not in _RESNETS and architecture is None:
+        hint = did_you_mean(name, BACKBONES, what="expected one of")
+        raise UserError(f"unknown backbone.name {name!r}: {hint}, or timm:NAME")
+    if architecture is not None and not timm.is_model(architecture):
+        known = [f"{_TIMM}{model}" for model in timm.list_models()]
+        raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, known, what='timm has')}")
     try:
-        if name in _RESNETS:
+        if architecture is None:
             return _build_resnet(name, arguments, config.has_small_stem)
-        vit = timm.create_model(_VIT_ARCHITECTURES[name], pretrained=False, num_classes=0, **arguments)
+        model: Any = timm.create_model(architecture, pretrained=False, num_classes=0, **arguments)
     except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
         raise UserError(f"backbone.kwargs={arguments} do not fit {name}: {error}") from error
-    return vit, int(vit.num_features)  # type: ignore[arg-type]
+    return model, int(getattr(model, "head_hidden_size", model.num_features))  # some have a layer after the pooling
 
 
 def check_backbone(config: RunConfig) -> None:
@@ -69,8 +87,9 @@ def check_backbone(config: RunConfig) -> None:
         UserError: the network does not take such images.
     """
     arguments = config.backbone.arguments()
-    if config.backbone.name not in BACKBONES or (config.backbone.name in _RESNETS and not arguments):
-        return  # a host names the backbones that it has; a plain ResNet takes any size
+    name = config.backbone.name
+    if (name in _RESNETS and not arguments) or (name not in _RESNETS and timm_architecture(name) is None):
+        return  # a plain ResNet takes any size; a host names the backbones that it has
     with torch.random.fork_rng(devices=[]):
         backbone = build_backbone(config)[0].to("meta")  # timm before 1.0.21 cannot build a ViT there
     for index, augmentation in enumerate(config.augmentations):
@@ -80,7 +99,7 @@ def check_backbone(config: RunConfig) -> None:
         except Exception as error:  # torchvision and timm assert, divide and index in their own ways
             hint = "; +backbone.kwargs.dynamic_img_size=true lets a transformer take several" if index else ""
             raise UserError(
-                f"backbone.name={config.backbone.name} with backbone.kwargs={arguments} does not take images of {size}"
+                f"backbone.name={name} with backbone.kwargs={arguments} does not take images of {size}"
                 f" pixels (augmentations.{index}.crop_size): {' '.join(str(error).split())}{hint}"
             ) from error
 

@@ -1,4 +1,4 @@
-"""``radial-vicreg data digits|cifar10|cifar100|imagenet10|celeba [--out DIR]``."""
+"""``radial-vicreg data digits|cifar10|cifar100|imagenet10|celeba|study [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -48,6 +48,10 @@ def parser() -> Parser:
     celeba = sets.add_parser("celeba", help="images, 40 attributes and the official split")
     celeba.add_argument("--source", type=Path, help="a downloaded copy; default: torchvision downloads one")
     celeba.add_argument("--out", type=Path, default=Path("datasets/celeba"))
+    study = sets.add_parser("study", help="CIFAR-10 with a held-out part of its training images, for docs/study.md")
+    study.add_argument("--source", type=Path, help="CIFAR-10 as folders, train/CLASS and test/CLASS; default: a download")
+    study.add_argument("--full", action="store_true", help="all 60,000 images, for `study/full`; default: 12,000 of them")
+    study.add_argument("--out", type=Path, help="default: datasets/study, or datasets/study_full")
     return made
 
 
@@ -84,6 +88,11 @@ def _prepare(parsed: argparse.Namespace) -> Path:
         from radial_vicreg.data.celeba import prepare_celeba
 
         return prepare_celeba(parsed.out, parsed.source)
+    if parsed.name == "study":
+        from radial_vicreg.data.study import FULL, QUICK, prepare_study
+
+        default = Path("datasets") / ("study_full" if parsed.full else "study")
+        return prepare_study(parsed.out or default, parsed.source, FULL if parsed.full else QUICK)
     from radial_vicreg.data.cifar import prepare_cifar
 
     return prepare_cifar(parsed.name, parsed.out, as_folder=parsed.as_folder)

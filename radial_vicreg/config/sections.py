@@ -33,7 +33,7 @@ class BackboneArguments(OpenSection):
 class BackboneConfig(Section):
     """The encoder."""
 
-    name: Text = Field(description="resnet18, resnet50, vit_tiny, vit_small, vit_base or vit_large")
+    name: Text = Field(description="resnet18, resnet50, vit_tiny, vit_small, vit_base, vit_large; or timm:NAME")
     kwargs: BackboneArguments | None = Field(None, description="arguments of its constructor, such as img_size")
 
     def arguments(self) -> dict[str, Any]:

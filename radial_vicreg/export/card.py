@@ -13,6 +13,7 @@ from radial_vicreg.checkpoints import file_checksum
 from radial_vicreg.errors import UserError
 from radial_vicreg.export.loading import WEIGHTS
 from radial_vicreg.loaded_run import LoadedRun
+from radial_vicreg.models import timm_architecture
 from radial_vicreg.provenance import identity_of
 from radial_vicreg.results import RunResults
 from radial_vicreg.secrets import without_secrets
@@ -41,16 +42,16 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     from radial_vicreg.data.augmentation import mean_and_std
 
     name, arguments = run.config.backbone.name, run.config.backbone.arguments()
-    is_vit = name.startswith("vit")
-    small_stem = not is_vit and run.config.has_small_stem
-    if fmt == "torchvision" and is_vit:
+    is_timms = timm_architecture(name) is not None
+    small_stem = not is_timms and run.config.has_small_stem
+    if fmt == "torchvision" and is_timms:
         raise UserError(f"torchvision has no {name}; use --format timm, safetensors or hf")
     # A configuration's arguments of a ResNet are torchvision's.
     on_the_hub_as_timm = fmt == "hf" and not small_stem and not arguments
-    library = "timm" if is_vit or fmt == "timm" or on_the_hub_as_timm else "torchvision"
+    library = "timm" if is_timms or fmt == "timm" or on_the_hub_as_timm else "torchvision"
     mean, std = mean_and_std(run.config.data.dataset, run.config.augmentations[0])
     settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
-    architecture = str(settings["architecture"]) if is_vit else name
+    architecture = str(settings["architecture"]) if is_timms else name
     config = without_secrets(run.config.plain()) if run.results is None else run.results.config
     return {
         "format": fmt,

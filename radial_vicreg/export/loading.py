@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.checkpoints import file_checksum, read_tensors
 from radial_vicreg.errors import MissingPackageError, UserError
-from radial_vicreg.models import TIMM_NAMES, TORCHVISION_NAMES, apply_small_stem, refuse_file_arguments
+from radial_vicreg.models import TORCHVISION_NAMES, apply_small_stem, refuse_file_arguments
 
 CARD = "card.json"
 """Name of the card beside exported weights."""
@@ -89,8 +89,7 @@ def read_card(file: Path) -> dict[str, Any]:
     names = tuple(dict.fromkeys(WEIGHTS.values()))
     if card["weights"] not in names:
         raise UserError(f"{file}: weights must be one of {', '.join(names)} beside the card, got {card['weights']!r}")
-    architectures = TORCHVISION_NAMES if card["library"] == "torchvision" else TIMM_NAMES
-    if card["library"] not in ("torchvision", "timm") or card["architecture"] not in architectures:
+    if not _is_known(card["library"], card["architecture"]):
         raise UserError(f"{file}: {card['library']} {card['architecture']!r} is not a network that is exported")
     refuse_file_arguments(card["arguments"])
     checked: dict[str, Any] = card
@@ -108,6 +107,14 @@ def import_safetensors() -> Any:
     except ImportError as error:
         raise MissingPackageError("this format needs safetensors: pip install safetensors") from error
     return safetensors.torch
+
+
+def _is_known(library: str, architecture: str) -> bool:
+    if library != "timm":
+        return library == "torchvision" and architecture in TORCHVISION_NAMES
+    import timm
+
+    return ":" not in architecture and timm.is_model(architecture)  # hf-hub:NAME would be fetched
 
 
 def _architecture(library: str, architecture: str, arguments: dict[str, Any]) -> nn.Module:

@@ -200,6 +200,8 @@ def prepare(config: RunConfig) -> RunConfig:
 def _standalone_options(config: RunConfig) -> list[str]:
     """Name the settings that only the embedded host has."""
     options = [memory_option(config)]
+    if config.backbone.name.startswith("timm:"):
+        options.append(f"backbone.name={config.backbone.name}")
     if config.loss is not None:
         options.append(f"loss._target_={config.loss.target}")
     if config.large_views != _SOLO_VIEWS:

@@ -125,7 +125,8 @@ def no_empty_folder(folder: Path) -> Iterator[None]:
 def _folder_name(config: RunConfig) -> str:
     identity = config_hash(config.plain(), config.processes)
     dim = config.method_kwargs.proj_output_dim
-    return f"{config.method}-{config.data.dataset}-{config.backbone.name}-d{dim}-{identity}"
+    backbone = config.backbone.name.replace(":", "-")  # no file system minds that
+    return f"{config.method}-{config.data.dataset}-{backbone}-d{dim}-{identity}"
 
 
 def _new_folder(parent: Path) -> Path:

@@ -18,6 +18,7 @@ from radial_vicreg.models import build_projector
 from radial_vicreg.notices import warn
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.checkpointing import last_checkpoint
+from radial_vicreg.train.cost import StepCost
 from radial_vicreg.train.csv_tables import EpochTable
 from radial_vicreg.train.guard import FiniteGuard
 from radial_vicreg.train.objective import build_objective
@@ -131,6 +132,7 @@ class RadialTraining(_Base):
             settings = config.diagnostics
             measured = (config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
             callbacks.append(RadiusMonitor(*measured, method=_method_key(config)))
+        callbacks.append(StepCost())
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         if self.results_folder is not None and config.loggers.csv:
             callbacks.append(EpochTable(self.results_folder))

@@ -1,0 +1,111 @@
+"""Images of the study (docs/study.md): links into CIFAR-10, with a part of its training images held out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from radial_vicreg.data.cifar import prepare_cifar
+from radial_vicreg.data.listing import is_macos_file
+from radial_vicreg.data.staging import MARKER, claim_folder, staged_folder
+from radial_vicreg.errors import UserError
+
+_CLASSES = 10
+_TEST_NAMES = ("test", "val")  # as archives and as `radial-vicreg data cifar10 --as-folder` call CIFAR's test images
+
+
+class StudySizes(NamedTuple):
+    """Numbers of images, the same of each class.
+
+    Attributes:
+        tune_train: to train on while learning rates are chosen: the first by name.
+        tune_val: to choose them by: the last training images by name.
+        train: to train on for the results.
+        test: test images for the results.
+    """
+
+    tune_train: int
+    tune_val: int
+    train: int
+    test: int
+
+
+QUICK = StudySizes(tune_train=5_000, tune_val=2_000, train=5_000, test=5_000)
+FULL = StudySizes(tune_train=45_000, tune_val=5_000, train=50_000, test=10_000)
+
+
+def prepare_study(out: str | Path, source: str | Path | None = None, sizes: StudySizes = QUICK) -> Path:
+    """Link images as ``out/{tune,final}/{train,val}/CLASS``. Repeating it does nothing.
+
+    No image of ``tune/val`` is in ``tune/train``, and none of ``final/val`` in any other folder: those are test images.
+
+    Args:
+        out: the folder to write; it appears only when complete.
+        source: CIFAR-10 as folders, ``train/CLASS`` and ``test/CLASS`` (or ``val/CLASS``). Default: torchvision
+            downloads it, and it is written as PNG into ``cifar10`` beside ``out``.
+        sizes: numbers of images.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        UserError: the source lacks classes or images, or ``out`` holds something else.
+        UnreachableError: it cannot be downloaded.
+    """
+    folder = claim_folder(Path(out))
+    root = Path(source) if source is not None else prepare_cifar("cifar10", folder.parent / "cifar10", as_folder=True)
+    links = dict(_links(root.resolve(), sizes))
+    description = {"dataset": "study", "source": str(root.resolve()), **sizes._asdict(), "num_images": len(links)}
+    if _is_linked(folder, links, description):
+        return folder
+    with staged_folder(folder, description) as staging:
+        for name, points_to in links.items():
+            (staging / name).parent.mkdir(parents=True, exist_ok=True)
+            (staging / name).symlink_to(points_to)
+    return folder
+
+
+def _links(root: Path, sizes: StudySizes) -> Iterator[tuple[str, Path]]:
+    test = next((root / name for name in _TEST_NAMES if (root / name).is_dir()), root / _TEST_NAMES[0])
+    classes = _class_names(root / "train")
+    if _class_names(test) != classes:
+        raise UserError(f"{test} has other classes than {root / 'train'}: CIFAR-10 as folders is expected")
+    for name in classes:
+        train = _images(root / "train" / name, max(sizes.train, sizes.tune_train + sizes.tune_val) // _CLASSES)
+        parts = {
+            "tune/train": train[: sizes.tune_train // _CLASSES],
+            "tune/val": train[-(sizes.tune_val // _CLASSES) :],
+            "final/train": train[: sizes.train // _CLASSES],
+            "final/val": _images(test / name, sizes.test // _CLASSES)[: sizes.test // _CLASSES],
+        }
+        for part, files in parts.items():
+            yield from ((f"{part}/{name}/{file.name}", file) for file in files)
+
+
+def _class_names(folder: Path) -> list[str]:
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    if len(names) != _CLASSES:
+        raise UserError(
+            f"{folder} has {len(names)} folders of classes, expected the {_CLASSES} of CIFAR-10: give --source a folder"
+            " with train/CLASS and test/CLASS"
+        )
+    return names
+
+
+def _images(folder: Path, least: int) -> list[Path]:
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not is_macos_file(path.name))
+    if len(files) < least:
+        raise UserError(f"{folder} has {len(files):,} images, expected {least:,} or more")
+    return files
+
+
+def _is_linked(folder: Path, links: dict[str, Path], description: dict[str, object]) -> bool:
+    """Tell whether every link is there and leads to an image; other images of ours are refused."""
+    if not (folder / MARKER).is_file():
+        return False
+    found = json.loads((folder / MARKER).read_text())
+    if found != description:
+        raise UserError(f"{folder} holds {found}, but {description} was asked for: remove it or choose another --out")
+    return all((folder / name).is_symlink() and (folder / name).exists() for name in links)
