@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu_check --images cifar10.tar.xz --out OUT [--budget 330] [--device cuda]
 
-Stages, each with its share of the budget: the objective timed with CUDA events; half precision against float64; VICReg
-and Radial-VICReg trained on real images by `radial-vicreg pretrain` itself (small stem, channels_last, bf16, images on
+Stages, each with its share of the budget: the objective timed with CUDA events; half precision against float64; what the
+study of docs/study.md would cost at full scale; VICReg and Radial-VICReg trained on real images by `radial-vicreg pretrain` itself (small stem, channels_last, bf16, images on
 the device); with time left, d 2048 with the paper's LARS and both readings of the cross-entropy's weight, the objective
 under `torch.compile`, and the tests that need a GPU. The images are an archive or a folder of train/CLASS/*.jpg and
 test/CLASS/*.jpg. Needs torch, torchvision, lightning, timm, scikit-learn, scipy, matplotlib, rich, hydra-core; this
@@ -59,6 +59,8 @@ GPU_TESTS = (
     "tests/data/test_device_sets.py",
     "tests/reliability/test_precision.py",
 )
+
+STUDY_SWEEPS = ("study_full_short", "study_full_tune", "study_full")
 
 #: What short runs need; no online heads, whose cost is not the method's.
 SETTING = [
@@ -251,6 +253,25 @@ def train_all(check: Check, runs: dict[str, list[str]], seconds: float) -> None:
         check.stage(name, run)
 
 
+def study_cost(check: Check) -> dict[str, float]:
+    """Hours that each sweep of docs/study.md at full scale would take on this card, by the calibration's epochs.
+
+    LeJEPA and VISReg, whose losses cost more, are taken for as fast as the others.
+    """
+    from radial_vicreg.compose import compose
+    from radial_vicreg.sweeps.grid import load_sweep
+
+    if not check.epoch_seconds:
+        raise RuntimeError("the calibration failed: see the stage before")
+    hours = {}
+    for name in STUDY_SWEEPS:
+        runs = load_sweep(name).runs()
+        epochs = int(compose(runs[0].config_name, runs[0].overrides).max_epochs)
+        hours[name] = round(len(runs) * (check.overhead + epochs * check.epoch_seconds) / 3600, 3)
+    print("hours of the study: " + ", ".join(f"{name} {value:g}" for name, value in hours.items()))
+    return hours
+
+
 def time_compiled(check: Check) -> dict[str, Any]:
     """The first size of the objective with and without `torch.compile`."""
     if check.left() < COMPILE_SECONDS:
@@ -299,13 +320,19 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         check.stage("objective", lambda: time_objective(check))
         check.stage("precision", lambda: check_precision(check))
         check.stage("calibration", lambda: calibrate(check))
+        check.stage("study", lambda: study_cost(check))
         train_all(check, RUNS, TRAINING_SHARE * check.left())
         train_all(check, WIDE_RUNS, WIDE_SHARE * check.left())
         check.stage("torch.compile", lambda: time_compiled(check))
         check.stage("tests", lambda: run_gpu_tests(check))
     table = summary_table(check.content)
     print(table)
-    (options.out / "gpu_check.md").write_text(f"# GPU check on {check.content['machine']['device']}\n\n{table}\n")
+    hours = check.content["stages"]["study"].get("result", {})
+    study = "".join(f"- `{name}`: {value:g} h\n" for name, value in hours.items())
+    if study:
+        study = f"\nThe study of docs/study.md at full scale, estimated by the calibration's epochs:\n\n{study}"
+    title = f"# GPU check on {check.content['machine']['device']}"
+    (options.out / "gpu_check.md").write_text(f"{title}\n\n{table}\n{study}")
     return check.content
 
 

@@ -37,7 +37,7 @@ HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
 HOSTS_SOLO_SLOW = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
 
 #: What differs between a run and the same run interrupted: times, and paths (``config_hash`` is compared).
-OWN = ("seconds", "started", "config")
+OWN = ("seconds", "started", "config", "cost")
 
 
 TESTS = Path(__file__).parent

@@ -22,6 +22,9 @@ TINY_VIT = {"patch_size": 4, "img_size": 32}
         ("vit_tiny", TINY_VIT, 192),
         ("vit_small", TINY_VIT, 384),
         ("vit_base", {**TINY_VIT, "depth": 1}, 768),
+        ("timm:test_resnet", {}, 96),
+        ("timm:resnet18", {"channels": (8, 8, 16, 16)}, 16),
+        ("timm:mobilenetv3_small_050", {}, 1024),  # its last layer comes after the pooling
     ],
 )
 def test_features_have_the_reported_width(name: str, kwargs: dict[str, int], features: int) -> None:
@@ -57,6 +60,21 @@ def test_small_stem_keeps_the_resolution() -> None:
     small = apply_small_stem(backbone)
     out = small.maxpool(small.conv1(torch.zeros(1, 3, 32, 32)))
     assert out.shape == (1, 64, 34, 34)  # padding 2 adds a pixel on each side
+
+
+def test_a_name_of_timm_s_is_answered_with_timm_s_nearest() -> None:
+    with pytest.raises(UserError, match=r"unknown backbone.name 'timm:resnet81': did you mean timm:resnet\d+"):
+        build_backbone(make_config(backbone__name="timm:resnet81"))
+    with pytest.raises(UserError, match=r"backbone.kwargs.pretrained would load weights"):
+        build_backbone(make_config(backbone__name="timm:resnet18", backbone__kwargs={"pretrained": True}))
+    with pytest.raises(UserError, match="unknown backbone.name 'timm:hf-hub:somebody/model'"):
+        build_backbone(make_config(backbone__name="timm:hf-hub:somebody/model"))
+
+
+def test_images_that_a_network_of_timm_s_does_not_take_are_named_before_a_run() -> None:
+    config = make_config(backbone__name="timm:vit_tiny_patch16_224")
+    with pytest.raises(UserError, match="backbone.name=timm:vit_tiny_patch16_224 .*does not take images of 32 pixels"):
+        check_backbone(config)
 
 
 def test_unknown_backbones_are_refused_with_the_nearest() -> None:

@@ -49,8 +49,12 @@ def parser() -> Parser:
     celeba.add_argument("--source", type=Path, help="a downloaded copy; default: torchvision downloads one")
     celeba.add_argument("--out", type=Path, default=Path("datasets/celeba"))
     study = sets.add_parser("study", help="CIFAR-10 with a held-out part of its training images, for docs/study.md")
-    study.add_argument("--source", type=Path, help="CIFAR-10 as folders, train/CLASS and test/CLASS; default: a download")
-    study.add_argument("--full", action="store_true", help="all 60,000 images, for `study/full`; default: 12,000 of them")
+    study.add_argument(
+        "--source", type=Path, help="CIFAR-10 as folders, train/CLASS and test/CLASS; default: a download"
+    )
+    study.add_argument(
+        "--full", action="store_true", help="all 60,000 images, for `study/full`; default: 12,000 of them"
+    )
     study.add_argument("--out", type=Path, help="default: datasets/study, or datasets/study_full")
     return made
 

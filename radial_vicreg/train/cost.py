@@ -43,7 +43,9 @@ class StepCost(pl.Callback):
         """Give ``cost``: median ``step_seconds`` (None before two steps) and ``peak_memory_mb`` (2^20 bytes)."""
         median = round(statistics.median(self._seconds), 6) if self._seconds else None
         peak = torch.cuda.max_memory_allocated() if self._on_gpu else _resident()
-        return {"cost": {"step_seconds": median, "peak_memory_mb": None if peak is None else round(peak / _MEGABYTE, 1)}}
+        return {
+            "cost": {"step_seconds": median, "peak_memory_mb": None if peak is None else round(peak / _MEGABYTE, 1)}
+        }
 
 
 def _resident() -> int | None:

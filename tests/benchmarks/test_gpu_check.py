@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.stability import stability_warnings
 
 TRAININGS = [*gpu_check.RUNS, *gpu_check.WIDE_RUNS]
-STAGES = ["images", "objective", "precision", "calibration", *TRAININGS, "torch.compile", "tests"]
+STAGES = ["images", "objective", "precision", "calibration", "study", *TRAININGS, "torch.compile", "tests"]
 OVERRIDES = [
     "optimizer.batch_size=8",
     "method_kwargs.proj_hidden_dim=16",
@@ -49,8 +50,19 @@ def test_a_failing_stage_is_recorded_and_the_others_go_on(tmp_path: Path, monkey
     assert "train/CLASS/* and test/CLASS/* are needed" in content["stages"]["images"]["error"]
     assert "there are no images" in content["stages"]["calibration"]["error"]
     assert content["stages"]["objective"]["result"][0]["seconds"]
+    assert "the calibration failed" in content["stages"]["study"]["error"]
     for name in ("torch.compile", "tests"):
         assert "skipped" in content["stages"][name]["result"]
+
+
+def test_the_study_costs_its_runs_and_epochs() -> None:
+    check = SimpleNamespace(epoch_seconds=3.6, overhead=36.0)
+    hours = gpu_check.study_cost(check)  # type: ignore[arg-type]
+    assert hours == {
+        "study_full_short": pytest.approx(7 * (36 + 8 * 3.6) / 3600, abs=1e-3),
+        "study_full_tune": pytest.approx(21 * (36 + 50 * 3.6) / 3600, abs=1e-3),
+        "study_full": pytest.approx(35 * (36 + 400 * 3.6) / 3600, abs=1e-3),
+    }
 
 
 def test_the_pair_differs_in_the_factor_alone_and_has_the_papers_lars_within_its_stability() -> None:
@@ -83,6 +95,8 @@ def test_every_stage_runs_on_a_cpu(images: Path, tmp_path: Path, monkeypatch: py
         assert result["radius_std"] > 0
         assert result["embedding_mean_norm"] > 0
         assert result["images_a_second"] > 0
+    assert content["stages"]["study"]["result"]["study_full"] > content["stages"]["study"]["result"]["study_full_short"]
+    assert "study_full_tune" in (tmp_path / "out" / "gpu_check.md").read_text()
     assert content["stages"]["images"]["result"] == {"train": 24, "test": 12}
     assert content["stages"]["torch.compile"]["result"]["seconds"]["compiled"]["median"] > 0
     assert (tmp_path / "out" / "radii-radial-vicreg-centred.png").is_file()

@@ -23,6 +23,8 @@ from radial_vicreg.loaded_run import open_run
         pytest.param(RESNET, "timm", marks=pytest.mark.slow),
         (SMALL_STEM, "torchvision"),
         ([], "timm"),
+        (["backbone.name=timm:test_resnet", "backbone.kwargs=null"], "timm"),
+        (["backbone.name=timm:test_resnet", "backbone.kwargs=null"], "hf"),
         ([], "safetensors"),
         pytest.param(RESNET, "hf", marks=pytest.mark.slow),
         ([], "hf"),
