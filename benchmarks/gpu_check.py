@@ -2,12 +2,12 @@
 
     python -m benchmarks.gpu_check --images cifar10.tar.xz --out OUT [--budget 330] [--device cuda]
 
-Stages, each with its share of the budget: the objective timed with CUDA events; half precision against float64; what the
-study of docs/study.md would cost at full scale; VICReg and Radial-VICReg trained on real images by `radial-vicreg pretrain` itself (small stem, channels_last, bf16, images on
-the device); with time left, d 2048 with the paper's LARS and both readings of the cross-entropy's weight, the objective
-under `torch.compile`, and the tests that need a GPU. The images are an archive or a folder of train/CLASS/*.jpg and
-test/CLASS/*.jpg. Needs torch, torchvision, lightning, timm, scikit-learn, scipy, matplotlib, rich, hydra-core; this
-package may be on PYTHONPATH only.
+Stages, each with its share of the budget: the objective timed with CUDA events; half precision against float64; what
+the study of docs/study.md would cost at full scale; VICReg and Radial-VICReg trained on real images by `radial-vicreg
+pretrain` itself (small stem, channels_last, bf16, images on the device); with time left, d 2048 with the paper's LARS
+and both readings of the cross-entropy's weight, the objective under `torch.compile`, and the tests that need a GPU.
+The images are an archive or a folder of train/CLASS/*.jpg and test/CLASS/*.jpg. Needs torch, torchvision, lightning,
+timm, scikit-learn, scipy, matplotlib, rich, hydra-core; this package may be on PYTHONPATH only.
 
 OUT gets `gpu_check.json` (written anew after each stage), `gpu_check.md`, `objective-<GPU>.json` and `.md` and the
 figures of the radii. Runs and unpacked images live in a temporary folder.

@@ -16,9 +16,9 @@ _MEGABYTE = 2**20
 class StepCost(pl.Callback):
     """Measure the seconds of a step and the largest memory of the process, as ``cost`` in ``results.json``.
 
-    A step lasts from the end of one batch to the end of the next of the same epoch, so loading counts, and validation and
-    measurements between two epochs do not. The GPU is not waited for: over many steps both clocks agree. A run that goes on
-    from a checkpoint measures anew.
+    A step lasts from the end of one batch to the end of the next of the same epoch: loading counts, validation and
+    measurements between two epochs do not. The GPU is not waited for: over many steps both clocks agree. A run that
+    goes on from a checkpoint measures anew.
     """
 
     def __init__(self) -> None:

@@ -40,11 +40,18 @@ TABLES = {
     "tables/table4": (8, "celeba"),
     "tables/figure4": (3, "cifar100"),
 }
-QUICK = {*TABLES, "cifar100_vit_tiny_d512"}  # the others have hundreds of runs
+STUDY = {
+    "study": ("", "seed", 35),
+    "study_tune": ("", "optimizer.lr", 21),
+    "study_full": ("full/", "seed", 35),
+    "study_full_tune": ("full/", "optimizer.lr", 21),
+    "study_full_short": ("full/", "seed", 7),
+}
+QUICK = {*TABLES, *STUDY, "cifar100_vit_tiny_d512"}  # the others have hundreds of runs
 
 
 def test_every_sweep_file_is_listed_here() -> None:
-    assert sorted((*EXPECTED, *TABLES)) == SWEEPS
+    assert sorted((*EXPECTED, *TABLES, *STUDY)) == SWEEPS
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -71,6 +78,18 @@ def test_a_tables_sweep_has_three_seeds_of_each_cell(name: str) -> None:
     assert len(set(sweep.parameters["seed"])) == 3
 
 
+@pytest.mark.parametrize("name", STUDY)
+def test_a_sweep_of_the_study_gives_every_method_the_same_trials_or_seeds(name: str) -> None:
+    place, varied, runs = STUDY[name]
+    sweep = load_sweep(name)
+    assert list(sweep.parameters) == ["+study", varied]
+    files = {
+        path.relative_to(YAML / "study").with_suffix("").as_posix() for path in (YAML / "study" / place).glob("*.yaml")
+    }
+    assert set(sweep.parameters["+study"]) == files
+    assert len(sweep.runs()) == runs
+
+
 def test_every_cell_is_in_a_tables_sweep() -> None:
     found = {
         f"{TABLES[name][1]}/{option}" for name in TABLES for option in next(iter(load_sweep(name).parameters.values()))
@@ -87,7 +106,8 @@ def test_files_are_read_as_wandb_reads_them_and_point_to_what_exists(name: str) 
     assert content["program"] in ("main_pretrain.py", "radial-vicreg")
     assert content["command"][-1] == "${args_no_hyphens}"
     celeba = "celeba" in name or name == "tables/table4"
-    assert (content["program"] == "radial-vicreg") == celeba  # solo-learn's script cannot load CelebA
+    # solo-learn's script cannot load CelebA, and has neither the study's losses nor its network
+    assert (content["program"] == "radial-vicreg") == (celeba or name in STUDY)
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -104,12 +124,13 @@ def test_runs_are_written_as_wandbs_own_code_writes_them(name: str) -> None:
     utils = pytest.importorskip("wandb.sdk.launch.sweeps.utils", reason="wandb is not installed")
     sweep = load_sweep(name)
     for run in sweep.runs():
-        point = dict(item.split("=", 1) for item in run.overrides)
+        swept = run.overrides[len(sweep.fixed) :]
+        point = dict(item.split("=", 1) for item in swept)
         arguments = {
             key: {"value": next(value for value in values if str(value) == point[key])}
             for key, values in sweep.parameters.items()
         }
-        assert tuple(utils.create_sweep_command_args({"args": arguments})["args_no_hyphens"]) == run.overrides
+        assert tuple(utils.create_sweep_command_args({"args": arguments})["args_no_hyphens"]) == swept
 
 
 def test_the_variant_for_pretrain_differs_in_program_and_command_alone() -> None:

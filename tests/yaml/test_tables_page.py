@@ -42,7 +42,8 @@ def pairs(value: Any) -> list[list[float]]:
 
 
 def test_every_cell_and_every_sweep_is_on_the_page() -> None:
-    assert [name for name in (*PAPER["configs"], *SWEEPS) if f"`{name}`" not in PAGE] == []
+    of_the_paper = [name for name in SWEEPS if not name.startswith("study")]
+    assert [name for name in (*PAPER["configs"], *of_the_paper) if f"`{name}`" not in PAGE] == []
 
 
 @pytest.mark.parametrize("number", sorted(PAPER["tables"]))
