@@ -81,6 +81,7 @@ def test_data_digits_prepares_an_image_folder(tmp_path: Path) -> None:
     assert train.classes == val.classes == list("0123456789")
 
 
+@pytest.mark.slow
 def test_doctor_reports_versions_plugin_and_host_without_loading_them() -> None:
     code = "import sys; from radial_vicreg import cli; status = cli.main(['doctor']);"
     code += "sys.exit(status or bool({'torch', 'solo'} & set(sys.modules)))"

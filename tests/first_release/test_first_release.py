@@ -122,6 +122,7 @@ def test_a_finished_run_of_a_sweep_is_not_trained_again(
     assert "run 0 is finished" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.resume
 def test_an_interrupted_run_of_a_sweep_is_resumed(
     overrides: list[str], release: Path, capsys: pytest.CaptureFixture[str]

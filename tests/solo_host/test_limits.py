@@ -93,6 +93,7 @@ def test_main_knn_points_to_our_knn(capsys: pytest.CaptureFixture[str]) -> None:
     assert "radial-vicreg probe RUN --probe knn" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.solo
 @pytest.mark.parametrize(
     ("body", "status", "shown"),

@@ -89,6 +89,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
     assert (out if there == "file" else out / "results.json").read_text() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 3])
 def test_other_dimensions_run_to_the_end(dim: int, tmp_path: Path) -> None:
     arguments = ["distribution=gaussian", f"dim={dim}", "num_samples=50", "steps=20", "objective=wasserstein"]
@@ -150,6 +151,7 @@ def test_figure_1_counts_diverged_runs_and_goes_on(
     assert (tmp_path / "figure1.png").exists()
 
 
+@pytest.mark.slow
 def test_figure_1_made_again_makes_no_run_again(small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     numbers = figure_1(tmp_path)
     rows = (tmp_path / "runs" / "results-0-of-1.jsonl").read_bytes()
@@ -180,6 +182,7 @@ def test_the_full_preset_of_figure_1_is_the_authors_command() -> None:
     assert len(runs["radial_vcreg"]["0.5"]) >= 5
 
 
+@pytest.mark.slow
 def test_figure_1_draws_the_best_of_a_sweep_beside_when_given_one(small: None, tmp_path: Path) -> None:
     assert cli.main(["synthetic", *["sweep", "--out", str(tmp_path / "sweep"), "--workers", "1"]]) == 0
     numbers = figure_1(tmp_path / "figure", "--sweep", str(tmp_path / "sweep"))

@@ -93,6 +93,7 @@ def test_shards_part_the_runs_and_add_up(made: list[dict], tmp_path: Path) -> No
     assert (tmp_path / "results-0-of-1.jsonl").read_bytes() == b""
 
 
+@pytest.mark.slow
 def test_processes_and_the_batched_engine_give_the_same_rows(made: list[dict], tmp_path: Path) -> None:
     runs = SMALL.runs()[:6]
     expected = comparable(made)

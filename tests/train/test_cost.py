@@ -46,9 +46,8 @@ def test_one_batch_an_epoch_has_no_time(clock: list[float]) -> None:
 
 def test_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     callback = StepCost()
-    before = callback.results()["cost"]["peak_memory_mb"]
-    held = torch.ones(int((before + 64) * 2**20 / 4))  # more than the process has ever had
-    assert callback.results()["cost"]["peak_memory_mb"] > before + 32
-    del held
+    assert callback.results()["cost"]["peak_memory_mb"] > 50  # PyTorch alone is more
+    monkeypatch.setattr(cost, "_resident", lambda: 3 * 2**20)
+    assert callback.results()["cost"]["peak_memory_mb"] == 3.0
     monkeypatch.setattr(cost, "_resident", lambda: None)
     assert callback.results()["cost"]["peak_memory_mb"] is None

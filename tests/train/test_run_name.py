@@ -53,6 +53,7 @@ def test_a_run_has_one_name_however_its_numbers_are_written(name_of: Callable[..
     assert "-lr0.1-" in whole
 
 
+@pytest.mark.slow
 def test_runs_that_differ_beyond_the_cut_have_names_of_their_own(name_of: Callable[..., str]) -> None:
     changes = ([], ["scheduler.warmup_epochs=0"], ["method_kwargs.cov_loss_weight=2"], ["optimizer.weight_decay=0.1"])
     names = {name_of(*change) for change in changes}
