@@ -95,6 +95,7 @@ def no_warnings() -> Iterator[None]:
         warnings.simplefilter("error")
         # The compiler of PyTorch before 2.14 warns of its own handling of any torch.autograd.Function.
         warnings.filterwarnings("ignore", ".*should not be instantiated", DeprecationWarning)
+        warnings.filterwarnings("ignore", "Guards may run slower on Python 3.13.0", RuntimeWarning)
         yield
 
 
