@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.diagnose.table import outputs_of
-from radial_vicreg.figures import add_legend, name_panels, new_figure
+from radial_vicreg.figures import UNTRAINED, add_legend, method_styles, name_panels, new_figure
 
 STANDARDISED = ("encoder",)
 """Outputs that are drawn standardised: nothing asks an encoder's features to have unit variance."""
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito; of what is not a run
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))  # told apart without colours
 _NORMAL: dict[str, Any] = {"color": "black", "linewidth": 0.9}
 _FILL = "0.85"
@@ -33,10 +33,7 @@ def diagnose_figure(content: dict[str, Any]) -> Any:
     Returns:
         A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
     """
-    styles = [
-        {"color": colour, "linestyle": dash, "linewidth": 1.5}
-        for _, colour, dash in zip(content["sources"], cycle(_COLOURS), cycle(_DASHES), strict=False)
-    ]
+    styles = _styles([source["details"] for source in content["sources"]])
     rows = outputs_of(content)
     figure, axes = new_figure(len(rows), 3, wide=True, aspect=_ROW * len(rows) + _LEGEND)
     titles = []
@@ -45,6 +42,23 @@ def diagnose_figure(content: dict[str, Any]) -> Any:
     name_panels(axes.flat, titles)
     _legend(figure, [source["label"] for source in content["sources"]], styles)
     return figure
+
+
+def _styles(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give runs the colour of their method, everything else one that is free, and equal colours different dashes."""
+    methods = method_styles(source["method"] for source in sources if "method" in source)
+    taken = {UNTRAINED.colour, *(style.colour for style in methods.values())}
+    others = cycle([colour for colour in _COLOURS if colour not in taken] or _COLOURS)
+    chosen: list[tuple[str, Any]] = []
+    for place, source in enumerate(sources):
+        if source.get("untrained"):
+            colour = UNTRAINED.colour
+        else:
+            colour = methods[source["method"]].colour if "method" in source else next(others)
+        first = place % len(_DASHES)
+        dashes = [*_DASHES[first:], *_DASHES[:first]]
+        chosen.append((colour, next((dash for dash in dashes if (colour, dash) not in chosen), dashes[0])))
+    return [{"color": colour, "linestyle": dash, "linewidth": 1.5} for colour, dash in chosen]
 
 
 def _draw_row(panels: Any, content: dict[str, Any], output: str, styles: list[dict[str, Any]]) -> list[str]:
@@ -90,7 +104,7 @@ def _spectra(axis: Any, curves: list[_Curve]) -> None:
     for values, style in spectra:
         shown = values[values > least]
         axis.plot(np.arange(1, len(shown) + 1), shown, **style)
-    axis.set(xlabel="number of the covariance's eigenvalue", ylabel="eigenvalue", xscale="log", yscale="log")
+    axis.set(xlabel="number of the eigenvalue", ylabel="eigenvalue", xscale="log", yscale="log")
 
 
 def _slices(axis: Any, curves: list[_Curve]) -> None:

@@ -22,6 +22,7 @@ from radial_vicreg.diagnose.images import ImagesBelow, evenly_spaced, plain_tran
 from radial_vicreg.diagnose.settings import Settings
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import CARD, load_exported, read_card
+from radial_vicreg.figures import configured_method
 from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.probes.features import KINDS
 from radial_vicreg.provenance import identity_of
@@ -155,6 +156,7 @@ def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Networ
         "kind": "run",
         "source": str(path),
         "untrained": untrained,
+        "method": configured_method(run.config.plain()),
         "epoch": run.epoch,
         "checkpoint": None if untrained else run.checkpoint.name,
         **identity_of(run.results),

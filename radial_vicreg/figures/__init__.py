@@ -1,6 +1,6 @@
 """Figures: one style, one colour and marker a method, and the radii beside chi."""
 
-from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, method_key, method_styles
+from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, configured_method, method_key, method_styles
 from radial_vicreg.figures.radii import draw_radii, radii_figure
 from radial_vicreg.figures.style import STYLES, SUFFIXES, add_legend, figure_style, name_panels, new_figure, save_figure
 
@@ -10,6 +10,7 @@ __all__ = [
     "UNTRAINED",
     "MethodStyle",
     "add_legend",
+    "configured_method",
     "draw_radii",
     "figure_style",
     "method_key",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from radial_vicreg.keys import objective_of
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,21 @@ def method_key(objective: str, centred: bool = False, e2mc: bool = False) -> str
         return "e2mc" if e2mc else "vicreg"
     name = f"radial_{objective}" if objective in ("kl", "wasserstein", "reverse_kl") else objective
     return name + "_centred" * centred + "_e2mc" * e2mc
+
+
+def configured_method(config: Mapping[str, Any]) -> str:
+    """Name the method of a run without its weights.
+
+    Args:
+        config: the run's configuration, as plain containers.
+
+    Returns:
+        See :func:`method_key`.
+    """
+    read = objective_of(config)
+    if "loss" in read:
+        return method_key(config["method"])
+    return method_key(read["radial_objective"], read.get("radial_center", False), "e2mc_loss_weight" in read)
 
 
 def method_styles(keys: Iterable[str]) -> dict[str, MethodStyle]:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.distributed import mean_over_ranks
-from radial_vicreg.figures import method_key
-from radial_vicreg.keys import objective_of
+from radial_vicreg.figures import configured_method
 from radial_vicreg.models import build_projector
 from radial_vicreg.notices import warn
 from radial_vicreg.stability import equilibrium_note, stability_warnings
@@ -131,7 +130,7 @@ class RadialTraining(_Base):
         if config.diagnostics.enabled:
             settings = config.diagnostics
             measured = (config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
-            callbacks.append(RadiusMonitor(*measured, method=_method_key(config)))
+            callbacks.append(RadiusMonitor(*measured, method=configured_method(config.plain())))
         callbacks.append(StepCost())
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         if self.results_folder is not None and config.loggers.csv:
@@ -161,10 +160,3 @@ class RadialTraining(_Base):
     def results_config(self) -> dict[str, Any]:
         """Give the configuration as it was written, resolved; for ``results.json``."""
         return self.config.plain()
-
-
-def _method_key(config: RunConfig) -> str:
-    read = objective_of(config.plain())
-    if "loss" in read:
-        return method_key(config.method)
-    return method_key(read["radial_objective"], read.get("radial_center", False), "e2mc_loss_weight" in read)

@@ -9,11 +9,12 @@ from typing import Any
 import matplotlib.text
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from radial_vicreg.diagnose.drawing import diagnose_figure
 from radial_vicreg.diagnose.measure import diagnose
 from radial_vicreg.diagnose.settings import Settings
-from radial_vicreg.figures import figure_style
+from radial_vicreg.figures import UNTRAINED, figure_style, method_styles
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +55,22 @@ def test_every_text_has_8_points_and_the_legend_is_outside(content: dict[str, An
     assert {text.get_fontsize() for text in texts} <= {8.0, 8.0 * 0.7}  # exponents
     assert all(not legend.overlaps(axis.get_window_extent()) for axis in figure.axes)
     assert [text.get_text() for text in figure.legends[0].get_texts()][:3] == ["normal", "shifted", "small"]
+
+
+def test_runs_have_the_colour_of_their_method_and_equal_colours_other_dashes(content: dict[str, Any]) -> None:
+    first, second, other = content["sources"]
+    vicreg = {"kind": "run", "method": "vicreg"}
+    details = [{**vicreg, "untrained": True}, vicreg, {"kind": "npy"}, {"kind": "npy"}, {"kind": "npy"}, vicreg]
+    content["sources"] = [
+        {**source, "details": of}
+        for source, of in zip([first, second, other, first, second, second], details, strict=True)
+    ]
+    drawn = [
+        (to_hex(patch.get_edgecolor()).upper(), patch.get_linestyle())
+        for patch in diagnose_figure(content).axes[0].patches
+    ]
+    colour = method_styles(["vicreg"])["vicreg"].colour
+    assert [of for of, _ in drawn[:2]] == [UNTRAINED.colour, colour]
+    assert drawn[5][0] == colour
+    assert not {of for of, _ in drawn[2:5]} & {UNTRAINED.colour, colour}
+    assert len({str(style) for style in drawn}) == 6
