@@ -100,7 +100,7 @@ def test_a_lightning_without_safe_loading_trains_and_refuses_to_go_on_from_a_che
 
 
 @pytest.mark.resume
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])])
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     host: str, tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

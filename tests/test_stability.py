@@ -165,6 +165,7 @@ def test_what_does_not_pull_or_is_scaled_by_its_optimizer_is_not_warned_about(ov
     assert warned("method_kwargs.radial_ce_normalize=false", *overrides) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", CELLS, ids=lambda path: f"{path.parent.parent.name}/{path.parent.name}/{path.stem}")
 def test_no_configuration_of_the_paper_warns_or_pulls_away(cell: Path) -> None:
     root = Path(str(resources.files("radial_vicreg"))) / "yaml"

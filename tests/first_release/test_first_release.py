@@ -80,6 +80,7 @@ def test_vicreg_is_one_experiment_however_it_was_written(release: Path) -> None:
     assert [run.seed for run in found.runs] == [5, 6]
 
 
+@pytest.mark.slow
 def test_the_report_is_written(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "standalone", "--out", "report"]) == 0
     assert "3 finished runs in 2 experiments" in capsys.readouterr().out
@@ -140,7 +141,7 @@ def test_an_interrupted_run_of_a_sweep_is_resumed(
 
 @pytest.mark.resume
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("ckpt", ["last", "auto", "path"])
+@pytest.mark.parametrize("ckpt", ["auto", *(pytest.param(ckpt, marks=pytest.mark.slow) for ckpt in ("last", "path"))])
 def test_a_killed_run_goes_on_to_its_end(
     host: str, ckpt: str, overrides: list[str], only: Only, request: pytest.FixtureRequest
 ) -> None:

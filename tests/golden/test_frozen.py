@@ -20,8 +20,20 @@ RUN_TOPICS = {topic: freeze.read(topic) for topic in cases.RUN_TOPICS}
 Measured = tuple[Path, dict[str, freeze.Flat]]
 
 
+QUICK = {"standalone-kl", "solo-kl"}  # runs of the fast tests
+
+
 def runs(names: list[str]) -> list[object]:
-    return [pytest.param(name, marks=pytest.mark.solo if name.startswith("solo") else ()) for name in names]
+    return [
+        pytest.param(
+            name,
+            marks=[
+                *([pytest.mark.solo] if name.startswith("solo") else []),
+                *([] if name in QUICK else [pytest.mark.slow]),
+            ],
+        )
+        for name in names
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +91,11 @@ def test_probes_and_exports_write_files_of_the_frozen_shape(name: str, trained: 
     assert freeze.measure_products(name, trained(name)[0]) == PRODUCTS[name]
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize(
+    "line",
+    # It imports whatever is installed, and takes as long as twenty others.
+    [pytest.param(line, marks=pytest.mark.slow) if line == "doctor" else line for line in COMMANDS],
+)
 def test_a_command_line_ends_with_the_frozen_status(
     line: str, tmp_path: Path, trained: Callable[[str], Measured]
 ) -> None:

@@ -230,7 +230,15 @@ def finished(script_cfg: MakeCfg, tmp_path: Path) -> Callable[[DictConfig], Path
     return lambda cfg: resumer.find_checkpoint(cfg)[0]
 
 
-@pytest.mark.parametrize("swept", [*SWEPT, "scheduler.min_lr=1e-3", "augment.solarization=0.3"])
+@pytest.mark.parametrize(
+    "swept",
+    [
+        *SWEPT[:3],
+        *(pytest.param(swept, marks=pytest.mark.slow) for swept in SWEPT[3:]),
+        "scheduler.min_lr=1e-3",
+        "augment.solarization=0.3",
+    ],
+)
 def test_a_run_never_resumes_from_one_that_differs_in_a_swept_value(
     script_cfg: MakeCfg, finished: Callable[[DictConfig], Path | None], swept: str
 ) -> None:

@@ -40,7 +40,11 @@ def test_cfg_prints_every_key_with_its_value(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("lines", "overrides"), [("num_samples: 60", []), ("defaults: [synthetic, _self_]\nnum_samples: 60", ["alpha=0.5"])]
+    ("lines", "overrides"),
+    [
+        pytest.param("num_samples: 60", [], marks=pytest.mark.slow),
+        ("defaults: [synthetic, _self_]\nnum_samples: 60", ["alpha=0.5"]),
+    ],
 )
 def test_a_file_of_ones_own_names_only_what_differs(lines: str, overrides: list[str], tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(f"{lines}\nsteps: 5\nout: {tmp_path / 'out'}\n")
@@ -139,6 +143,7 @@ def test_figure_1_gives_median_range_and_diverged_share_of_every_method(
     assert "biased low" in printed
 
 
+@pytest.mark.slow
 def test_figure_1_counts_diverged_runs_and_goes_on(
     small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -198,6 +203,7 @@ def test_figure_1_draws_the_best_of_a_sweep_beside_when_given_one(small: None, t
     assert {alpha: best["w2_exact"] for alpha, best in numbers["best_of_sweep"].items()} == least
 
 
+@pytest.mark.slow
 def test_figure_3_covers_x_and_sunshine(small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["synthetic", *["figure", "3", "--out", str(tmp_path), "--workers", "1"]]) == 0
     numbers = json.loads((tmp_path / "results.json").read_text())

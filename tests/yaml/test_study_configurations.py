@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ METHODS = [str(name) for name in load_sweep("study").parameters["+study"]]
 OF_A_METHOD = {"name", "method", "method_kwargs", "loss", "loss_views"}
 
 
+@cache
 def _shared(name: str) -> dict[str, Any]:
     content: Any = OmegaConf.to_container(compose("cell", [f"+study={name}"]), resolve=True)
     content["optimizer"].pop("lr")
