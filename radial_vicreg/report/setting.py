@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from radial_vicreg.figures import method_key
+from radial_vicreg.figures import configured_method
 from radial_vicreg.identity import canonical_precision, digest, identity_parts
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
 from radial_vicreg.results import Effective
@@ -64,6 +64,7 @@ class Setting:
         center: ``radial_center``, False without a radial objective.
         e2mc: weight of E2MC.
         weights: lambda 1 to 3; empty where the method has a loss of its own.
+        key: the method without its weights, as the figures know it.
         details: the rest that the paper states, by the names of ``paper.json``; ``devices``, the number of processes;
             ``ce_normalize`` and ``spacing`` (m) where the objective reads them; ``<method>.<argument>`` of
             a loss of its own. What a configuration leaves open is
@@ -84,6 +85,7 @@ class Setting:
     center: bool
     e2mc: float
     weights: tuple[float, ...]
+    key: str
     details: dict[str, Any]
     family: str
     grid: str
@@ -107,7 +109,8 @@ class Setting:
         kwargs, data = config["method_kwargs"], config["data"]
         became = {} if effective is None else effective.plain()
         config = {**config, **{key: became[key] for key in _HARDWARE if key in became}}
-        objective, beta1, beta2, gamma = _objective(config)
+        read = objective_of(config)
+        objective, beta1, beta2, gamma = _objective(str(config["method"]), read)
         lambdas = () if config.get("loss") else ("sim", "var", "cov")
         folder = "/".join(PurePath(str(data.get("train_path"))).parts[-2:])
         dataset = str(data.get("name") or data["dataset"])
@@ -121,9 +124,10 @@ class Setting:
             beta1=beta1,
             beta2=beta2,
             gamma=gamma,
-            center=bool(kwargs.get("radial_center")) and objective != "none",
-            e2mc=float(kwargs.get("e2mc_loss_weight") or 0),
+            center=bool(read.get("radial_center")),
+            e2mc=float(read.get("e2mc_loss_weight", 0)),
             weights=tuple(float(kwargs.get(f"{name}_loss_weight", 0)) for name in lambdas),
+            key=configured_method(config),
             details=_details(config, processes, beta1, beta2),
             family=_family(config, processes, images),
             grid=_grid(config, processes),
@@ -133,11 +137,6 @@ class Setting:
     def method(self) -> str:
         """The method in words."""
         return _LABELS.get(self.objective, self.objective)
-
-    @property
-    def key(self) -> str:
-        """The method without its weights, as the figures know it."""
-        return method_key(self.objective, self.center, bool(self.e2mc))
 
     @property
     def kind(self) -> str:
@@ -166,10 +165,9 @@ class Setting:
         return (*place, rank, self.objective, self.center, self.beta1, self.beta2, self.gamma, self.e2mc)
 
 
-def _objective(config: dict[str, Any]) -> tuple[str, float, float, float]:
-    read = objective_of(config)
+def _objective(method: str, read: dict[str, Any]) -> tuple[str, float, float, float]:
     if "loss" in read:
-        return str(config["method"]), 0.0, 0.0, 0.0
+        return method, 0.0, 0.0, 0.0
     weights = [float(read.get(f"radial_{name}_loss_weight", 0)) for name in ("ce", "ent", "w1", "reverse_kl")]
     return str(read["radial_objective"]), weights[0], weights[1], max(weights[2:])
 

@@ -300,3 +300,11 @@ def test_fewer_than_four_frozen_probes_draw_no_such_figure(make_seeds: Callable,
     assert drawn["figure2d"].figure is not None
     assert drawn["figure2d_frozen"].figure is None
     assert "needs four or more comparable runs, found 3" in drawn["figure2d_frozen"].caption
+
+
+def test_settings_that_a_loss_of_its_own_does_not_read_are_no_part_of_its_method(
+    make_run: Callable, experiments: Callable[[], list[Experiment]]
+) -> None:
+    make_run(*LEJEPA, "+method_kwargs.radial_center=true", "+method_kwargs.e2mc_loss_weight=1")
+    (found,) = experiments()
+    assert (found.setting.key, found.setting.kind) == ("lejepa", "LeJEPA")

@@ -24,7 +24,7 @@ def _shared(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place", ["", "full/"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "vicreg"])
 def test_methods_share_everything_but_loss_and_rate(place: str, method: str) -> None:
     assert _shared(place + method) == _shared(f"{place}vicreg")
 
