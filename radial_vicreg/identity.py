@@ -1,5 +1,8 @@
 """What makes two runs the same experiment: their effective objective and everything else that was asked for.
 
+Every key is part of it, and every argument of Lightning's Trainer, unless its declaration in
+:mod:`radial_vicreg.config` says why not (``Outside``). Helper values for ``${...}`` count where they arrive.
+
 An identity is computed from a configuration as it was requested, never from what a machine made of it (a CPU trains in
 float32 whatever ``precision`` says). Readers compute it anew from the configuration in ``results.json`` and never
 compare stored hashes, so that a later version of these rules finds earlier runs.
@@ -12,35 +15,25 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from radial_vicreg.config import BackboneConfig, DataConfig, OptimizerConfig, SchedulerConfig
+from radial_vicreg.config.trainer_arguments import canonical_arguments
+from radial_vicreg.config.types import Section, added, outside
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, objective_of
 
 AS_REQUESTED_SINCE = 2
 """Schema version of ``results.json`` from which its configuration is the requested one on a CPU, too."""
 
-# What solo-learn assumes for keys that a configuration leaves out, so that both forms have the same hash.
-_ASSUMED: dict[str, dict[str, Any]] = {
-    "backbone": {"name": None, "kwargs": {}},
-    "data": {"dataset": None, "name": None, "no_labels": False, "fraction": -1},
-    "optimizer": {
-        "name": None,
-        "batch_size": None,
-        "lr": None,
-        "classifier_lr": None,
-        "weight_decay": None,
-        "exclude_bias_n_norm_wd": False,
-    },
-    "scheduler": {
-        "name": None,
-        "warmup_epochs": 10,
-        "warmup_start_lr": 3e-5,
-        "min_lr": 0.0,
-        "interval": "step",
-        "lr_decay_steps": None,
-    },
-}
 # Lightning's short names and what they stand for.
 _PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
 _HARDWARE = ("precision", "sync_batchnorm")
+_RELEASE_0_2 = "0.2"
+# Sections whose keys are hashed one by one. The others are reduced to what they come to.
+_SECTIONS: dict[str, type[Section]] = {
+    "backbone": BackboneConfig,
+    "data": DataConfig,
+    "optimizer": OptimizerConfig,
+    "scheduler": SchedulerConfig,
+}
 
 
 def config_hash(config: Mapping[str, Any], processes: int = 1, with_seed: bool = True) -> str:
@@ -63,6 +56,9 @@ def config_hash(config: Mapping[str, Any], processes: int = 1, with_seed: bool =
 def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, Any]:
     """List what a run's identity is made of, in canonical form: numbers are floats, defaults are written out.
 
+    Keys that a later release has added are there only where they are not at their default, so that earlier runs keep
+    their identities.
+
     Args:
         config: the resolved configuration as it was requested, rates as written.
         processes: number of training processes.
@@ -70,7 +66,21 @@ def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, A
     Returns:
         ``objective`` (see :func:`radial_vicreg.keys.objective_of`), ``projector``, ``small_stem``, ``backbone``,
         ``data``, ``augmentations``, ``optimizer``, ``scheduler``, ``max_epochs``, ``accumulate_grad_batches``,
-        ``precision``, ``sync_batchnorm``, ``processes`` and ``seed``.
+        ``precision``, ``sync_batchnorm``, ``processes``, ``seed``, and ``trainer`` where arguments of Lightning's
+        Trainer are not at their defaults.
+    """
+    parts = parts_of_release_0_2(config, processes)
+    data: Mapping[str, Any] = config.get("data") or {}
+    parts["data"] |= _canonical(_additions(DataConfig, data))
+    if arguments := canonical_arguments(config):
+        parts["trainer"] = _canonical(arguments)
+    return parts
+
+
+def parts_of_release_0_2(config: Mapping[str, Any], processes: int = 1) -> dict[str, Any]:
+    """List what release 0.2 made an identity of; see :func:`identity_parts`.
+
+    Runs that differ in later additions alone were one experiment to it.
     """
     kwargs = config.get("method_kwargs") or {}
     parts: dict[str, Any] = {
@@ -84,12 +94,11 @@ def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, A
         "processes": processes,
         "seed": config.get("seed"),
     }
-    for section, assumed in _ASSUMED.items():
-        given = config.get(section) or {}
-        parts[section] = {key: given.get(key, default) for key, default in assumed.items()}
-    policy = (config.get("data") or {}).get("on_bad_image", "error")
-    if policy != "error":
-        parts["data"]["on_bad_image"] = policy
+    for name, section in _SECTIONS.items():
+        given = config.get(name) or {}
+        parts[name] = {key: given.get(key, default) for key, default in _defaults(section).items()}
+    parts["data"] |= _additions(DataConfig, config.get("data") or {}, until=_RELEASE_0_2)
+    parts["backbone"]["kwargs"] = (config.get("backbone") or {}).get("kwargs", {})
     optimizer = config.get("optimizer") or {}
     defaults = OPTIMIZER_DEFAULTS.get(str(optimizer.get("name")), {})
     parts["optimizer"]["kwargs"] = {**defaults, **(optimizer.get("kwargs") or {})}
@@ -125,6 +134,28 @@ def hardware_is_known(content: Mapping[str, Any]) -> bool:
 def canonical_precision(precision: Any) -> str | None:
     """Write a precision by Lightning's long name: 16 is ``16-mixed``, 32 is ``32-true``."""
     return None if precision is None else _PRECISIONS.get(str(precision), str(precision))
+
+
+def _defaults(section: type[Section]) -> dict[str, Any]:
+    """List a section's keys that are always part of an identity, with what stands for one that is absent."""
+    fields = {key: field for key, field in section.model_fields.items() if not outside(field) and not added(field)}
+    return {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
+
+
+def _additions(section: type[Section], given: Mapping[str, Any], until: str | None = None) -> dict[str, Any]:
+    """List the keys of a section that a release has added and that are not at their defaults.
+
+    Args:
+        section: the declaration.
+        given: the values.
+        until: the last release whose additions count; None: the present one.
+    """
+    found = {}
+    for key, field in section.model_fields.items():
+        mark, default = added(field), field.get_default()
+        if mark is not None and (until is None or mark.since <= until) and given.get(key, default) != default:
+            found[key] = given[key]
+    return found
 
 
 def _small_stem(parts: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool | None:

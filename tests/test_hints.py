@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
-from radial_vicreg.config.reading import TRAINER_ARGUMENTS
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.identity import config_hash
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import lightning
+import lightning.pytorch as pl
 import pytest
 from omegaconf import OmegaConf
+from packaging.version import parse as version
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.identity import config_hash, hardware_is_known
+from radial_vicreg.config import RunConfig, read_config
+from radial_vicreg.config.sections import LossConfig
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
+from radial_vicreg.config.types import Outside, added, outside
+from radial_vicreg.config.words import inner_model
+from radial_vicreg.errors import UserError
+from radial_vicreg.identity import config_hash, hardware_is_known, identity_parts, parts_of_release_0_2
 from radial_vicreg.keys import LOSS_DEFAULTS, RADIAL_READS, effective_objective
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
@@ -179,3 +192,201 @@ def test_files_of_others_are_no_runs(tmp_path: Path, config: dict[str, Any]) -> 
         (tmp_path / name / "results.json").write_text(text)
     leave(tmp_path / "strange", {"method_kwargs": 3}, 2)
     assert stored_runs(tmp_path) == []
+
+
+#: Defaults at which additions to the identity are omitted: to change one changes what earlier runs were, so it takes a
+#: new key.
+FROZEN_ADDITIONS = {
+    "data.format": ("0.3", "image_folder"),
+    "data.multi_label": ("0.3", False),
+    "data.on_bad_image": ("0.2", "error"),
+}
+FROZEN_ARGUMENTS = {
+    "max_steps": -1,
+    "min_epochs": None,
+    "min_steps": None,
+    "max_time": None,
+    "limit_train_batches": 1.0,
+    "overfit_batches": 0.0,
+    "fast_dev_run": False,
+    "gradient_clip_val": 0.0,
+    "gradient_clip_algorithm": "norm",
+    "deterministic": False,
+    "benchmark": False,
+    "val_check_interval": 1.0,
+    "use_distributed_sampler": True,
+    "reload_dataloaders_every_n_epochs": 0,
+    "barebones": False,
+}
+
+
+def fields_of(model: type[BaseModel], prefix: str = "", reason: Outside | None = None) -> Iterator[Field]:
+    """Every key with its declaration; what is declared of a section is declared of its keys."""
+    for name, field in model.model_fields.items():
+        inner, declared = inner_model(field.annotation), reason or outside(field)
+        key = f"{prefix}{name}"
+        if inner is None or issubclass(inner, LossConfig):
+            yield Field(key, field, declared)
+        else:
+            yield from fields_of(inner, f"{key}.0." if name == "augmentations" else f"{key}.", declared)
+
+
+class Field(NamedTuple):
+    key: str
+    info: FieldInfo
+    outside: Outside | None
+
+
+FIELDS = {field.key: field for field in fields_of(RunConfig)}
+CANDIDATES: list[Any] = [
+    *(True, False, 1, 2, 3, 0.5, 0.25, 7.5, "other", "64-true", "all", "cpu", "solo", "skip", "ram", "take", "none"),
+    *("quantiles", "wasserstein", [1, 2], [0.5, 0.75], [0.1, 0.2, 0.3], {"_target_": "my.Loss"}),
+]
+#: Keys that are read under a condition, and what brings it about.
+CONDITIONS: dict[str, dict[str, Any]] = {
+    "loss_views": {"loss": {"_target_": "my.Loss"}, "method": "other"},
+    "method_kwargs.radial_spacing": {"method_kwargs.radial_ent_loss_weight": 1.0},
+    "method_kwargs.radial_w1_loss_weight": {"method_kwargs.radial_objective": "wasserstein"},
+    "method_kwargs.radial_w1_target": {"method_kwargs.radial_objective": "wasserstein"},
+    "method_kwargs.radial_reverse_kl_loss_weight": {"method_kwargs.radial_objective": "reverse_kl"},
+    "method_kwargs.small_image_stem": {"method_kwargs.small_image_stem": False},
+}
+
+
+def put(config: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(config)
+    *sections, name = key.split(".")
+    inner: Any = changed
+    for section in sections:
+        if isinstance(inner, list):
+            inner = inner[int(section)]
+        else:
+            if inner.get(section) is None:
+                inner[section] = {}
+            inner = inner[section]
+    inner[name] = value
+    return changed
+
+
+def changed_identities(config: dict[str, Any], key: str) -> list[bool]:
+    """For each other value that the key may have, whether the identity is another; no more after the first that is."""
+    before = read_config(config, "stored")
+    mine = config_hash(before.plain(), before.processes)
+    found: list[bool] = []
+    for value in CANDIDATES:
+        with contextlib.suppress(UserError):
+            changed = read_config(put(config, key, value), "stored")
+            if changed != before:
+                found.append(config_hash(changed.plain(), changed.processes) != mine)
+        if any(found):
+            break
+    return found
+
+
+@pytest.mark.parametrize("key", sorted(FIELDS.keys() - {"method"}))
+def test_every_key_is_part_of_the_identity_or_declared_not_to_be(config: dict[str, Any], key: str) -> None:
+    for needed, value in CONDITIONS.get(key, {}).items():
+        config = put(config, needed, value)
+    found = changed_identities(config, key)
+    assert found, f"no candidate is another value of {key}: add one to CANDIDATES"
+    if FIELDS[key].outside is None:
+        assert any(found), f"{key} can change the weights: let it count, or declare it Outside with a reason"
+    else:
+        assert not any(found), f"{key} is declared outside ({FIELDS[key].outside}) and counts"
+
+
+def test_every_reason_says_something() -> None:
+    reasons = {field.outside.reason for field in FIELDS.values() if field.outside}
+    reasons |= {argument.outside for argument in TRAINER_ARGUMENTS.values() if argument.outside is not None}
+    assert all(len(reason) > 5 for reason in reasons)
+
+
+def test_every_argument_of_the_trainer_is_a_field_or_declared() -> None:
+    known = inspect.signature(pl.Trainer).parameters.keys()
+    assert known - RunConfig.model_fields.keys() <= TRAINER_ARGUMENTS.keys()
+    assert not RunConfig.model_fields.keys() & TRAINER_ARGUMENTS.keys(), "two declarations of one argument"
+    if version(lightning.__version__) >= version("2.6"):
+        assert TRAINER_ARGUMENTS.keys() <= known
+
+
+def test_defaults_at_which_additions_are_omitted_are_frozen() -> None:
+    assert {
+        key: (mark.since, field.info.get_default()) for key, field in FIELDS.items() if (mark := added(field.info))
+    } == (FROZEN_ADDITIONS)
+    counted = {name: found.default for name, found in TRAINER_ARGUMENTS.items() if found.outside is None}
+    assert counted == FROZEN_ARGUMENTS
+
+
+@pytest.mark.parametrize("name", FROZEN_ARGUMENTS)
+def test_an_argument_of_the_trainer_at_lightnings_default_is_no_part(config: dict[str, Any], name: str) -> None:
+    default = inspect.signature(pl.Trainer).parameters[name].default
+    assert config_hash({**config, name: default}) == config_hash(config)
+    assert config_hash({**config, name: FROZEN_ARGUMENTS[name]}) == config_hash(config)
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"gradient_clip_val": 0.01},
+    {"gradient_clip_val": 5.0},
+    {"gradient_clip_val": 5.0, "gradient_clip_algorithm": "value"},
+    {"limit_train_batches": 1},
+    {"limit_train_batches": 2},
+    {"limit_train_batches": 0.5},
+    {"overfit_batches": 1},
+    {"max_steps": 1},
+    {"min_steps": 5},
+    {"min_epochs": 5},
+    {"max_time": "00:01:00:00"},
+    {"fast_dev_run": True},
+    {"fast_dev_run": 2},
+    {"deterministic": True},
+    {"deterministic": "warn"},
+    {"benchmark": True},
+    {"val_check_interval": 1},
+    {"val_check_interval": 0.5},
+    {"use_distributed_sampler": False},
+    {"reload_dataloaders_every_n_epochs": 1},
+    {"barebones": True},
+    {"data": {"format": "device"}},
+    {"data": {"multi_label": True}},
+]
+
+
+def test_what_can_change_the_weights_counts_and_tells_runs_apart(config: dict[str, Any]) -> None:
+    hashes = {config_hash(config): {}}
+    for changed in CHANGES:
+        mine = config_hash({**config, **changed, "data": {**config["data"], **changed.get("data", {})}})
+        assert mine not in hashes, f"{changed} and {hashes[mine]} are one experiment"
+        hashes[mine] = changed
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"fast_dev_run": True}, {"fast_dev_run": 1}),
+        ({"gradient_clip_val": 1}, {"gradient_clip_val": 1.0}),
+        ({"gradient_clip_val": 1, "gradient_clip_algorithm": "norm"}, {"gradient_clip_val": 1}),
+        ({"gradient_clip_algorithm": "value"}, {}),
+        ({"gradient_clip_val": 0}, {}),
+        ({"overfit_batches": 0}, {}),
+        ({"check_val_every_n_epoch": 5, "num_sanity_val_steps": 2, "profiler": "simple"}, {}),
+        ({"helper_of_mine": 3}, {}),
+    ],
+    ids=str,
+)
+def test_two_ways_to_write_one_training_are_one_experiment(
+    config: dict[str, Any], first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    assert config_hash({**config, **first}) == config_hash({**config, **second})
+
+
+def test_a_value_that_only_feeds_others_counts_where_it_arrives() -> None:
+    plain, helped = ["optimizer.lr=0.5"], ["+my_rate=0.5", "optimizer.lr=${my_rate}"]
+    first, second = (run_config(compose("radialvicreg", overrides)).plain() for overrides in (plain, helped))
+    assert config_hash(first) == config_hash(second)
+
+
+def test_release_0_2_knew_none_of_the_additions(config: dict[str, Any]) -> None:
+    changed = {**config, "gradient_clip_val": 1.0, "data": {**config["data"], "format": "device", "multi_label": True}}
+    assert parts_of_release_0_2(changed) == parts_of_release_0_2(config) == identity_parts(config)
+    skipping = {**config, "data": {**config["data"], "on_bad_image": "skip"}}
+    assert parts_of_release_0_2(skipping) == identity_parts(skipping) != identity_parts(config)

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from radial_vicreg.config.rules import check_rules
 from radial_vicreg.config.schema import RunConfig
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import OpenSection, plain
 from radial_vicreg.config.words import A_SECTION, expected, inner_model
 from radial_vicreg.errors import UserError, did_you_mean
@@ -23,20 +24,6 @@ FILLED_IN = (
     *("host", "runs_dir", "ckpt", "lock", "checkpoint", "wandb", "loggers"),
 )
 """Keys that every stored configuration has, left out or not."""
-
-TRAINER_ARGUMENTS = frozenset(
-    (
-        *("accelerator", "strategy", "devices", "num_nodes", "precision", "logger", "callbacks", "fast_dev_run"),
-        *("max_epochs", "min_epochs", "max_steps", "min_steps", "max_time", "limit_train_batches", "limit_val_batches"),
-        *("limit_test_batches", "limit_predict_batches", "overfit_batches", "val_check_interval"),
-        *("check_val_every_n_epoch", "num_sanity_val_steps", "log_every_n_steps", "enable_checkpointing"),
-        *("enable_progress_bar", "enable_model_summary", "accumulate_grad_batches", "gradient_clip_val"),
-        *("gradient_clip_algorithm", "deterministic", "benchmark", "inference_mode", "use_distributed_sampler"),
-        *("profiler", "detect_anomaly", "barebones", "plugins", "sync_batchnorm", "reload_dataloaders_every_n_epochs"),
-        *("default_root_dir", "enable_autolog_hparams", "model_registry"),
-    )
-)
-"""Arguments of Lightning's Trainer, which may stand at the top of a configuration."""
 
 NO_PROBES = dict.fromkeys(("projector_linear", "encoder_mlp", "encoder_knn", "frozen_linear"), False)
 """What ``probes: null`` stands for; a configuration without the section has the default probes."""

@@ -32,6 +32,7 @@ from radial_vicreg.config.types import (
     Items,
     Label,
     OpenSection,
+    Outside,
     PathText,
     Says,
     Text,
@@ -39,6 +40,11 @@ from radial_vicreg.config.types import (
 )
 from radial_vicreg.keys import LOSS_DEFAULTS, SMALL_IMAGE_DATASETS
 
+_PLACE = Outside("a place of files")
+_LOGS = Outside("what is logged, shown or kept")
+_FIGURES = Outside("what is measured: it stands with the figures")
+_RESUME = Outside("from where a run is resumed: it ends with the same weights")
+_DEVICE = Outside("kind of device; the number of processes counts")
 _REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
 
 Precision = Literal[
@@ -79,7 +85,7 @@ class RunConfig(OpenSection):
     method: FileName = Field(
         description="radialvicreg; vicreg: the same without a radial term; any other name with a loss of its own"
     )
-    name: FileName = Field(description="of the run")
+    name: Annotated[FileName, _LOGS] = Field(description="of the run")
     seed: int = Field(5, ge=0, lt=2**32, description="of everything that is random")
     backbone: BackboneConfig
     data: DataConfig
@@ -98,32 +104,44 @@ class RunConfig(OpenSection):
     max_epochs: int = Field(ge=1, le=LARGEST_COUNT, description="length of the training")
     accumulate_grad_batches: int | None = Field(1, ge=1, le=LARGEST_COUNT, description="batches of an optimizer step")
     devices: Devices = Field("1", description="GPUs, or processes on a CPU")
-    accelerator: Literal["auto", "cpu", "gpu", "cuda"] = Field("auto", description="auto: a GPU where there is one")
+    accelerator: Annotated[Literal["auto", "cpu", "gpu", "cuda"], _DEVICE] = Field(
+        "auto", description="auto: a GPU where there is one"
+    )
     num_nodes: int | None = Field(1, ge=1, le=LARGEST_COUNT, description="machines of the job")
-    strategy: Text | None = Field("ddp", description="Lightning's, with several processes")
+    strategy: Annotated[Text | None, _DEVICE] = Field("ddp", description="Lightning's, with several processes")
     sync_batchnorm: bool = Field(False, description="statistics over all GPUs")
     precision: Annotated[Precision, Word, WithJsonSchema({"enum": [*get_args(Precision), 16, 32, 64]})] = Field(
         "16-mixed", description="16: on a GPU, a CPU trains in float32; auto: what is fastest on the machine"
     )
-    log_every_n_steps: int = Field(50, ge=0, description="values of a single step are logged so often")
-    limit_val_batches: int | float | None = Field(None, ge=0, description="0: no validation")
-    dali: DaliConfig = DaliConfig()
-    performance: PerformanceConfig = PerformanceConfig()
-    checkpoint: CheckpointConfig = CheckpointConfig()
-    auto_resume: AutoResumeConfig = AutoResumeConfig()
-    resume_from_checkpoint: PathText | None = Field(None, description="main_pretrain.py: a checkpoint's path")
-    wandb: WandbConfig = WandbConfig()
-    knn_eval: KnnEvalConfig = KnnEvalConfig()
-    auto_umap: AutoUmapConfig = AutoUmapConfig()
-    debug_augmentations: bool = Field(False, description="solo-learn's")
-    diagnostics: DiagnosticsConfig = DiagnosticsConfig()
-    probes: ProbesConfig = ProbesConfig()
-    host: Literal["auto", "solo", "standalone"] = Field("auto", description="auto: solo-learn where it is installed")
-    runs_dir: PathText = Field("runs", description="folder of all runs")
-    tag: Label | None = Field(None, description="a word of your own, shown by `radial-vicreg runs` and the report")
-    ckpt: PathText | None = Field(None, description="last, auto, or a checkpoint's path")
-    lock: Literal["take"] | None = Field(None, description="take: go on in a folder whose lock outlived its process")
-    loggers: LoggersConfig = LoggersConfig()
+    log_every_n_steps: Annotated[int, _LOGS] = Field(
+        50, ge=0, description="values of a single step are logged so often"
+    )
+    limit_val_batches: Annotated[int | float | None, _FIGURES] = Field(None, ge=0, description="0: no validation")
+    dali: Annotated[DaliConfig, Outside("where images are decoded; data.format=dali counts")] = DaliConfig()
+    performance: Annotated[PerformanceConfig, Outside("memory layout")] = PerformanceConfig()
+    checkpoint: Annotated[CheckpointConfig, _LOGS] = CheckpointConfig()
+    auto_resume: Annotated[AutoResumeConfig, _RESUME] = AutoResumeConfig()
+    resume_from_checkpoint: Annotated[PathText | None, _RESUME] = Field(
+        None, description="main_pretrain.py: a checkpoint's path"
+    )
+    wandb: Annotated[WandbConfig, _LOGS] = WandbConfig()
+    knn_eval: Annotated[KnnEvalConfig, _FIGURES] = KnnEvalConfig()
+    auto_umap: Annotated[AutoUmapConfig, _FIGURES] = AutoUmapConfig()
+    debug_augmentations: Annotated[bool, _LOGS] = Field(False, description="solo-learn's")
+    diagnostics: Annotated[DiagnosticsConfig, _FIGURES] = DiagnosticsConfig()
+    probes: Annotated[ProbesConfig, _FIGURES] = ProbesConfig()
+    host: Annotated[Literal["auto", "solo", "standalone"], Outside("both hosts train alike")] = Field(
+        "auto", description="auto: solo-learn where it is installed"
+    )
+    runs_dir: Annotated[PathText, _PLACE] = Field("runs", description="folder of all runs")
+    tag: Annotated[Label | None, _LOGS] = Field(
+        None, description="a word of your own, shown by `radial-vicreg runs` and the report"
+    )
+    ckpt: Annotated[PathText | None, _RESUME] = Field(None, description="last, auto, or a checkpoint's path")
+    lock: Annotated[Literal["take"] | None, _RESUME] = Field(
+        None, description="take: go on in a folder whose lock outlived its process"
+    )
+    loggers: Annotated[LoggersConfig, _LOGS] = LoggersConfig()
 
     @property
     def nodes(self) -> int:

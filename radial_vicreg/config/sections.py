@@ -8,9 +8,11 @@ from pydantic import Field, model_validator
 
 from radial_vicreg.config.types import (
     LARGEST_COUNT,
+    Added,
     Betas,
     Items,
     OpenSection,
+    Outside,
     PathText,
     Says,
     Section,
@@ -23,6 +25,9 @@ from radial_vicreg.keys import RADIAL_OBJECTIVES, WASSERSTEIN_TARGETS
 
 _LARGEST_CROP = 4096  # pixels; beyond it the first batch fills any memory
 _WIDEST = 2**20  # of the projector's layers
+_PLACE = Outside("a place of files; data.fingerprint tells the images apart")
+_LOADING = Outside("how images are loaded: other random crops of the same distribution")
+_COUNTED = Outside("follows from the images or the augmentations")
 _MOST_WORKERS = 1024  # a slip of the finger must not start a million processes
 
 
@@ -46,19 +51,31 @@ class DataConfig(Section):
 
     dataset: Text = Field(description="cifar10, cifar100, imagenet, imagenet100, celeba or custom (an image folder)")
     name: Text | None = Field(None, description="of the data set in the run's name")
-    format: Text = Field("image_folder", description="image_folder; device keeps the images on the GPU; dali")
-    train_path: PathText | None = Field(None, description="folder of the training images")
-    val_path: PathText | None = Field(None, description="folder of the validation images; null: no validation")
-    num_workers: int = Field(4, ge=0, le=_MOST_WORKERS, description="processes that load images")
-    num_classes: int | None = Field(None, ge=1, le=LARGEST_COUNT, description="counted by solo-learn")
+    format: Annotated[Text, Added("0.3")] = Field(
+        "image_folder", description="image_folder; device keeps the images on the GPU; dali"
+    )
+    train_path: Annotated[PathText | None, _PLACE] = Field(None, description="folder of the training images")
+    val_path: Annotated[PathText | None, _PLACE] = Field(
+        None, description="folder of the validation images; null: no validation"
+    )
+    num_workers: Annotated[int, _LOADING] = Field(4, ge=0, le=_MOST_WORKERS, description="processes that load images")
+    num_classes: Annotated[int | None, _COUNTED] = Field(
+        None, ge=1, le=LARGEST_COUNT, description="counted by solo-learn"
+    )
     no_labels: bool = Field(False, description="images without classes: no probe learns")
     fraction: float | None = Field(-1.0, ge=-1, le=1, description="share of the training images; -1: all of them")
-    multi_label: bool = Field(False, description="CelebA's attributes in place of classes")
-    cache: Literal["none", "ram"] | None = Field("none", description="ram: decode every image once and keep it")
-    on_bad_image: Literal["error", "skip"] = Field("error", description="stop at an unreadable image, or leave it out")
-    num_large_crops: int | None = Field(None, ge=0, description="counted by solo-learn")
-    num_small_crops: int | None = Field(None, ge=0, description="counted by solo-learn")
-    fingerprint: Text | None = Field(None, description="mark of the training images, written by the run")
+    multi_label: Annotated[bool, Added("0.3")] = Field(False, description="CelebA's attributes in place of classes")
+    cache: Annotated[Literal["none", "ram"] | None, Outside("the same images, read once")] = Field(
+        "none", description="ram: decode every image once and keep it"
+    )
+    on_bad_image: Annotated[Literal["error", "skip"], Added("0.2")] = Field(
+        "error", description="stop at an unreadable image, or leave it out"
+    )
+    num_large_crops: Annotated[int | None, _COUNTED] = Field(None, ge=0, description="counted by solo-learn")
+    num_small_crops: Annotated[int | None, _COUNTED] = Field(None, ge=0, description="counted by solo-learn")
+    fingerprint: Annotated[Text | None, Outside("which images: it stands with the figures")] = Field(
+        None, description="mark of the training images, written by the run"
+    )
 
 
 class RandomResizedCrop(Section):

@@ -20,6 +20,22 @@ class Says(NamedTuple):
     words: str
 
 
+class Outside(NamedTuple):
+    """Declare that a key is no part of a run's identity, and why: two runs that differ in it are one experiment."""
+
+    reason: str
+
+
+class Added(NamedTuple):
+    """Declare that a key is part of the identity since a release, and omitted at its default.
+
+    Runs of earlier releases keep their identities. To change such a default is to change what earlier runs were: it
+    takes a new key.
+    """
+
+    since: str
+
+
 class Section(BaseModel):
     """A part of the configuration: immutable, no unknown key, no value converted but by a declared validator."""
 
@@ -149,3 +165,13 @@ Betas = Annotated[tuple[_Share, _Share], Items, Says("two numbers, 0 or more and
 def says(field: FieldInfo) -> str | None:
     """Find the words of a field whose type does not tell what it may be."""
     return next((mark.words for mark in field.metadata if isinstance(mark, Says)), None)
+
+
+def outside(field: FieldInfo) -> Outside | None:
+    """Find why a field is no part of a run's identity; None where it is."""
+    return next((mark for mark in field.metadata if isinstance(mark, Outside)), None)
+
+
+def added(field: FieldInfo) -> Added | None:
+    """Find since when a field is part of the identity where its default is omitted; None for all others."""
+    return next((mark for mark in field.metadata if isinstance(mark, Added)), None)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import annotated_types
-import lightning.pytorch as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from radial_vicreg.config import MethodConfig, RunConfig, read_config
-from radial_vicreg.config.reading import FILLED_IN, TRAINER_ARGUMENTS
+from radial_vicreg.config.reading import FILLED_IN
 from radial_vicreg.config.types import plain
 from radial_vicreg.config.words import expected, inner_model
 from radial_vicreg.keys import OBJECTIVE
@@ -119,10 +118,6 @@ def test_the_loss_and_the_configuration_accept_the_same_values(name: str, value:
             RadialVICRegLoss(**{name: value})
     else:
         assert getattr(RadialVICRegLoss(**{name: value}), name) == getattr(read, name)
-
-
-def test_the_arguments_of_the_trainer_are_those_of_the_installed_lightning() -> None:
-    assert inspect.signature(pl.Trainer).parameters.keys() <= TRAINER_ARGUMENTS
 
 
 CONTENT: dict[str, Any] = {

@@ -23,7 +23,7 @@ from cases import COMMANDS, CONFIGURATIONS, IDENTITIES, PRODUCTS, REPOSITORY, RU
 
 import yaml
 from radial_vicreg import cli
-from radial_vicreg.identity import config_hash
+from radial_vicreg.identity import config_hash, digest, parts_of_release_0_2
 
 HERE = Path(__file__).parent
 
@@ -74,6 +74,14 @@ def measure_identity(words: str) -> Flat:
     config = composed(words)
     processes = len(config["devices"])  # of "1" and of [0, 1]
     return {"config_hash": config_hash(config, processes), "experiment_hash": config_hash(config, processes, False)}
+
+
+def measure_identity_of_0_2(words: str) -> Flat:
+    """The hashes as release 0.2 computed them: its runs are found by them."""
+    config = composed(words)
+    parts = parts_of_release_0_2(config, len(config["devices"]))
+    without_seed = {name: value for name, value in parts.items() if name != "seed"}
+    return {"config_hash": digest(parts), "experiment_hash": digest(without_seed)}
 
 
 def measure_command(line: str, run: Path, folder: Path) -> Flat:

@@ -15,6 +15,7 @@ from packaging.version import parse as version
 CONFIGURATIONS, IDENTITIES, COMMANDS, PRODUCTS = map(
     freeze.read, ("configurations", "identities", "commands", "products")
 )
+IDENTITIES_OF_0_2 = freeze.read("identities_of_0_2")  # written by that release, never again
 RUN_TOPICS = {topic: freeze.read(topic) for topic in cases.RUN_TOPICS}
 
 Measured = tuple[Path, dict[str, freeze.Flat]]
@@ -71,6 +72,23 @@ def test_a_shipped_configuration_prints_the_frozen_values(words: str) -> None:
 @pytest.mark.parametrize("words", IDENTITIES)
 def test_a_configuration_has_the_frozen_hashes(words: str) -> None:
     assert freeze.measure_identity(words) == IDENTITIES[words]
+
+
+@pytest.mark.parametrize("words", IDENTITIES_OF_0_2)
+def test_the_hashes_of_release_0_2_can_still_be_computed(words: str) -> None:
+    assert freeze.measure_identity_of_0_2(words) == IDENTITIES_OF_0_2[words]
+
+
+def test_only_configurations_that_set_an_addition_have_other_hashes_than_under_release_0_2() -> None:
+    changed = {words for words, hashes in IDENTITIES_OF_0_2.items() if IDENTITIES[words] != hashes}
+    added = {
+        words
+        for words in IDENTITIES_OF_0_2
+        if CONFIGURATIONS[words.split()[0] if words not in CONFIGURATIONS else words].items()
+        & {("data.format", "device"), ("data.format", "dali"), ("data.multi_label", True)}
+    }
+    assert changed == added
+    assert added
 
 
 @pytest.mark.parametrize("name", runs(list(cases.RUNS)))

@@ -1,0 +1,88 @@
+"""Arguments of Lightning's Trainer that may stand at the top of a configuration and have no field there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_VALIDATION = "of validation, which reads the network"
+_DISPLAY = "what is shown or logged"
+_DECIDED = "decided by the host"
+_UNUSED = "training does not read it"
+
+
+class TrainerArgument(NamedTuple):
+    """An argument, and what it means for a run's identity.
+
+    Attributes:
+        default: Lightning's, at which it is omitted from the identity.
+        outside: why it is no part of the identity; None where it is.
+        counts_batches: a whole number is a number of batches, and a fraction a share of them: 1 is not 1.0.
+        read_with: another argument; this one is read only where that one is not at its default.
+    """
+
+    default: Any = None
+    outside: str | None = None
+    counts_batches: bool = False
+    read_with: str | None = None
+
+
+TRAINER_ARGUMENTS: dict[str, TrainerArgument] = {
+    "max_steps": TrainerArgument(-1),
+    "min_epochs": TrainerArgument(),
+    "min_steps": TrainerArgument(),
+    "max_time": TrainerArgument(),
+    "limit_train_batches": TrainerArgument(1.0, counts_batches=True),
+    "overfit_batches": TrainerArgument(0.0, counts_batches=True),
+    "fast_dev_run": TrainerArgument(False, counts_batches=True),
+    "gradient_clip_val": TrainerArgument(0.0),
+    "gradient_clip_algorithm": TrainerArgument("norm", read_with="gradient_clip_val"),
+    "deterministic": TrainerArgument(False),
+    "benchmark": TrainerArgument(False),
+    # Between two steps of an epoch, a validation moves the random numbers on.
+    "val_check_interval": TrainerArgument(1.0, counts_batches=True),
+    "use_distributed_sampler": TrainerArgument(True),
+    "reload_dataloaders_every_n_epochs": TrainerArgument(0),
+    "barebones": TrainerArgument(False),
+    "check_val_every_n_epoch": TrainerArgument(outside=_VALIDATION),
+    "num_sanity_val_steps": TrainerArgument(outside=_VALIDATION),
+    "inference_mode": TrainerArgument(outside=_VALIDATION),
+    "limit_test_batches": TrainerArgument(outside=_UNUSED),
+    "limit_predict_batches": TrainerArgument(outside=_UNUSED),
+    "enable_progress_bar": TrainerArgument(outside=_DISPLAY),
+    "enable_model_summary": TrainerArgument(outside=_DISPLAY),
+    "enable_autolog_hparams": TrainerArgument(outside=_DISPLAY),
+    "logger": TrainerArgument(outside=_DECIDED),
+    "callbacks": TrainerArgument(outside=_DECIDED),
+    "plugins": TrainerArgument(outside=_DECIDED),
+    "enable_checkpointing": TrainerArgument(outside=_DECIDED),
+    "profiler": TrainerArgument(outside="measures time"),
+    "detect_anomaly": TrainerArgument(outside="looks for NaN and changes none of the numbers"),
+    "default_root_dir": TrainerArgument(outside="a path"),
+    "model_registry": TrainerArgument(outside="a place for finished checkpoints"),
+}
+"""Arguments without a field of :class:`radial_vicreg.config.RunConfig`, by name."""
+
+
+def canonical_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
+    """List the arguments that are part of the identity and not at their defaults, in canonical form.
+
+    Args:
+        config: resolved, plain containers.
+
+    Returns:
+        Names and values; a whole number of batches is a text, ``"1 batches"``.
+    """
+    found: dict[str, Any] = {}
+    for name, argument in TRAINER_ARGUMENTS.items():
+        if argument.outside is None and (value := _canonical(argument, config.get(name))) != argument.default:
+            found[name] = value
+    return {name: value for name, value in found.items() if TRAINER_ARGUMENTS[name].read_with in (None, *found)}
+
+
+def _canonical(argument: TrainerArgument, value: Any) -> Any:
+    if value is None:
+        return argument.default
+    if argument.counts_batches and isinstance(value, int):  # fast_dev_run=true is one batch
+        return argument.default if value == 0 == argument.default else f"{int(value)} batches"
+    return value.lower() if isinstance(value, str) else value
