@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.machinery
 import importlib.util
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
 from radial_vicreg.compose import run_config
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.errors import UserError
 from radial_vicreg.train.run import pretrain
 
@@ -134,6 +136,32 @@ def test_two_runs_of_one_configuration_get_folders_of_their_own(tiny_overrides: 
     for _ in range(2):
         assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "max_epochs=1"]) == 0
     assert len(list(tmp_path.glob("runs/*/*/results.json"))) == 2
+
+
+def test_a_run_that_was_cut_short_is_not_handed_out_as_the_whole_one(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [*tiny_overrides, "host=standalone", "max_epochs=1"]
+    short = ["+limit_train_batches=1", "+gradient_clip_val=0.01"]
+    assert cli.main(["pretrain", *settings, *short]) == 0
+    assert cli.main(["pretrain", *settings, "ckpt=auto"]) == 0
+    steps = [json.loads(file.read_text())["steps"] for file in tmp_path.glob("runs/*/*/results.json")]
+    assert sorted(steps) == [1, 3]
+    capsys.readouterr()
+    assert cli.main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]) == 0
+    table = (tmp_path / "report" / "experiments.csv").read_text()
+    assert "gradient_clip_val=0.01" in table
+    assert len(table.splitlines()) == 3, "a header and two experiments"
+
+
+def test_an_argument_of_the_trainer_that_identities_do_not_know_is_refused(
+    tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["pretrain", *tiny_overrides, "host=standalone", "+benchmark=true", "--check"]
+    assert cli.main(settings) == 0
+    monkeypatch.delitem(TRAINER_ARGUMENTS, "benchmark")  # as if a later Lightning had added it
+    assert cli.main(settings) == 2
+    assert "benchmark is an argument of Lightning" in capsys.readouterr().err
 
 
 def test_unlabelled_images_train_without_probe_and_stay_finite(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -309,9 +310,10 @@ class TestLatest:
 
 
 class TestTag:
-    def test_it_changes_neither_identity_nor_name(self, tiny_overrides: list[str]) -> None:
+    def test_it_changes_neither_identity_nor_name(self, tiny_overrides: list[str], tmp_path: Path) -> None:
         plain, tagged = (
-            named(run_config(compose("radialvicreg", [*tiny_overrides, *more]))) for more in ([], ["tag=pilot"])
+            named(run_config(compose("radialvicreg", [*tiny_overrides, *more])), tmp_path)
+            for more in ([], ["tag=pilot"])
         )
         assert (plain.tag, tagged.tag) == (None, "pilot")
         assert plain.name == tagged.name
@@ -338,3 +340,62 @@ class TestTag:
         make_run("1", "seed=1")
         make_run("2", "seed=2")
         assert "Tag" not in experiment_rows(group(collect(tmp_path / "runs")[0])[0])[0]
+
+
+class TestCheck:
+    """``runs --check`` lists what release 0.2 merged or handed out, and recorded rates that were not trained with."""
+
+    def check(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+        capsys.readouterr()
+        status = cli.main(["runs", str(folder), "--check", "--json"])
+        doubts = json.loads(capsys.readouterr().out)
+        return status, {Path(doubt["run"]).name: doubt["reason"] for doubt in doubts}
+
+    def test_runs_that_only_the_old_identity_merged_are_named_with_what_differs(
+        self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        make_run("weak", "+gradient_clip_val=5.0")
+        make_run("strong", "+gradient_clip_val=0.01", "seed=6")
+        make_run("apart", "optimizer.lr=0.7")
+        status, reasons = self.check(tmp_path, capsys)
+        assert (status, set(reasons)) == (1, {"weak", "strong"})
+        assert "gradient_clip_val=5.0" in reasons["weak"]
+        assert str(tmp_path / "runs" / "strong") in reasons["weak"]
+
+    def test_a_run_that_may_have_been_handed_out_is_named(
+        self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        make_run("short", "+limit_train_batches=1")
+        status, reasons = self.check(tmp_path, capsys)
+        assert status == 1
+        assert "handed it out" in reasons["short"]
+        assert "limit_train_batches=1 batches" in reasons["short"]
+
+    def test_a_run_of_fewer_steps_than_its_experiment_is_named(
+        self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for seed in (5, 6):
+            make_run(f"whole{seed}", f"seed={seed}")
+        make_run("short", "seed=7", steps=1)
+        assert list(self.check(tmp_path, capsys)[1]) == ["short"]
+
+    def test_a_recorded_rate_that_was_not_trained_with_is_named(
+        self, finished_run: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run = tmp_path / "run"
+        shutil.copytree(finished_run("standalone"), run)
+        assert self.check(tmp_path, capsys) == (0, {})
+        results = read_results(run)
+        trained, results["config"]["optimizer"]["lr"] = results["config"]["optimizer"]["lr"], 0.001
+        write_json(run / "results.json", results)
+        status, reasons = self.check(tmp_path, capsys)
+        assert status == 1
+        assert "optimizer.lr=0.001" in reasons["run"]
+        assert trained != 0.001
+
+    def test_nothing_to_look_at_is_one_line(
+        self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        make_run("one")
+        assert cli.main(["runs", str(tmp_path), "--check"]) == 0
+        assert capsys.readouterr().out == f"1 runs below {tmp_path}, none that needs a look\n"

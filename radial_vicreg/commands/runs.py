@@ -1,4 +1,4 @@
-"""``radial-vicreg runs [DIR] [--json]``: what has run below a folder."""
+"""``radial-vicreg runs [DIR] [--json] [--check]``: what has run below a folder, and what needs a look."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def parser() -> Parser:
     )
     made.add_argument("folder", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="default: runs")
     made.add_argument("--json", action="store_true", help="for programs")
+    made.add_argument(
+        "--check",
+        action="store_true",
+        help="list runs that release 0.2 took for others or that were trained with other settings than their results "
+        "say, and why; exit status 1 where there are any",
+    )
     return made
 
 
@@ -36,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``runs``.
 
     Returns:
-        0, also without a run.
+        0, also without a run; 1 where ``--check`` found something.
 
     Raises:
         UserError: no such folder.
@@ -47,6 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.stored_runs import stored_runs
     from radial_vicreg.summaries import RunSummary
 
+    if parsed.check:
+        return _check(parsed.folder, parsed.json)
     found = [RunSummary.of(stored) for stored in reversed(stored_runs(parsed.folder))]
     if parsed.json:
         print_json([summary._asdict() for summary in found])
@@ -55,6 +63,21 @@ def run(arguments: Sequence[str]) -> int:
     else:
         _print(found)
     return 0
+
+
+def _check(folder: Path, as_json: bool) -> int:
+    from radial_vicreg.run_checks import check_runs
+    from radial_vicreg.stored_runs import stored_runs
+
+    runs = stored_runs(folder)
+    doubts = check_runs(runs)
+    if as_json:
+        print_json([doubt._asdict() for doubt in doubts])
+    elif doubts:
+        print_table(["run", "why"], [list(doubt) for doubt in doubts])
+    else:
+        print(f"{len(runs)} runs below {folder}, none that needs a look")
+    return 1 if doubts else 0
 
 
 def _print(found: Sequence[RunSummary]) -> None:

@@ -10,7 +10,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from radial_vicreg.config.schema import RunConfig
-from radial_vicreg.config.types import OpenSection
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
+from radial_vicreg.config.types import OpenSection, outside
 from radial_vicreg.config.words import expected, inner_model
 
 _INTERPOLATION = {"type": "string", "pattern": r"\$\{"}
@@ -49,7 +50,33 @@ def key_tables() -> str:
         if fields:
             lines += ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
             lines += [_row(f"{prefix}{name}", field) for name, field in fields.items()] + [""]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, *_identity_table()]).rstrip() + "\n"
+
+
+def _identity_table() -> list[str]:
+    """List by reason the keys that are no part of a run's identity."""
+    reasons: dict[str, list[str]] = {}
+    for prefix, model in _sections("", RunConfig):
+        for name, field in model.model_fields.items():
+            if (mark := outside(field)) is not None:
+                key = f"{prefix}{name}" if inner_model(field.annotation) is None else f"{prefix}{name}.*"
+                reasons.setdefault(mark.reason, []).append(key)
+    for name, argument in TRAINER_ARGUMENTS.items():
+        if argument.outside is not None:
+            reasons.setdefault(argument.outside, []).append(name)
+    counted = ", ".join(f"`{name}`" for name, argument in TRAINER_ARGUMENTS.items() if argument.outside is None)
+    return [
+        "## What makes two runs one experiment",
+        "",
+        "Runs that agree in every key but `seed` are one experiment, whatever these keys are:",
+        "",
+        "| keys | reason |",
+        "| --- | --- |",
+        *(f"| {', '.join(f'`{key}`' for key in keys)} | {reason} |" for reason, keys in reasons.items()),
+        "",
+        f"Of the arguments of Lightning's Trainer, these count where they are not at their defaults: {counted}.",
+        "",
+    ]
 
 
 def _row(key: str, field: FieldInfo) -> str:

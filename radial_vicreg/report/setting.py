@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.figures import configured_method
 from radial_vicreg.identity import canonical_precision, digest, identity_parts
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
@@ -32,6 +33,7 @@ _DETAILS = {
     "eta": "optimizer.kwargs.eta",
     "exclude_bias_n_norm": "optimizer.kwargs.exclude_bias_n_norm",
     "batch_size": "optimizer.batch_size",
+    "format": "data.format",
     "scheduler": "scheduler.name",
     "max_epochs": "max_epochs",
     "crop_size": "augmentations.0.crop_size",
@@ -68,7 +70,7 @@ class Setting:
         details: the rest that the paper states, by the names of ``paper.json``; ``devices``, the number of processes;
             ``ce_normalize`` and ``spacing`` (m) where the objective reads them; ``<method>.<argument>`` of
             a loss of its own. What a configuration leaves open is
-            left out.
+            left out. ``trainer`` lists the arguments of Lightning's Trainer that count and are not at their defaults.
         family: hash of the images and of everything but method, loss weights, rates, batch size and seed: what may be
             compared.
         grid: hash of everything but beta1, beta2, the 1/d of the cross-entropy and the seed.
@@ -210,6 +212,7 @@ def _details(config: dict[str, Any], processes: int, beta1: float, beta2: float)
     found |= {
         f"{config['method']}.{key}": value for key, value in (config.get("loss") or {}).items() if key != "_target_"
     }
+    found["trainer"] = ", ".join(f"{key}={value}" for key, value in canonical_arguments(config).items()) or "defaults"
     found["precision"] = canonical_precision(found["precision"])
     return {key: value for key, value in found.items() if value is not None}
 

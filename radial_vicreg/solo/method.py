@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import omegaconf
@@ -24,6 +25,7 @@ from radial_vicreg.solo.limits import refuse_impossible, refuse_pretrain_only
 from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
 from radial_vicreg.train.run_name import named
 from radial_vicreg.train.step import RadialTraining
+from radial_vicreg.train.trainer import trainer_settings
 
 
 class RadialVICReg(RadialTraining, BaseMethod):
@@ -52,6 +54,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self.own_loop = own is not None
         self.config = script_config(self.cfg, _keys_of_the_host(self.cfg)) if own is None else own
         if own is None:
+            trainer_settings(self.config)  # refuses an argument that identities do not know
             refuse_pretrain_only(self.config)
             check_optimizer(self.config)
             refuse_impossible(self.config)
@@ -84,7 +87,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         """
         host_keys = _keys_of_the_host(cfg)
         cfg = super(RadialVICReg, RadialVICReg).add_and_assert_specific_cfg(cfg)
-        config = named(script_config(cfg, host_keys))
+        config = script_config(cfg, host_keys)
+        config = named(config, runs=Path(config.checkpoint.dir))
         of_the_host = {key: value for key, value in _method_kwargs(cfg).items() if key in host_keys}
         cfg.method_kwargs = {**config.method_kwargs.model_dump(), **of_the_host}
         cfg.name, cfg.data.fingerprint = config.name, config.data.fingerprint

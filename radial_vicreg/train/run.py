@@ -194,7 +194,7 @@ def prepare(config: RunConfig) -> RunConfig:
         rank_zero_only(print)(note)
     _check_first_step(config)
     check_objective(config, "cuda" if on_gpu else "cpu")
-    return named(config)
+    return named(config, runs=Path(config.runs_dir))
 
 
 def _standalone_options(config: RunConfig) -> list[str]:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.identity import config_hash
+from radial_vicreg.identity import config_hash, digest, parts_of_release_0_2
 from radial_vicreg.secrets import without_secrets
+from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
 
 LONGEST_NAME = 120  # characters; solo-learn's checkpoints are called <name>-<version>-ep=<epoch>.ckpt
 _DIGITS = 8
@@ -20,12 +21,14 @@ _FIXED_DATA = ("cifar10", "cifar100", "stl10")  # torchvision checks their files
 _IMAGES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})  # torchvision's list
 
 
-def named(config: RunConfig) -> RunConfig:
+def named(config: RunConfig, runs: Path) -> RunConfig:
     """Give a configuration its final name and the mark of its images, once.
 
     Args:
         config: of a run. One that has a ``data.fingerprint`` (one that a script reads from ``args.json``, say) is left
             alone.
+        runs: folder of earlier runs. An interrupted one of release 0.2 keeps its name, since solo-learn's auto-resume
+            compares names.
 
     Returns:
         The configuration with ``name`` and ``data.fingerprint``.
@@ -33,9 +36,14 @@ def named(config: RunConfig) -> RunConfig:
     if "fingerprint" in config.data.model_fields_set:
         return config
     mark = data_fingerprint(config.data.dataset, config.data.format, config.data.train_path)
-    name = run_name(without_secrets(config.name), config_hash(config.plain(), config.processes), mark)
     data = config.data.model_copy(update={"fingerprint": mark})
-    return config.model_copy(update={"name": name, "data": data})
+    config = config.model_copy(update={"data": data})
+    plain, text = config.plain(), without_secrets(config.name)
+    name = run_name(text, config_hash(plain, config.processes), mark)
+    name_of_0_2 = run_name(text, digest(parts_of_release_0_2(plain, config.processes)), mark)
+    if name != name_of_0_2 and _is_unfinished(name_of_0_2, config, runs):
+        name = name_of_0_2
+    return config.model_copy(update={"name": name})
 
 
 def run_name(text: str, identity: str, data: str | None) -> str:
@@ -79,6 +87,12 @@ def data_fingerprint(dataset: str, data_format: str, train_path: str | None) -> 
         return _digest(f"h5 {path.stat().st_size}") if path.is_file() else None
     names = sorted(_image_names(path)) if path.is_dir() else []
     return _digest("\n".join([str(len(names)), *names])) if names else None
+
+
+def _is_unfinished(name: str, config: RunConfig, runs: Path) -> bool:
+    """Tell whether a run of this name and identity has begun and not finished."""
+    found = RunsByIdentity(stored_runs(runs)).of(config.plain(), config.processes)
+    return any(run.results.name == name and run.results.status != "finished" for run in found)
 
 
 def _image_names(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:

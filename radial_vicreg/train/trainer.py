@@ -8,6 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import lightning
 import lightning.pytorch as pl
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import LearningRateMonitor
@@ -16,6 +17,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.secrets import without_secrets
 from radial_vicreg.train.checkpointing import AtomicCheckpointIO, RunCheckpoint
@@ -42,8 +44,7 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
         UserError: Lightning refuses the settings, or the job has another number of processes than they ask for.
     """
     quiet_lightning()
-    arguments = inspect.signature(pl.Trainer.__init__).parameters
-    settings = {key: value for key, value in config.plain().items() if key in arguments}
+    settings = trainer_settings(config)
     own: dict[str, Any] = {
         "plugins": [AtomicCheckpointIO()],
         "logger": False,
@@ -66,6 +67,29 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
         raise UserError(f"Lightning's Trainer refuses the configuration: {error}") from error
     _check_job(trainer)
     return trainer
+
+
+def trainer_settings(config: RunConfig) -> dict[str, Any]:
+    """List the arguments of Lightning's Trainer that a configuration gives.
+
+    Args:
+        config: of either host.
+
+    Returns:
+        Names and values.
+
+    Raises:
+        UserError: one that the installed Lightning has and this package does not know: two runs that differ in it
+            would be one experiment.
+    """
+    arguments = inspect.signature(pl.Trainer).parameters
+    settings = {key: value for key, value in config.plain().items() if key in arguments}
+    if unknown := sorted(settings.keys() - RunConfig.model_fields.keys() - TRAINER_ARGUMENTS.keys()):
+        raise UserError(
+            f"{unknown[0]} is an argument of Lightning {lightning.__version__} that radial-vicreg does not know: runs "
+            f"that differ in it would count as one experiment. Remove {unknown[0]}, or update radial-vicreg"
+        )
+    return settings
 
 
 def check_strategy(config: RunConfig) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from radial_vicreg.compose import canonical_numbers, compose, run_config
+from radial_vicreg.files import write_json
+from radial_vicreg.identity import digest, parts_of_release_0_2
+from radial_vicreg.provenance import describe_run
 from radial_vicreg.train.run import prepare
 from radial_vicreg.train.run_name import LONGEST_NAME, data_fingerprint, named, run_name
 
@@ -62,12 +65,33 @@ def test_runs_that_differ_beyond_the_cut_have_names_of_their_own(name_of: Callab
     assert len({name_of("name=study", *change) for change in changes}) == len(changes)
 
 
-def test_a_run_is_named_once(tiny_overrides: list[str]) -> None:
-    config = named(run_config(compose("radialvicreg", tiny_overrides)))
-    assert named(config) is config
+def test_a_run_is_named_once(tiny_overrides: list[str], tmp_path: Path) -> None:
+    config = named(run_config(compose("radialvicreg", tiny_overrides)), tmp_path)
+    assert named(config, tmp_path) is config
     # Read again from its results, and the images are elsewhere now.
     data = config.data.model_copy(update={"train_path": "/nowhere"})
-    assert named(config.model_copy(update={"data": data})).name == config.name
+    assert named(config.model_copy(update={"data": data}), tmp_path).name == config.name
+
+
+def test_only_an_unfinished_run_of_release_0_2_keeps_its_name(tiny_overrides: list[str], tmp_path: Path) -> None:
+    clipped, other = (
+        run_config(compose("radialvicreg", [*tiny_overrides, f"+gradient_clip_val={value}"])) for value in (0.5, 5)
+    )
+    text, mark = clipped.name, data_fingerprint("custom", "image_folder", clipped.data.train_path)
+    name_of_0_2 = run_name(text, digest(parts_of_release_0_2(clipped.plain())), mark)
+    name = named(clipped, tmp_path).name
+    assert name != name_of_0_2
+
+    def leave(status: str) -> None:
+        content = {"name": name_of_0_2, "status": status, "max_epochs": 2}
+        results = {**describe_run(named(clipped, tmp_path).plain(), "solo"), **content}
+        write_json(tmp_path / "method" / "run" / "results.json", results)
+
+    leave("running")
+    assert named(clipped, tmp_path).name == name_of_0_2
+    assert named(other, tmp_path).name not in (name, name_of_0_2), "release 0.2 gave it the same name"
+    leave("finished")
+    assert named(clipped, tmp_path).name == name
 
 
 def test_images_are_told_apart_by_names_and_not_by_path(make_folder: Callable[..., Path], tmp_path: Path) -> None:

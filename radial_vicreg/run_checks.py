@@ -1,0 +1,117 @@
+"""Stored runs that are not what their results say, as far as files can show it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from radial_vicreg.checkpoints import find_checkpoint, read_checkpoint
+from radial_vicreg.compose import stored_config
+from radial_vicreg.errors import UserError
+from radial_vicreg.identity import digest, parts_of_release_0_2
+from radial_vicreg.stored_runs import StoredRun
+
+_TOLERANCE = 1e-6  # relative; rates are stored after a multiplication
+_SHOWN = 3  # keys or runs in a reason
+
+
+class Doubt(NamedTuple):
+    """A run that needs a look.
+
+    Attributes:
+        run: its folder.
+        reason: one sentence.
+    """
+
+    run: str
+    reason: str
+
+
+def check_runs(runs: Sequence[StoredRun]) -> list[Doubt]:
+    """Find runs that release 0.2 took for others, or that were trained with other settings than their results say.
+
+    Release 0.2 did not count some settings as part of a run's identity, ``gradient_clip_val`` for example. Its report
+    dropped one of two such runs as repeated, and ``ckpt=auto`` and sweeps handed one out for the other. It also kept
+    the learning rates of a checkpoint that ``ckpt=PATH`` named and recorded those of the command line.
+
+    Args:
+        runs: stored ones.
+
+    Returns:
+        The doubts, by run.
+    """
+    found = [*_merged(runs), *_other_lengths(runs), *_other_rates(runs)]
+    return sorted(found)
+
+
+def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
+    groups: dict[tuple[str, Any], list[StoredRun]] = defaultdict(list)
+    for run in runs:
+        parts = parts_of_release_0_2(run.results.config, run.results.processes)
+        groups[digest(_without_seed(parts)), _images(run)].append(run)
+    for members in groups.values():
+        for run in members:
+            others = [other for other in members if _without_seed(other.parts) != _without_seed(run.parts)]
+            added = sorted(_flat(run.parts) - _flat(parts_of_release_0_2(run.results.config, run.results.processes)))
+            mine = ", ".join(f"{key}={value}" for key, value in added) or "without such settings"
+            if others:
+                names = ", ".join(str(other.folder) for other in others[:_SHOWN])
+                more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+                yield Doubt(str(run.folder), f"release 0.2 took it ({mine}) for one experiment with {names}{more}")
+            elif added:
+                yield Doubt(
+                    str(run.folder), f"release 0.2 handed it out for a run that differs from it in {mine} alone"
+                )
+
+
+def _other_lengths(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
+    groups: dict[tuple[str, Any], list[StoredRun]] = defaultdict(list)
+    for run in runs:
+        if run.results.status == "finished" and run.results.steps is not None:
+            groups[digest(_without_seed(run.parts)), _images(run)].append(run)
+    for members in groups.values():
+        longest = max(Counter(run.results.steps for run in members).items(), key=lambda item: (item[1], item[0]))[0]
+        for run in members:
+            if run.results.steps != longest:
+                yield Doubt(
+                    str(run.folder),
+                    f"it took {run.results.steps:,} steps and other runs of its experiment {longest:,}: it was resumed "
+                    "from a run that a setting such as limit_train_batches had cut short",
+                )
+
+
+def _other_rates(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
+    for run in runs:
+        try:
+            wanted = stored_config(run.results.config).rates.lr
+            groups = read_checkpoint(find_checkpoint(run.folder))["optimizer_states"][0]["param_groups"]
+            trained = float(groups[0]["initial_lr"])
+        except (UserError, KeyError, IndexError, TypeError, ValueError):
+            continue  # without weights or a schedule there is nothing to compare
+        if abs(trained - wanted) > _TOLERANCE * max(abs(wanted), abs(trained)):
+            written = run.results.config["optimizer"]["lr"]
+            yield Doubt(
+                str(run.folder),
+                f"its results say optimizer.lr={written:g}, a peak rate of {wanted:g}, and its checkpoint was trained "
+                f"with {trained:g}: ckpt=PATH had named a checkpoint of another run",
+            )
+
+
+def _images(run: StoredRun) -> Any:
+    return (run.results.config.get("data") or {}).get("fingerprint")
+
+
+def _without_seed(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parts.items() if name != "seed"}
+
+
+def _flat(parts: Mapping[str, Any], prefix: str = "") -> set[tuple[str, str]]:
+    """List dotted keys with their values as texts; arguments of the Trainer stand at the top."""
+    found: set[tuple[str, str]] = set()
+    for key, value in parts.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, "" if key == "trainer" else f"{prefix}{key}.")
+        else:
+            found.add((f"{prefix}{key}", str(value)))
+    return found
