@@ -227,3 +227,14 @@ class TestTwoProcesses:
         monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
         assert run_missing("small", runs[:2], [runs_dir]) == []
         assert started == [runs[0].arguments(runs_dir)]
+
+
+def test_points_that_differ_in_an_argument_of_the_trainer_are_runs_of_their_own(
+    small_sweep: Path, runs_dir: str, write_result: WriteResult
+) -> None:
+    small_sweep.write_text(
+        small_sweep.read_text().replace("seed:\n    values: [5, 6]", "+gradient_clip_val:\n    values: [0.01, 5.0]")
+    )
+    runs = load_sweep(small_sweep).runs()
+    write_result(runs[0], "finished")
+    assert [state.status for state in states_of(runs, [runs_dir])] == ["finished", *["missing"] * 3]
