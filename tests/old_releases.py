@@ -48,9 +48,33 @@ def copy_release(name: str, folder: Path) -> Path:
 
 
 @pytest.fixture
-def overrides(release: Path) -> list[str]:
+def release(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the fixtures that have the name of the tests' folder, as the working directory.
+
+    Their paths are relative to it, as when they were made.
+    """
+    root = copy_release(request.path.parent.name, tmp_path)
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def shared_copy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy for the tests of a module that only read."""
+    return copy_release(request.path.parent.name, tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture
+def reading(shared_copy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The shared copy as the working directory: for a test that only reads."""
+    monkeypatch.chdir(shared_copy)
+    return shared_copy
+
+
+@pytest.fixture
+def overrides(request: pytest.FixtureRequest) -> list[str]:
     """What every run was given."""
-    return (release / "overrides.txt").read_text().split()
+    return (FIXTURES / request.path.parent.name / "overrides.txt").read_text().split()
 
 
 @pytest.fixture
