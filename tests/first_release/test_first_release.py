@@ -7,36 +7,31 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from old_runs import FINISHED, FIXTURES, KL, SMALL_VIT
+from old_releases import (
+    EPOCHS,
+    HOSTS,
+    SWEEP,
+    Only,
+    assert_exported,
+    assert_resumed,
+    copy_release,
+    epochs_of,
+    results_of,
+    resume,
+    run_main_pretrain,
+    statuses,
+)
+from old_runs import FINISHED
 
 from radial_vicreg.cli import main
-from radial_vicreg.export import load_exported
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.report.collect import collect, group
 
-Only = Callable[[str], Path]
-EPOCHS = 3
 KILLED = "runs/radialvicreg-*-bc61*/*"  # two of three epochs done
-HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
-
-
-def results_of(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return content
-
-
-def epochs_of(results: dict[str, Any]) -> list[float]:
-    return [entry["epoch"] for entry in results["history"]]
 
 
 # ---- reported ----
@@ -90,14 +85,6 @@ def test_the_report_is_written(release: Path, capsys: pytest.CaptureFixture[str]
 # ---- sweeps ----
 
 
-def statuses(capsys: pytest.CaptureFixture[str], overrides: list[str], name: str) -> list[str]:
-    """The second column of ``sweep --status``."""
-    given = [*overrides, "host=standalone", "runs_dir=sweep/runs"]
-    assert main(["sweep", f"sweep/{name}.yaml", "--status", *given]) == 0
-    *lines, _ = capsys.readouterr().out.splitlines()
-    return [line.split()[1] for line in lines]
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -118,8 +105,7 @@ def test_a_sweep_finds_what_became_of_its_runs(
 def test_a_finished_run_of_a_sweep_is_not_trained_again(
     overrides: list[str], release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [*overrides, "host=standalone", "runs_dir=sweep/runs"]
-    assert main(["sweep", "sweep/precision.yaml", "--index", "0", *given]) == 0
+    assert main(["sweep", "sweep/precision.yaml", "--index", "0", *overrides, *SWEEP]) == 0
     assert "run 0 is finished" in capsys.readouterr().out
 
 
@@ -129,10 +115,8 @@ def test_an_interrupted_run_of_a_sweep_is_resumed(
     overrides: list[str], release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = set(release.glob("sweep/runs/*/*/results.json"))
-    given = [*overrides, "host=standalone", "runs_dir=sweep/runs"]
-    assert main(["sweep", "sweep/states.yaml", "--index", "3", "--resume", *given]) == 0
+    assert main(["sweep", "sweep/states.yaml", "--index", "3", "--resume", *overrides, *SWEEP]) == 0
     assert set(release.glob("sweep/runs/*/*/results.json")) == before  # in its own folder
-    capsys.readouterr()
     assert statuses(capsys, overrides, "states")[3] == "finished"
 
 
@@ -152,18 +136,7 @@ def test_a_killed_run_goes_on_to_its_end(
     assert (before["status"], epochs_of(before)) == ("running", [1, 2])
     chosen = str(folder / "checkpoints" / "last.ckpt") if ckpt == "path" else ckpt
     assert resume(overrides, host, chosen) == 0
-    after = results_of(folder)
-    assert (after["status"], after["epochs"], epochs_of(after)) == ("finished", EPOCHS, [1, 2, 3])
-    assert after["history"][:2] == before["history"]
-    assert after["steps"] == 9
-    assert after["radii"]["initial"] == before["radii"]["initial"]
-    assert (folder / "checkpoints" / "last.ckpt").resolve().name == "epoch-3.ckpt"
-    assert open_run(folder).epoch == EPOCHS
-
-
-def resume(overrides: list[str], host: str, ckpt: str) -> int:
-    more = [*KL, f"max_epochs={EPOCHS}", "seed=5", f"host={host}", f"runs_dir={host}/runs", f"ckpt={ckpt}"]
-    return main(["pretrain", *overrides, *more])
+    assert_resumed(folder, before)
 
 
 @pytest.mark.resume
@@ -181,28 +154,12 @@ def test_a_copied_run_goes_on_from_its_last_epoch_whatever_the_file_times(
 @pytest.fixture(scope="module")
 def resumed_by_main_pretrain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy in which solo-learn's own script has gone on with its killed run; the run's new folder."""
-    from radial_vicreg.solo.detect import find_solo_learn
-
-    location = find_solo_learn().location
-    assert location is not None
-    release = Path(shutil.copytree(FIXTURES, tmp_path_factory.mktemp("resumed") / "first_release"))
-    for version in range(2):  # Lightning's logger counts these, and solo-learn names its folders after them
-        (release / "lightning_logs" / f"version_{version}").mkdir(parents=True)
-    given = ["--config-name", "radialvicreg", *(release / "overrides.txt").read_text().split(), *KL]
-    given += ["data.val_path=null", "checkpoint.dir=main_pretrain/trained_models", "strategy=auto"]
+    release = copy_release("first_release", tmp_path_factory.mktemp("resumed"))
+    runs = release / "main_pretrain" / "trained_models" / "radialvicreg"
     # By its path: runs have other names since, so that auto-resume passes it over.
-    (killed,) = (release / "main_pretrain" / "trained_models" / "radialvicreg" / "1").glob("*.ckpt")
-    given += [f"max_epochs={EPOCHS}", f"resume_from_checkpoint='{killed}'"]
-    script = str(location.parent / "main_pretrain.py")
-    done = subprocess.run(
-        [sys.executable, "-c", f"{SMALL_VIT}\nimport runpy\nrunpy.run_path({script!r}, None, '__main__')", *given],
-        cwd=release,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return release / "main_pretrain" / "trained_models" / "radialvicreg" / "2"
+    (killed,) = (runs / "1").glob("*.ckpt")
+    run_main_pretrain(release, 2, f"max_epochs={EPOCHS}", f"resume_from_checkpoint='{killed}'")
+    return runs / "2"
 
 
 @pytest.mark.solo
@@ -249,9 +206,4 @@ def test_an_unfinished_run_is_probed_as_far_as_it_came(host: str, probe: str, on
 @pytest.mark.parametrize("kind", list(FINISHED))
 def test_a_run_is_exported(kind: str, only: Only) -> None:
     folder = only(FINISHED[kind])
-    assert main(["export", str(folder), "--format", "timm"]) == 0
-    images = torch.randn(2, 3, 16, 16)
-    with torch.no_grad():
-        expected = open_run(folder).model(images)["feats"]
-        found = load_exported(folder / "export" / "timm" / "card.json")(images)
-    assert torch.allclose(found, expected, atol=1e-6)
+    assert_exported(folder)
