@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lightning
+import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
@@ -106,6 +108,24 @@ def tiny_overrides(
     if request.node.get_closest_marker("solo") is not None:
         make_solo_vit_small(monkeypatch)
     return tiny_settings(image_folder("train"), image_folder("val", per_class=4), tmp_path)
+
+
+@pytest.fixture
+def add_callback(monkeypatch: pytest.MonkeyPatch) -> Callable[[pl.Callback], None]:
+    """Adds a callback to every trainer that ``radial-vicreg pretrain`` builds from now on."""
+    from radial_vicreg.train import run as train
+
+    real = train.build_trainer
+
+    def add(callback: pl.Callback) -> None:
+        def build(*arguments: Any, **keywords: Any) -> pl.Trainer:
+            trainer = real(*arguments, **keywords)
+            trainer.callbacks.insert(0, callback)  # type: ignore[attr-defined]
+            return trainer
+
+        monkeypatch.setattr(train, "build_trainer", build)
+
+    return add
 
 
 @pytest.fixture(scope="session")

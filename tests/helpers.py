@@ -17,6 +17,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from PIL import Image
 
+from radial_vicreg.checkpoints import find_checkpoint
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.files import write_json
 from radial_vicreg.models import build_encoder
@@ -151,7 +152,7 @@ def results_of(folder: Path) -> dict[str, Any]:
 
 def checkpoint_of(folder: Path) -> dict[str, Any]:
     # weights_only: a checkpoint of ours must load without running code
-    content: dict[str, Any] = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
+    content: dict[str, Any] = torch.load(find_checkpoint(folder), weights_only=True)
     return content
 
 

@@ -7,7 +7,6 @@ import importlib.machinery
 import importlib.util
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,8 @@ import torch
 from helpers import (
     HOSTS,
     RESNET,
-    assert_equal,
     composed,
     only_run,
-    pull_the_plug,
     read_results,
     tiny_settings,
     weights_of,
@@ -99,37 +96,6 @@ def test_a_lightning_without_safe_loading_trains_and_refuses_to_go_on_from_a_che
     line = capsys.readouterr().err.splitlines()[-1]
     assert f"needs lightning 2.6 or newer (found {lightning.__version__}): pip install -U lightning" in line
     assert results.read_bytes() == kept
-
-
-@pytest.mark.resume
-@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])])
-def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
-    host: str, tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The Wasserstein objective draws random numbers at every step: they must go on where they stopped.
-    settings = [*tiny_overrides, f"host={host}", "method_kwargs.radial_objective=wasserstein", "max_epochs=3"]
-    assert cli.main(["pretrain", *settings]) == 0
-    whole = only_run(tmp_path / "runs")
-    expected, expected_results = weights_of(whole), read_results(whole)
-    expected_tables = [(whole / table).read_text() for table in ("epochs.csv", "steps.csv")]
-    shutil.rmtree(tmp_path / "runs")
-
-    with monkeypatch.context() as patch:
-        pull_the_plug(patch, epochs=2)
-        with pytest.raises(ConnectionAbortedError, match="pulled"):  # nobody's wrong input: it keeps its traceback
-            cli.main(["pretrain", *settings])
-    broken = read_results(only_run(tmp_path / "runs"))
-    assert (broken["status"], broken["epochs"]) == ("failed", 2)
-    assert "pulled" in broken["error"]
-
-    assert cli.main(["pretrain", *settings, "ckpt=last"]) == 0
-    resumed = only_run(tmp_path / "runs")  # the same folder
-    found, results = weights_of(resumed), read_results(resumed)
-    assert_equal(found, expected, "weights")
-    assert results["status"] == "finished"
-    assert results["history"] == expected_results["history"]
-    assert results["radii"] == expected_results["radii"]
-    assert [(resumed / table).read_text() for table in ("epochs.csv", "steps.csv")] == expected_tables
 
 
 def test_two_runs_of_one_configuration_get_folders_of_their_own(tiny_overrides: list[str], tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from radial_vicreg.train.objective import build_objective
 from radial_vicreg.train.online_probes import OnlineProbes
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.record import ResultsWriter
+from radial_vicreg.train.resumed import FreshBatches, GeneratorStates
 from radial_vicreg.train.solo_checkpoints import write_checkpoints_last
 from radial_vicreg.train.stop_on_signal import ExitAfterSignal, StopOnSignal
 
@@ -135,7 +136,15 @@ class RadialTraining(_Base):
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         if self.results_folder is not None and config.loggers.csv:
             callbacks.append(EpochTable(self.results_folder))
-        return callbacks if self.own_loop else [StopOnSignal(leave_requeue=True), *callbacks, ExitAfterSignal()]
+        if self.own_loop:
+            return [*callbacks, FreshBatches()]
+        return [
+            StopOnSignal(leave_requeue=True),
+            *callbacks,
+            GeneratorStates(),
+            FreshBatches(),
+            ExitAfterSignal(),
+        ]
 
     def _log_terms(self, names: list[str], values: Tensor) -> None:
         """Add to the epoch's sums, and log the values of a step now and then.

@@ -13,7 +13,7 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from configs import make_config
-from helpers import only_run
+from helpers import only_run, tiny_settings, write_images
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
@@ -25,13 +25,57 @@ from radial_vicreg.data.device_sets import DeviceTrainingSet
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import config_hash
+from radial_vicreg.train.checkpointing import RunCheckpoint
 from radial_vicreg.train.epoch_seed import EpochSeed
+from radial_vicreg.train.resumed import FreshBatches
 
 MakeConfig = Callable[..., RunConfig]
 OPTIONS = ["data.format=device", "data.cache=ram"]
 
 
 # ---- order ----
+
+
+class Batches(pl.LightningModule):
+    """Keeps the batches that Lightning trains it on, by epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.epochs: dict[int, list[Any]] = {}
+
+    def training_step(self, batch: Any, _: int) -> torch.Tensor:
+        self.epochs.setdefault(self.current_epoch, []).append(batch)
+        return 0.0 * self.weight
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def lightning_batches(
+    config: RunConfig, loader: DataLoader[Any], epochs: int = 1, folder: Path | None = None, ckpt: Path | None = None
+) -> dict[int, list[Any]]:
+    """The batches of each epoch as a run gets them: from Lightning, with the callbacks that have a say in it.
+
+    Args:
+        config: its seed counts.
+        loader: the training set's.
+        epochs: train until so many are done.
+        folder: where a checkpoint of each epoch goes.
+        ckpt: resume from this one.
+    """
+    quiet: dict[str, Any] = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
+    trainer = pl.Trainer(accelerator="cpu", max_epochs=epochs, enable_checkpointing=False, **quiet)
+    callbacks = [
+        EpochSeed(config.seed),
+        FreshBatches(),
+        *([] if folder is None else [RunCheckpoint(folder, keep_all=True)]),
+    ]
+    trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
+    model = Batches()
+    pl.seed_everything(config.seed, workers=True, verbose=False)
+    trainer.fit(model, loader, ckpt_path=ckpt)
+    return model.epochs
 
 
 class Noise(Dataset):
@@ -44,30 +88,36 @@ class Noise(Dataset):
         return index, torch.rand(())
 
 
+def noise_config(**overrides: Any) -> RunConfig:
+    return make_config(data__train_path="somewhere", **overrides)
+
+
 def noise_loader(**overrides: Any) -> DataLoader[Any]:
-    return build_train_loader(make_config(data__train_path="somewhere", **overrides), Noise())
+    return build_train_loader(noise_config(**overrides), Noise())
 
 
-def noise_epoch(loader: Any, number: int) -> tuple[list[int], list[float]]:
-    loader.sampler.set_epoch(number)  # as Lightning does
-    batches = list(loader)
-    indexes = torch.cat([batch[0] for batch in batches]).tolist()
-    return indexes, torch.cat([batch[1] for batch in batches]).tolist()
-
-
+@pytest.mark.resume
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_epoch_is_the_same_whatever_ran_before_it(workers: int) -> None:
-    through = noise_loader(data__num_workers=workers)
-    first, second = noise_epoch(through, 0), noise_epoch(through, 1)
-    again = noise_epoch(noise_loader(data__num_workers=workers), 1)
-    assert again[0] == second[0] != first[0]
-    assert sorted(second[0]) == list(range(20))
-    if workers:  # in the main process the augmentations draw from the global generator, which EpochSeed seeds
-        assert again[1] == second[1]
+def test_an_epoch_is_the_same_whatever_ran_before_it(workers: int, tmp_path: Path) -> None:
+    config = noise_config(data__num_workers=workers)
+
+    def epochs(**how: Any) -> dict[int, list[list[torch.Tensor]]]:
+        return lightning_batches(config, build_train_loader(config, Noise()), epochs=3, **how)
+
+    whole = epochs(folder=tmp_path)
+    resumed = epochs(ckpt=tmp_path / "epoch-1.ckpt")
+    assert sorted(resumed) == [1, 2]
+    for number in resumed:
+        order, noise = (torch.cat(part) for part in zip(*whole[number], strict=True))
+        again, again_noise = (torch.cat(part) for part in zip(*resumed[number], strict=True))
+        assert sorted(order.tolist()) == list(range(20))
+        assert torch.equal(again, order)
+        assert torch.equal(again_noise, noise)
 
 
 def test_another_seed_gives_another_order() -> None:
-    assert noise_epoch(noise_loader(seed=4), 0)[0] != noise_epoch(noise_loader(seed=3), 0)[0]
+    orders = [torch.cat([batch[0] for batch in noise_loader(seed=seed)]).tolist() for seed in (3, 4)]
+    assert orders[0] != orders[1]
 
 
 def test_an_incomplete_last_batch_is_dropped() -> None:
@@ -119,13 +169,8 @@ def val_batches(config: RunConfig) -> list[Any]:
     return list(loader)
 
 
-def epoch(loader: Any, number: int) -> list[list[Any]]:
-    """One epoch as Lightning runs it: the sampler hears of it, then the callbacks."""
-    loader.sampler.set_epoch(number)
-    trainer = pl.Trainer(logger=False, enable_checkpointing=False, accelerator="cpu", max_epochs=1)
-    trainer.fit_loop.epoch_progress.current.completed = trainer.fit_loop.epoch_progress.current.processed = number
-    EpochSeed(loader.sampler.seed).on_train_epoch_start(trainer, pl.LightningModule())
-    return list(loader)
+def batches_of(config: RunConfig, epochs: int = 1, **how: Any) -> dict[int, list[Any]]:
+    return lightning_batches(config, train_loader(config), epochs, **how)
 
 
 def assert_same_batches(left: list[list[Any]], right: list[list[Any]]) -> None:
@@ -141,8 +186,8 @@ def test_cached_crops_equal_those_of_the_files_bit_for_bit(
     folder_config: MakeConfig, workers: int, fraction: float
 ) -> None:
     settings = {"data__num_workers": workers, "data__fraction": fraction}
-    read = epoch(train_loader(folder_config(**settings)), 1)
-    assert_same_batches(epoch(train_loader(folder_config(**settings, data__cache="ram")), 1), read)
+    read = batches_of(folder_config(**settings))
+    assert_same_batches(batches_of(folder_config(**settings, data__cache="ram"))[0], read[0])
 
 
 @pytest.mark.parametrize("crop_size", [32, 64])
@@ -167,16 +212,15 @@ def test_validation_on_the_device_equals_that_of_the_files(device_config: MakeCo
         assert torch.equal(ours[1], theirs[1])
 
 
-def test_an_epoch_on_the_device_depends_on_seed_and_epoch_alone(device_config: MakeConfig) -> None:
+@pytest.mark.resume
+def test_an_epoch_on_the_device_depends_on_seed_and_epoch_alone(device_config: MakeConfig, tmp_path: Path) -> None:
     config = device_config()
-    through = train_loader(config)
-    first, second = epoch(through, 0), epoch(through, 1)
-    assert_same_batches(epoch(train_loader(config), 1), second)
-    assert not torch.equal(first[0][1][0], second[0][1][0])
-    indexes = torch.cat([batch[0] for batch in second])
+    whole = batches_of(config, epochs=2, folder=tmp_path / "checkpoints")[1]
+    assert_same_batches(batches_of(config, epochs=2, ckpt=tmp_path / "checkpoints" / "epoch-1.ckpt")[1], whole)
+    indexes = torch.cat([batch[0] for batch in whole])
     assert sorted(indexes.tolist()) == list(range(20))
     images: Any = open_data(config).train_images
-    assert torch.cat([batch[2] for batch in second]).tolist() == [images[int(i)][1] for i in indexes]
+    assert torch.cat([batch[2] for batch in whole]).tolist() == [images[int(i)][1] for i in indexes]
 
 
 def test_images_of_several_sizes_do_not_go_to_the_device(folder_config: MakeConfig) -> None:
@@ -219,6 +263,36 @@ def pretrain_overrides(device_config: MakeConfig, tmp_path: Path) -> list[str]:
     ]
 
 
+class Views(pl.Callback):
+    """Keeps order and views of every epoch of a run."""
+
+    def __init__(self) -> None:
+        self.order: dict[int, list[int]] = {}
+        self.views: dict[int, list[torch.Tensor]] = {}
+
+    def on_train_batch_start(self, trainer: pl.Trainer, _: Any, batch: Any, batch_idx: int) -> None:
+        self.order.setdefault(trainer.current_epoch, []).extend(batch[0].tolist())
+        self.views.setdefault(trainer.current_epoch, []).append(torch.stack(batch[1]).transpose(0, 1))
+
+
+@pytest.mark.parametrize("settings", [["data.num_workers=2"], ["data.num_workers=0"], ["data.format=device"]], ids=str)
+def test_order_and_crops_differ_between_epochs(
+    settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]
+) -> None:
+    """All images are the same one: other crops can only come from other random numbers, whatever the order is."""
+    train = write_images(tmp_path / "train", classes=1, per_class=1)
+    for index in range(1, 16):
+        shutil.copy(train / "class_0" / "0.png", train / "class_0" / f"{index}.png")
+    quick = ["data.val_path=null", "diagnostics.enabled=false", "host=standalone"]
+    add_callback(views := Views())
+    assert cli.main(["pretrain", *tiny_settings(train, train, tmp_path), *quick, *settings]) == 0
+    assert sorted(views.order) == [0, 1]
+    assert sorted(views.order[0]) == sorted(views.order[1]) == list(range(16))
+    assert views.order[0] != views.order[1]
+    first, second = (torch.cat(views.views[number]).flatten(1) for number in (0, 1))
+    assert (first != second).any(dim=1).all()
+
+
 def results(tmp_path: Path) -> dict[str, Any]:
     (path,) = tmp_path.glob("runs/*/*/results.json")
     found: dict[str, Any] = json.loads(path.read_text())
@@ -249,7 +323,8 @@ def test_a_run_on_the_device_leaves_all_a_run_leaves(pretrain_overrides: list[st
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     pretrain_overrides: list[str], tmp_path: Path, option: str
 ) -> None:
-    settings = [*pretrain_overrides, option, "max_epochs=3", "data.val_path=null", "diagnostics.every_n_epochs=1"]
+    settings = [*pretrain_overrides, option, "data.num_workers=2", "max_epochs=3", "data.val_path=null"]
+    settings.append("diagnostics.every_n_epochs=1")
 
     def weights() -> dict[str, Any]:
         (path,) = tmp_path.glob("runs/*/*/checkpoints/epoch-3.ckpt")

@@ -97,8 +97,8 @@ def die_at_link(before: bool) -> None:
     checkpoints.atomic_link = link
 
 
-def in_fork(log: Path, work: Callable[[], int]) -> int:
-    """What ``work`` returns in a fork that prints to ``log``; minus the signal's number when it was killed."""
+def fork(log: Path, work: Callable[[], int]) -> int:
+    """Process number of a fork that does ``work``, whose result is its exit status, and prints to ``log``."""
     child = os.fork()
     if child == 0:
         with open(log, "a") as stream:
@@ -112,7 +112,17 @@ def in_fork(log: Path, work: Callable[[], int]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+    return child
+
+
+def exit_status(child: int) -> int:
+    """Exit status of a fork that has ended; minus the signal's number when it was killed."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def in_fork(log: Path, work: Callable[[], int]) -> int:
+    """What ``work`` returns in a fork that prints to ``log``."""
+    return exit_status(fork(log, work))
 
 
 def attempt(arguments: list[str], folder: Path, arm: Callable[[], None] = lambda: None) -> int:

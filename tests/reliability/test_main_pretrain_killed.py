@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from radial_vicreg.solo.detect import find_solo_learn
 
 pytestmark = [pytest.mark.solo, pytest.mark.slow]
 SCRIPT = Path(__file__).with_name("killed_main_pretrain.py")
+AT_A_STEP = Path(__file__).with_name("killed_at_a_step.py")
 KILLED = -9
 EPOCHS = 3
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -48,6 +50,30 @@ def test_a_killed_run_leaves_complete_results_once_it_was_run_again(
         # Only what left no checkpoint may look like that; results are written just before it.
         assert not (attempt["resumable"] and running), f"{attempt}\n{log}"
         assert all(left["history"] == expected["history"][: left["epochs"]] for left in attempt["left"])
+
+
+@pytest.mark.parametrize("validated", [False, True], ids=["no validation", "validation"])
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
+    workers: int, processes: int, validated: bool, arguments: list[str], tmp_path: Path, run_python: Run
+) -> None:
+    """Of the same number of processes; augmentations by torchvision, not by DALI."""
+    settings = [*arguments, f"max_epochs={EPOCHS}", f"data.num_workers={workers}", "probes.encoder_knn=true"]
+    settings.append("method_kwargs.radial_objective=wasserstein")
+    if validated:
+        settings.append(f"data.val_path={tmp_path / 'val'}")
+    if processes > 1:
+        settings += [f"devices='{processes}'", "strategy=ddp", f"optimizer.batch_size={8 // processes}"]
+    step = random.Random(repr((workers, processes, validated))).randrange(4, 3 * EPOCHS + 1)
+    command = [str(AT_A_STEP), str(tmp_path), str(step), str(processes), *settings]
+    done = run_python(*command, timeout=600, PYTHONPATH=first_on_path(TESTS))
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "killed.log").read_text()
+    found = json.loads(done.stdout.splitlines()[-1])
+    ended = {"whole": [0] * processes, "killed": [KILLED] * processes, "resumed": [0] * processes, "compared": 0}
+    assert found == ended, f"killed after step {step}\n{log}"
+    assert "Resuming from previous checkpoint" in log
 
 
 @pytest.fixture

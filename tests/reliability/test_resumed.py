@@ -1,0 +1,73 @@
+"""A run that died after a step and is resumed equals one that was never stopped, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+from helpers import HOSTS, TESTS, AtStep, assert_same_run, first_on_path, only_run, read_results
+
+from radial_vicreg import cli
+
+SCRIPT = Path(__file__).with_name("killed_at_a_step.py")
+KILLED = -9
+STEPS_PER_EPOCH = 3
+IMAGES = {
+    "standalone": ["host=standalone"],
+    "solo": ["host=solo"],
+    "ram": ["host=standalone", "data.cache=ram"],
+    "device": ["host=standalone", "data.format=device"],
+}
+
+
+def random_step(epochs: int, *cell: object) -> int:
+    """A step after the first checkpoint: the same one each time the cell is run."""
+    return random.Random(repr(cell)).randrange(STEPS_PER_EPOCH + 1, epochs * STEPS_PER_EPOCH + 1)
+
+
+@pytest.mark.resume
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_run_that_broke_off_after_a_step_is_resumed_to_the_same_end(
+    host: str, run_settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]
+) -> None:
+    settings = [*run_settings, f"host={host}", "data.num_workers=2", "max_epochs=2", "data.val_path=null"]
+    assert cli.main([*settings, f"runs_dir={tmp_path / 'whole'}"]) == 0
+
+    def pull_the_plug() -> None:
+        raise ConnectionAbortedError("pulled")  # nobody's wrong input: it keeps its traceback
+
+    add_callback(AtStep(random_step(2, host), pull_the_plug))
+    with pytest.raises(ConnectionAbortedError, match="pulled"):
+        cli.main(settings)
+    broken = read_results(only_run(tmp_path / "runs"))
+    assert broken["status"] == "failed"
+    assert "pulled" in broken["error"]
+    assert cli.main([*settings, "ckpt=last"]) == 0
+    assert_same_run(only_run(tmp_path / "runs"), only_run(tmp_path / "whole"))
+
+
+@pytest.mark.resume
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("images", ["standalone", pytest.param("solo", marks=pytest.mark.solo), "ram", "device"])
+def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
+    images: str, workers: int, processes: int, run_settings: list[str], tmp_path: Path, run_python: Callable[..., Any]
+) -> None:
+    arguments = [*run_settings, *IMAGES[images], f"data.num_workers={workers}"]
+    if processes > 1:
+        arguments += [f"devices={processes}", "strategy=ddp", f"optimizer.batch_size={8 // processes}"]
+    step = random_step(3, images, workers, processes)
+    command = [str(SCRIPT), str(tmp_path), str(step), str(processes), *arguments]
+    done = run_python(*command, timeout=600, PYTHONPATH=first_on_path(TESTS))
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "killed.log").read_text()
+    found = json.loads(done.stdout.splitlines()[-1])
+    ended = {"whole": [0] * processes, "killed": [KILLED] * processes, "resumed": [0] * processes, "compared": 0}
+    assert found == ended, f"killed after step {step}\n{log}"
+    assert "continuing from" in log  # not begun anew
