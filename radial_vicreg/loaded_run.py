@@ -127,8 +127,8 @@ def _refuse_another_epoch(folder: Path, results: RunResults | None, checkpoint: 
     file = checkpoint.with_name(checkpoint.resolve().name)
     raise UserError(
         f"{folder} has figures of epoch {results.epochs} ({RESULTS}) and weights of epoch {epoch} ({file.name}, its "
-        f"newest checkpoint): resume the run with ckpt=auto to get both of one epoch, or give {file} to use its weights "
-        "without those figures"
+        f"newest checkpoint): resume the run with ckpt=auto to get both of one epoch, or give {file} to use those "
+        "weights without those figures"
     )
 
 

@@ -5,8 +5,8 @@
 
 ARGUMENT is what follows ``radial-vicreg pretrain`` or ``main_pretrain.py``. Every attempt is a fork of this process,
 which has imported everything and computed nothing. A write is the opening of a file for writing, a renaming, a removal
-or a link below FOLDER, as Python's audit events report them: whatever is added to a run's last epoch is among them.
-Prints a line of JSON for each write.
+or a link in the runs' folder, as Python's audit events report them: whatever is added to a run's last epoch is among
+them. Prints a line of JSON for each write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import killed_runs
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 import pytest
-from helpers import OWN, assert_equal, checkpoint_of, make_solo_vit_small, only_run, read_results, results_of
+from helpers import make_solo_vit_small, read_results
 from killed_runs import die, in_fork
 
 from radial_vicreg.errors import UserError
@@ -65,7 +65,13 @@ def die_at_write(below: Path, nth: int) -> None:
     watch_writes(below, lambda number, _: die() if number == nth else None)
 
 
-def writes_of(attempt: Attempt, folder: Path) -> list[str]:
+def die_before(below: Path, name: str, nth: int) -> None:
+    """Before the nth write of that name, such as ``os.rename results.json``."""
+    seen = []
+    watch_writes(below, lambda _, found: (seen.append(found), seen.count(name) == nth and die()))
+
+
+def writes_of(attempt: Attempt, folder: Path, below: Path) -> list[str]:
     """Trains to the end; the writes of the last epoch, in their order."""
     record = folder.with_suffix(".writes")
 
@@ -73,7 +79,7 @@ def writes_of(attempt: Attempt, folder: Path) -> list[str]:
         with open(record, "a") as stream:
             stream.write(f"{name}\n")
 
-    assert attempt(folder, lambda: watch_writes(folder, note)) == 0, folder.with_suffix(".log").read_text()
+    assert attempt(folder, lambda: watch_writes(below, note)) == 0, folder.with_suffix(".log").read_text()
     return record.read_text().splitlines()
 
 
@@ -93,7 +99,8 @@ def check_what_was_left(folder: Path) -> dict[str, Any]:
         assert opened == results["epochs"]
     except UserError as error:
         opened = str(error)
-    return {"status": results["status"], "epochs": results["epochs"], "opened": opened}
+    found = {"status": results["status"], "epochs": results["epochs"], "opened": opened}
+    return {**found, "run": str(run), "results": results}
 
 
 def told_by_fork(log: Path, work: Callable[[], Any]) -> Any:
@@ -103,49 +110,54 @@ def told_by_fork(log: Path, work: Callable[[], Any]) -> Any:
     return json.loads(answer.read_text())
 
 
-def without_names(results: dict[str, Any]) -> dict[str, Any]:
-    """Under the script a checkpoint's file is called after its folder, of which each start has its own."""
-    return {**results, "checkpoint": {**results["checkpoint"], "name": None}}
+def compare(folder: Path, whole: Path, left: dict[str, Any]) -> None:
+    """One run has finished as ``whole`` has, and what had its last checkpoint was not trained anew.
 
-
-def compare(folder: Path, whole: Path) -> None:
-    """One run has finished, with the results, weights and tables of ``whole``, and no part of a file is left."""
-    expected, found = only_run(whole) if whole_is_ours(whole) else next(iter(runs_in(whole))), None
-    finished = [run for run, results in runs_in(folder).items() if results["status"] == "finished"]
+    Of ``radial-vicreg pretrain`` results, weights, tables and names of files are the same. Under the script each start
+    has a folder of its own, and the order of the images after a resume is solo-learn's; of two checkpoints, when the
+    older was not yet removed, its auto-resume may take either.
+    """
+    finished = {run: results for run, results in runs_in(folder).items() if results["status"] == "finished"}
     assert len(finished) == 1, runs_in(folder)
-    (found,) = finished
-    if whole_is_ours(whole):
-        killed_runs.assert_same_run(found, expected)
-        assert names(found) == names(expected)
-        return
-    assert_equal(without_names(results_of(found)), without_names(results_of(expected)), "results.json")
-    first, second = (saved(run) for run in (found, expected))
-    for key in ("state_dict", "epoch", "global_step"):
-        assert_equal(first[key], second[key], key)
+    ((run, results),) = finished.items()
+    ((expected, wanted),) = runs_in(whole).items()
+    if (run / "args.json").is_file():
+        shape, (saved,) = shape_of(results), run.glob(f"*-ep={wanted['epochs'] - 1}.ckpt")
+        assert (shape, results["checkpoint"]["name"]) == (shape_of(wanted), saved.name)
+    else:
+        killed_runs.assert_same_run(run, expected)
+        assert names(run) == names(expected)
+    if left["opened"] == wanted["epochs"] and left["run"] == str(run):
+        assert without_word(results) == without_word(left["results"])
 
 
-def whole_is_ours(whole: Path) -> bool:
-    return any(whole.glob("*/*/checkpoints"))
+def without_word(results: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in results.items() if key not in ("status", "checkpoint")}
+
+
+def shape_of(results: dict[str, Any]) -> dict[str, Any]:
+    """What does not depend on the order of the images."""
+    content = {key: results[key] for key in ("status", "epochs", "steps")}
+    content |= {key: results["checkpoint"][key] for key in ("epoch", "step")}
+    histories = {"history": results["history"], "measured": results["radii"]["history"]}
+    content |= {name: [entry["epoch"] for entry in entries] for name, entries in histories.items()}
+    return {**content, "terms": sorted(results["loss_terms"]), "final": sorted(results["radii"]["final"])}
 
 
 def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def saved(run: Path) -> dict[str, Any]:
-    import torch
-
-    content: dict[str, Any] = torch.load(run / read_results(run)["checkpoint"]["name"], weights_only=True)
-    return content
-
-
 def main(folder: Path, program: str, arguments: list[str]) -> int:
     if program == "main_pretrain":
         import killed_main_pretrain
 
+        inner = "trained_models"  # not what other loggers write in the working directory
+
         def attempt(runs: Path, arm: Callable[[], None] = lambda: None) -> int:
             return killed_main_pretrain.attempt(arguments, runs, arm)
     else:
+        inner = ""
 
         def attempt(runs: Path, arm: Callable[[], None] = lambda: None) -> int:
             return killed_runs.attempt(["pretrain", *arguments], runs, arm)
@@ -153,15 +165,16 @@ def main(folder: Path, program: str, arguments: list[str]) -> int:
     if program == "main_pretrain" or "host=solo" in arguments:
         make_solo_vit_small(pytest.MonkeyPatch())
     whole = folder / "whole"
-    writes = writes_of(attempt, whole)
+    writes = writes_of(attempt, whole, whole / inner)
     for number, name in enumerate(writes, 1):
         runs = folder / str(number)
         log = runs.with_suffix(".log")
         line: dict[str, Any] = {"write": f"{number} of {len(writes)}: {name}"}
-        line["killed"] = attempt(runs, lambda runs=runs, number=number: die_at_write(runs, number))
-        line["left"] = told_by_fork(log, lambda runs=runs: check_what_was_left(runs))
+        line["killed"] = attempt(runs, lambda runs=runs, number=number: die_at_write(runs / inner, number))
+        left = told_by_fork(log, lambda runs=runs: check_what_was_left(runs))
+        line["left"] = {key: value for key, value in left.items() if key not in ("run", "results")}
         line["resumed"] = attempt(runs)
-        line["compared"] = in_fork(log, lambda runs=runs: compare(runs, whole) or 0)
+        line["compared"] = in_fork(log, lambda runs=runs, left=left: compare(runs, whole, left) or 0)
         print(json.dumps(line), flush=True)
         if line["compared"] == 0:
             shutil.rmtree(runs)
