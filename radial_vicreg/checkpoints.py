@@ -68,7 +68,7 @@ def find_checkpoint(path: Path) -> Path:
         raise UserError(f"{path} does not exist; give a run's folder or a checkpoint")
     last = path / CHECKPOINTS / LAST_CHECKPOINT
     if last.is_file() or last.is_symlink():
-        return find_checkpoint(last)
+        return _not_before(find_checkpoint(last), epoch_checkpoints(last.parent))
     found = [*path.glob("*.ckpt"), *path.glob(f"{CHECKPOINTS}/*.ckpt")]
     found = [file for file in found if file.is_file()]  # a link may name what is gone
     if not found:
@@ -262,6 +262,13 @@ def _problem(checkpoint: Path) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+def _not_before(last: Path, written: list[Path]) -> Path:
+    """Choose the checkpoint that ``last.ckpt`` leads to, or the further one whose writer was killed before the link."""
+    target = last.resolve().name
+    named = _EPOCH.fullmatch(target)
+    return written[0] if named and written and epoch_of(written[0]) > int(named[1]) else last
 
 
 def _beside_a_dangling_link(link: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from radial_vicreg.checkpoints import CHECKPOINTS, find_checkpoint, read_checkpoint
+from radial_vicreg.checkpoints import CHECKPOINTS, LAST_CHECKPOINT, find_checkpoint, read_checkpoint
 from radial_vicreg.compose import stored_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
@@ -28,7 +28,7 @@ class LoadedRun:
         checkpoint: the file.
         config: of the run.
         model: in evaluation mode, on the CPU.
-        results: what ``results.json`` says; None without one.
+        results: what ``results.json`` says; None without one. Its figures may be of another epoch: :attr:`figures`.
         epoch: epochs that the checkpoint has seen; None for an untrained network.
     """
 
@@ -39,9 +39,17 @@ class LoadedRun:
     results: RunResults | None = None
     epoch: int | None = None
 
+    @property
+    def figures(self) -> RunResults | None:
+        """The results where their figures are of the checkpoint's epoch; None where they are of another."""
+        return self.results if _same_epoch(self.results, self.epoch) else None
+
 
 def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
     """Open a run folder or a checkpoint.
+
+    A folder, or its link ``last.ckpt``, stands for the network that ``results.json`` has figures of. For the weights of
+    another epoch, give their file.
 
     Args:
         path: folder of a run of ``radial-vicreg pretrain`` (``results.json``, ``checkpoints/last.ckpt``) or of
@@ -53,9 +61,11 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
 
     Raises:
         UserError: nothing is there, or several runs are; no configuration beside the checkpoint, a file that is not a
-            checkpoint, or weights that do not fit the configuration.
+            checkpoint, weights that do not fit the configuration, or a run whose newest checkpoint is of another epoch
+            than its figures.
     """
-    checkpoint = find_checkpoint(single_run(path))
+    path = single_run(path)
+    checkpoint = find_checkpoint(path)
     folder = checkpoint.parent.parent if checkpoint.parent.name == CHECKPOINTS else checkpoint.parent
     config, results = _configuration(folder)
     with torch.random.fork_rng(devices=[]):
@@ -66,6 +76,8 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
         content = read_checkpoint(checkpoint)
         epoch = content.get("epoch")
         epoch = epoch + 1 if isinstance(epoch, int) else None
+        if not _is_chosen(path):
+            _refuse_another_epoch(folder, results, checkpoint, epoch)
         _fill(model, content["state_dict"], checkpoint)
     return LoadedRun(folder, checkpoint, config, model.eval(), results, epoch)
 
@@ -97,6 +109,27 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not JSON ({error})") from error
     return content if isinstance(content, dict) else {}
+
+
+def _is_chosen(path: Path) -> bool:
+    """Tell whether a path names the weights of one epoch, and not whichever are the newest."""
+    return path.is_file() and not (path.name == LAST_CHECKPOINT and path.is_symlink())
+
+
+def _same_epoch(results: RunResults | None, epoch: int | None) -> bool:
+    """Compare the epoch of figures with that of weights; one that is not known is not another."""
+    return results is None or None in (results.epochs, epoch) or results.epochs == epoch
+
+
+def _refuse_another_epoch(folder: Path, results: RunResults | None, checkpoint: Path, epoch: int | None) -> None:
+    if results is None or _same_epoch(results, epoch):
+        return
+    file = checkpoint.with_name(checkpoint.resolve().name)
+    raise UserError(
+        f"{folder} has figures of epoch {results.epochs} ({RESULTS}) and weights of epoch {epoch} ({file.name}, its "
+        f"newest checkpoint): resume the run with ckpt=auto to get both of one epoch, or give {file} to use those "
+        "weights without those figures"
+    )
 
 
 def _fill(model: Encoder, state: dict[str, Any], checkpoint: Path) -> None:

@@ -182,6 +182,14 @@ class Cost(_Part):
     peak_memory_mb: Number = None
 
 
+class SavedCheckpoint(_Part):
+    """A checkpoint that a run has written: name of its file, epochs and optimizer steps that its weights have seen."""
+
+    name: str
+    epoch: int = Field(ge=0)
+    step: int = Field(ge=0)
+
+
 class RunResults(_Part):
     """The content of a ``results.json``; what an earlier version did not write is None or empty.
 
@@ -194,6 +202,9 @@ class RunResults(_Part):
         processes: number of training processes.
         loss_terms: ``train_*`` of the last epoch.
         error: why a run has failed or was interrupted.
+        checkpoint: of a finished run, the checkpoint of its last epoch, written before the run was called finished;
+            None where none is written (``checkpoint.enabled=false``). Absent from runs that are not finished and from
+            files of versions up to 0.2.
     """
 
     schema_version: int = Field(ge=1)
@@ -218,6 +229,7 @@ class RunResults(_Part):
     loss_terms: dict[str, Number] = Field(default_factory=dict)
     history: list[EpochFigures] = Field(default_factory=list)
     error: str | None = None
+    checkpoint: SavedCheckpoint | None = None
     radii: Radii = Field(default_factory=Radii)
     data: DataNotes | None = None
     cost: Cost | None = None

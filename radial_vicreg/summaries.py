@@ -16,7 +16,7 @@ from radial_vicreg.stored_runs import StoredRun
 
 _SETTINGS_LEFT_OUT = re.compile(r"name$")
 _RESULTS_LEFT_OUT = re.compile(
-    r"(name|method|seed|max_epochs|config|config_hash|experiment_hash|schema_version|started|history"
+    r"(name|method|seed|max_epochs|config|config_hash|experiment_hash|schema_version|started|history|checkpoint"
     r"|radii\.(history|initial|final\.histogram))(\.|$)"
 )
 _ONLINE = ("top1", "balanced_accuracy")
@@ -113,8 +113,9 @@ class Difference(NamedTuple):
 def differences(first: RunResults, second: RunResults) -> list[Difference]:
     """List what two runs differ in, in configuration and results.
 
-    Left out are the name, which is made of the settings, what follows from them (hashes), what is long (histories,
-    histograms), and defaults that one of the two has written out.
+    Left out are the name, which is made of the settings, what follows from them (hashes), the checkpoint, whose epochs
+    and steps are those of the run, what is long (histories, histograms), and defaults that one of the two has written
+    out.
 
     Args:
         first: results of a run.

@@ -16,8 +16,9 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
-from helpers import make_solo_vit_small, only_run, tiny_settings, write_images
+from helpers import make_solo_vit_small, only_run, read_results, tiny_settings, write_checkpoint, write_images
 from hypothesis import settings
+from omegaconf import OmegaConf
 from packaging.version import parse as version
 from PIL import Image
 
@@ -145,6 +146,22 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
         return only_run(root / "runs")
 
     return train
+
+
+@pytest.fixture
+def make_older_weights() -> Callable[[Path], Path]:
+    """Leaves a run, made by :func:`helpers.write_finished_run`, with the weights of the epoch before its figures'."""
+
+    def make(folder: Path) -> Path:
+        results = read_results(folder)
+        checkpoints = folder / "checkpoints"
+        older = write_checkpoint(checkpoints / "epoch-1.ckpt", OmegaConf.create(results["config"]), 1)
+        (checkpoints / "last.ckpt").unlink(missing_ok=True)
+        (checkpoints / "last.ckpt").symlink_to(older.name)
+        assert results["epochs"] == 2
+        return older
+
+    return make
 
 
 @pytest.fixture

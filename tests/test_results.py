@@ -177,6 +177,20 @@ def test_what_a_step_costs_may_be_there_in_part_or_not_at_all(file: Path) -> Non
         RunResults.read(file)
 
 
+def test_the_checkpoint_of_a_finished_run_is_named_null_or_of_a_file_before_it_was(file: Path) -> None:
+    assert RunResults.read(file).checkpoint is None
+    assert "checkpoint" not in RunResults.read(file).plain()
+    write_json(file, {**content_of(file), "checkpoint": None})
+    assert RunResults.read(file).plain()["checkpoint"] is None
+    write_json(file, {**content_of(file), "checkpoint": {"name": "epoch-2.ckpt", "epoch": 2, "step": 6}})
+    checkpoint = RunResults.read(file).checkpoint
+    assert checkpoint is not None
+    assert (checkpoint.name, checkpoint.epoch, checkpoint.step) == ("epoch-2.ckpt", 2, 6)
+    write_json(file, {**content_of(file), "checkpoint": {"name": "epoch-2.ckpt", "epoch": 2.5, "step": 6}})
+    with pytest.raises(ForeignResults, match=r"checkpoint\.epoch cannot be 2\.5"):
+        RunResults.read(file)
+
+
 def test_what_is_no_finite_number_is_no_figure(file: Path) -> None:
     figures = f'{{"top1": NaN, "top5": {10**400}, "accuracy": -Infinity}}'
     file.write_text(f'{{"schema_version": 1, "status": "finished", "config": {{}}, "probes": {{"p": {figures}}}}}')

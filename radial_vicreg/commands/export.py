@@ -50,6 +50,8 @@ def run(arguments: Sequence[str]) -> int:
         f"{card['architecture']} ({card['library']}), {card['feature_dim']} features, {proof} after loading it back: "
         f"{file.parent / card['weights']}, {file}"
     )
+    if not any(card["metrics"].values()):
+        print(f"no figures on the card: the run has none of epoch {card['training']['epoch']}")
     if parsed.format == "hf":
         folder = shlex.quote(str(file.parent))
         print(

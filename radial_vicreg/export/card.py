@@ -53,6 +53,9 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
     architecture = str(settings["architecture"]) if is_timms else name
     config = without_secrets(run.config.plain()) if run.results is None else run.results.config
+    training = {key: getattr(run.results, key, None) for key in _FROM_RESULTS}
+    if run.figures is None:
+        training["status"] = None  # that of the whole run, which ended with other weights
     return {
         "format": fmt,
         "library": library,
@@ -64,11 +67,9 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         "feature_dim": _feature_dim(run.model.backbone, run.config.crop_size),
         "image_size": run.config.crop_size,
         "normalisation": {"mean": list(mean), "std": list(std)},
-        "training": {key: getattr(run.results, key, None) for key in _FROM_RESULTS}
-        | identity_of(run.results)
-        | {"epoch": run.epoch},
+        "training": training | identity_of(run.results) | {"epoch": run.epoch},
         "config": _without_folders(config) if fmt == "hf" else config,
-        "metrics": _metrics(run.results),
+        "metrics": _metrics(run.figures),
         "checkpoint_sha256": file_checksum(run.checkpoint),
         "radial_vicreg": __version__,
         "citation": CITATION,

@@ -57,16 +57,34 @@ class RunCheckpoint(Checkpoint):
         path = self.folder / f"epoch-{done}.ckpt"
         trainer.save_checkpoint(path, weights_only=False)
         if trainer.is_global_zero:
-            link_last(path)
-            if not self.keep_all:
-                prune(self.folder)
+            self.settle(path)
+
+    def settle(self, newest: Path) -> None:
+        """Lead ``last.ckpt`` to the newest checkpoint, and remove those that are not kept."""
+        link_last(newest)
+        if not self.keep_all:
+            prune(self.folder)
 
 
-def last_checkpoint(trainer: pl.Trainer) -> str | None:
-    """Find the newest checkpoint that this trainer, ours or solo-learn's, has written or started from."""
+def settle_checkpoints(trainer: pl.Trainer) -> None:
+    """Do what a process did not live to do after it wrote the checkpoint that this trainer has loaded."""
+    loaded = Path(str(trainer.ckpt_path))
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(callback, RunCheckpoint) and callback.folder.resolve() == loaded.parent.resolve():
+            callback.settle(loaded)
+
+
+def written_checkpoint(trainer: pl.Trainer) -> str | None:
+    """Find the newest checkpoint that this trainer, ours or solo-learn's, has written; None where it writes none."""
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, RunCheckpoint) and (found := epoch_checkpoints(callback.folder)):
             return str(found[0])
         if written := getattr(callback, "last_ckpt", None):  # solo-learn's Checkpointer
             return str(written)
-    return None if trainer.ckpt_path is None else str(trainer.ckpt_path)
+    return None
+
+
+def last_checkpoint(trainer: pl.Trainer) -> str | None:
+    """Find the newest checkpoint that this trainer, ours or solo-learn's, has written or started from."""
+    written = written_checkpoint(trainer)
+    return written if written is not None or trainer.ckpt_path is None else str(trainer.ckpt_path)

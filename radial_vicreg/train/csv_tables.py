@@ -44,8 +44,9 @@ class EpochTable(pl.Callback):
         self._write(trainer)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Add the radii of a run that ended before ``max_epochs``."""
-        self._write(trainer)
+        """Add the radii of a run that ended before ``max_epochs``; nothing is written after a run is finished."""
+        if trainer.current_epoch != trainer.max_epochs:
+            self._write(trainer)
 
     def _write(self, trainer: pl.Trainer) -> None:
         if not trainer.is_global_zero:

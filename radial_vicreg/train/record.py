@@ -11,6 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 from torch import nn
 
+from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import point_link, remove_leftovers
@@ -20,6 +21,7 @@ from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.results import RESULTS, RunResults
 from radial_vicreg.stored_runs import LATEST, RunsByIdentity, StoredRun, read_stored_run
+from radial_vicreg.train.checkpointing import settle_checkpoints, written_checkpoint
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.solo_checkpoints import solo_folder
 from radial_vicreg.train.stop_on_signal import stop_reason
@@ -32,6 +34,9 @@ class ResultsWriter(pl.Callback):
 
     ``status`` is ``running``, ``finished``, ``stopped`` (before ``max_epochs``), ``interrupted`` or ``failed``. Other
     callbacks contribute what their ``results()`` returns. Only the first process writes.
+
+    After the last epoch the figures are written as ``running``, then the checkpoint is written, then ``finished`` with
+    that checkpoint's name. A run that is killed in between is not finished, and is completed when it is resumed.
 
     The folder belongs to one run at a time: another process that would write there is refused.
 
@@ -49,9 +54,10 @@ class ResultsWriter(pl.Callback):
         self.history: list[dict[str, float]] = []
         self._seconds_before = 0.0
         self._started = time.monotonic()
-        self._finished = False
+        self._complete = False
         self._lock: HeldLock | None = None
         self._description: dict[str, Any] = {}
+        self._written: RunResults | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Find and claim the folder, write the first, empty results, and point the link ``latest`` at it.
@@ -76,38 +82,44 @@ class ResultsWriter(pl.Callback):
             point_link(Path(self.config.get("runs_dir", "")) / LATEST, self.folder)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Add the epoch's metrics; the last epoch's results are final, and written before its checkpoint."""
+        """Add the epoch's metrics; the last epoch's figures are final, and written before its checkpoint."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self.history.append({"epoch": trainer.current_epoch + 1, **_without_step_values(metrics)})
-        self._finished = trainer.current_epoch + 1 == trainer.max_epochs
-        if self._finished:
+        self._complete = trainer.current_epoch + 1 == trainer.max_epochs
+        if self._complete:
             self._draw(trainer)
-        self._write(trainer, "finished" if self._finished else "running")
+        self._write(trainer, "running")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the results of a run that ended before ``max_epochs``, and release the folder."""
-        if not self._finished:
+        """Call the run finished, whose last checkpoint is written by now, or stopped, and release the folder."""
+        if self._complete:
+            self._finish(trainer, written_checkpoint(trainer))
+        else:
             self._draw(trainer)
             self._write(trainer, "stopped")
         self._release()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Finish the results of a run that solo-learn's auto-resume found complete and did not train.
+        """Finish the results of a run that was killed after its last checkpoint: nothing was left to train.
 
-        It was killed after its last checkpoint by a version that wrote its results later than that.
+        Raises:
+            LockedError: another process writes into the run's folder.
         """
-        if self._description or self.folder is not None or not trainer.is_global_zero:
+        if self._description or not trainer.is_global_zero or trainer.current_epoch != trainer.max_epochs:
             return
-        before = self._predecessor(trainer)
-        if before is None or trainer.current_epoch != trainer.max_epochs:
+        before = self._predecessor(trainer) if self.folder is None else read_stored_run(self.folder / RESULTS)
+        if before is None or before.results.status == "finished":
             return
-        self.folder, self._description = before.folder, before.results.plain()
-        with suppress(LockedError), HeldLock(self.folder / LOCK, f"training in {self.folder}"):
-            for callback in trainer.callbacks:  # type: ignore[attr-defined]
-                if isinstance(callback, RadiusMonitor):
-                    callback.complete(trainer, pl_module)
-            self._draw(trainer)
-            self._write(trainer, "finished")
+        self.folder = before.folder
+        self._acquire()
+        try:
+            self._description, self._written = before.results.plain(), before.results
+            if before.results.epochs != trainer.max_epochs:
+                self._complete_figures(trainer, pl_module)
+            settle_checkpoints(trainer)
+            self._finish(trainer, trainer.ckpt_path)
+        finally:
+            self._release()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Keep what there is, with the reason."""
@@ -126,21 +138,51 @@ class ResultsWriter(pl.Callback):
         self.history = state_dict["history"]
         self._seconds_before = state_dict["seconds"]
 
+    def _complete_figures(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write the last epoch's figures from what its checkpoint holds.
+
+        A version that wrote its results after the checkpoint has left those of an earlier epoch.
+        """
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, RadiusMonitor):
+                callback.complete(trainer, pl_module)
+        self._draw(trainer)
+        self._complete = True
+        self._write(trainer, "running")
+
+    def _finish(self, trainer: pl.Trainer, checkpoint: str | Path | None) -> None:
+        """Add to the figures, which are in the file, that the run is finished, and with which checkpoint."""
+        if not trainer.is_global_zero or self.folder is None:
+            return
+        epoch, step = int(trainer.max_epochs or 0), trainer.global_step
+        saved = None if checkpoint is None else {"name": Path(checkpoint).name, "epoch": epoch, "step": step}
+
+        def finished(stored: RunResults | None) -> RunResults:
+            figures = stored or self._written
+            assert figures is not None
+            content = {key: value for key, value in figures.plain().items() if key != "error"}  # of its first ending
+            return RunResults.model_validate({**content, "status": "finished", "checkpoint": saved})
+
+        RunResults.update(self.folder / RESULTS, finished, owner=True)
+
     def _claim(self, trainer: pl.Trainer) -> None:
         refusal = None
         if trainer.is_global_zero and self.folder is not None:
-            take = self.config.get("lock") == "take"
-            lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
             try:
-                lock.acquire()
+                self._acquire()
             except LockedError as error:
                 refusal = error
-            else:
-                self._lock = lock
-                remove_leftovers(self.folder)
-                remove_leftovers(self.folder / "checkpoints")
         if any_rank(refusal is not None):
             raise refusal or LockedError(f"another process is training in {self.folder}")
+
+    def _acquire(self) -> None:
+        assert self.folder is not None
+        take = self.config.get("lock") == "take"
+        lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
+        lock.acquire()
+        self._lock = lock
+        remove_leftovers(self.folder)
+        remove_leftovers(self.folder / CHECKPOINTS)
 
     def _start_of_run(self) -> str:
         """Say when the run began; one that goes on in its folder keeps the time of its first start."""
@@ -222,7 +264,7 @@ class ResultsWriter(pl.Callback):
             return
         last = self.history[-1] if self.history else {}
         epochs = int(last.get("epoch", 0))
-        if status == "finished" and epochs != trainer.max_epochs:  # the checkpoint is older than its epoch's figures
+        if self._complete and epochs != trainer.max_epochs:  # the checkpoint is older than its epoch's figures
             last, epochs = {}, int(trainer.max_epochs or 0)
         content: dict[str, Any] = {
             **self._description,
@@ -250,7 +292,7 @@ class ResultsWriter(pl.Callback):
             return RunResults.model_validate({**unknown, **content})
 
         # A probe that holds on to the file must not end a training.
-        RunResults.update(self.folder / RESULTS, with_additions, owner=True)
+        self._written = RunResults.update(self.folder / RESULTS, with_additions, owner=True)
 
 
 def _completed(history: list[dict[str, Any]], stored: list[dict[str, Any]], epochs: int) -> list[dict[str, Any]]:

@@ -37,6 +37,21 @@ def write_checkpoints_last(trainer: pl.Trainer) -> None:
         trainer.strategy.checkpoint_io = AtomicCheckpointIO()
 
 
+def write_last_epoch(trainer: pl.Trainer) -> None:
+    """Ask solo-learn's ``Checkpointer`` for the checkpoint of the last epoch, unless it has written that one itself.
+
+    It counts epochs from zero and writes every one that its frequency divides: of 400 epochs at a frequency of 10 the
+    last that it writes is number 390. File name, folder and the removal of the checkpoint before stay its own.
+
+    Args:
+        trainer: solo-learn's, once its callbacks are done with an epoch; any other is left alone.
+    """
+    checkpointer = _find(trainer)
+    is_last = trainer.current_epoch + 1 == trainer.max_epochs
+    if checkpointer is not None and is_last and trainer.current_epoch % checkpointer.frequency != 0:
+        checkpointer.save(trainer)
+
+
 def _find(trainer: pl.Trainer) -> Any:
     # By name: our callbacks work without solo-learn.
     callbacks = trainer.callbacks  # type: ignore[attr-defined]

@@ -25,7 +25,7 @@ from radial_vicreg.train.online_probes import OnlineProbes
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.record import ResultsWriter
 from radial_vicreg.train.resumed import FreshBatches, GeneratorStates
-from radial_vicreg.train.solo_checkpoints import write_checkpoints_last
+from radial_vicreg.train.solo_checkpoints import write_checkpoints_last, write_last_epoch
 from radial_vicreg.train.stop_on_signal import ExitAfterSignal, StopOnSignal
 
 if TYPE_CHECKING:
@@ -98,6 +98,11 @@ class RadialTraining(_Base):
         """Start the epoch's means anew."""
         super().on_train_epoch_start()
         self._sums, self._summed = None, 0
+
+    def on_train_epoch_end(self) -> None:
+        """Let the last epoch have its checkpoint under solo-learn's script, whatever the frequency is."""
+        super().on_train_epoch_end()
+        write_last_epoch(self.trainer)
 
     def on_train_start(self) -> None:
         """Put solo-learn's checkpoints after our callbacks, and warn of what diverges or pulls away from chi."""

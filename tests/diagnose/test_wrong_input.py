@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import one_line
+from helpers import one_line, write_finished_run
 from torch import nn
 
 from radial_vicreg.cli import main
+from radial_vicreg.compose import compose
 from radial_vicreg.diagnose.measure import _measure
 from radial_vicreg.diagnose.settings import Settings
 from radial_vicreg.diagnose.sources import Network
@@ -55,6 +56,18 @@ def test_an_archive_named_npy(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         np.savez(stream, a=GOOD)
     assert main(["diagnose", str(tmp_path / "z.npy")]) == 2
     one_line(capsys.readouterr().err, "z.npy holds an archive: a matrix (N, d)")
+
+
+def test_a_run_with_figures_and_weights_of_different_epochs(
+    tiny_overrides: list[str], tmp_path: Path, make_older_weights: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_finished_run(tmp_path / "run", compose("radialvicreg", tiny_overrides), epochs=2)
+    older = make_older_weights(folder)
+    assert main(["diagnose", str(folder)]) == 2
+    one_line(capsys.readouterr().err, "figures of epoch 2", "weights of epoch 1", f"give {older}")
+    assert main(["diagnose", str(older), "--json", str(tmp_path / "found.json")]) == 0
+    (source,) = json.loads((tmp_path / "found.json").read_text())["sources"]
+    assert (source["details"]["epoch"], source["details"]["checkpoint"]) == (1, "epoch-1.ckpt")
 
 
 def test_a_folder_above_several_runs_names_them(

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import RESNET, SMALL_STEM
+from helpers import RESNET, SMALL_STEM, one_line
 
 from radial_vicreg.cli import main
-from radial_vicreg.export import export_run, load_exported
+from radial_vicreg.export import export_run, load_exported, read_card
 from radial_vicreg.loaded_run import open_run
 
 
@@ -64,6 +64,53 @@ def test_the_card_says_what_the_network_is(make_run: Callable) -> None:
     assert card["config"]["method"] == "radialvicreg"
     assert "Radial-VCReg" in card["citation"]
     assert card["training"]["epoch"] == 1
+
+
+def test_figures_and_weights_of_different_epochs_are_refused_and_both_named(
+    make_run: Callable, make_older_weights: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run(epochs=2)
+    older = make_older_weights(folder)
+    for given in (folder, folder / "checkpoints" / "last.ckpt"):
+        assert main(["export", str(given), "--format", "timm"]) == 2
+        one_line(capsys.readouterr().err, "figures of epoch 2", "weights of epoch 1", "ckpt=auto", str(older))
+    assert not (folder / "export").exists()
+
+
+def test_weights_of_an_earlier_epoch_that_are_given_by_name_get_a_card_without_figures(
+    make_run: Callable, make_older_weights: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    final = {"eval": {"w1_chi": 0.1}, "batch": {}}
+    folder = make_run(epochs=2, radii={"final": final})
+    older = make_older_weights(folder)
+    assert main(["export", str(older), "--format", "timm"]) == 0
+    assert "no figures on the card: the run has none of epoch 1" in capsys.readouterr().out
+    card = read_card(folder / "export" / "timm" / "card.json")
+    assert card["metrics"] == {"probes": None, "radii": None}
+    assert (card["training"]["epoch"], card["training"]["status"], card["training"]["seed"]) == (1, None, 5)
+
+
+def test_figures_stand_on_the_card_of_their_own_weights_however_these_are_named(
+    make_run: Callable, tmp_path: Path
+) -> None:
+    folder = make_run(epochs=2)
+    weights = (folder / "checkpoints" / "last.ckpt").rename(folder / "checkpoints" / "epoch-2.ckpt")
+    (folder / "checkpoints" / "last.ckpt").symlink_to("epoch-2.ckpt")
+    cards = [export_run(given, "timm", tmp_path / "out")[1] for given in (folder, weights)]
+    assert [card["metrics"]["probes"] for card in cards] == [{"p": {"top1": 9.0}}] * 2
+    assert [card["training"]["status"] for card in cards] == ["finished"] * 2
+
+
+def test_a_checkpoint_that_was_written_before_its_link_is_the_newest(
+    make_run: Callable, make_older_weights: Callable
+) -> None:
+    """The process was killed in between: ``last.ckpt`` still leads to the epoch before."""
+    folder = make_run(epochs=2)
+    newest = folder / "epoch-2.ckpt"
+    (folder / "checkpoints" / "last.ckpt").rename(newest)
+    make_older_weights(folder)
+    newest.rename(folder / "checkpoints" / "epoch-2.ckpt")
+    assert export_run(folder, "timm")[1]["training"]["epoch"] == 2
 
 
 def test_other_weights_beside_a_card_are_refused(make_run: Callable) -> None:

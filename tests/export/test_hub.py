@@ -158,7 +158,7 @@ def test_the_model_card_names_a_method_with_a_loss_of_its_own(make_run: Callable
     text = (card_file.parent / "README.md").read_text()
     assert "| method | `a\\|b`, a method with a loss of its own |" in text
     assert "| loss | nowhere.Loss |\n| temperature | 0.25 |" in text
-    assert "The run has no probe's figures." in text
+    assert "The run has no probe's figures of these weights." in text
     assert "paper of the method is to fill in" in text
     with torch.no_grad():
         assert load_exported(card_file)(torch.zeros(1, 3, 32, 32)).shape == (1, card["feature_dim"])
@@ -203,5 +203,5 @@ def test_a_model_card_of_a_run_without_results_is_written_all_the_same(make_run:
     (folder / "args.json").write_text(json.dumps(content["config"]))
     (folder / "results.json").unlink()
     text = (export_run(folder, "hf")[0].parent / "README.md").read_text()
-    assert "The run has no measurement of its embeddings' norms." in text
+    assert "The run has no measurement of these weights' embeddings." in text
     assert "None" not in text

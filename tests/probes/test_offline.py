@@ -131,6 +131,40 @@ def test_an_intermediate_checkpoint_is_not_added_to_results(make_run: Callable) 
         add_to_results(folder, {"probe": "linear", "features": "encoder", "untrained": False, "epoch": 1})
 
 
+def test_figures_and_weights_of_different_epochs_are_refused_unless_the_weights_are_named(
+    make_run: Callable, make_older_weights: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run()
+    older = make_older_weights(folder)
+    assert main(["probe", str(folder), "--probe", "knn"]) == 2
+    one_line(capsys.readouterr().err, "figures of epoch 2", "weights of epoch 1", f"give {older}")
+    assert not (folder / "probes").exists()
+    assert main(["probe", str(older), "--probe", "knn"]) == 0
+    assert "encoder features (epoch 1)" in capsys.readouterr().out
+    assert main(["probe", str(older), "--probe", "knn", "--add-to-results"]) == 2
+    one_line(capsys.readouterr().err, "checkpoint is of epoch 1, results.json of epoch 2")
+
+
+def test_the_untrained_network_needs_no_weights_of_an_epoch(make_run: Callable, make_older_weights: Callable) -> None:
+    folder = make_run()
+    make_older_weights(folder)
+    assert open_run(folder, untrained=True).epoch is None
+
+
+def test_a_checkpoint_of_solo_learn_s_that_is_older_than_the_figures_is_refused(make_run: Callable) -> None:
+    """Of versions up to 0.2: 400 epochs at a frequency of 10 left the weights of epoch 391."""
+    folder = make_run(layout="solo")
+    write_json(folder / "results.json", {**finished(folder), "epochs": 3})
+    with pytest.raises(ValueError, match=r"figures of epoch 3 .* weights of epoch 2 \(name-ep=1.ckpt"):
+        open_run(folder)
+    assert open_run(folder / "name-ep=1.ckpt").epoch == 2
+
+
+def finished(folder: Path) -> dict[str, Any]:
+    config = json.loads((folder / "args.json").read_text())
+    return {"schema_version": 2, "config": config, "status": "finished", "probes": {}}
+
+
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
