@@ -9,6 +9,7 @@ from pathlib import Path
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import shown
+from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
 
 _MACOS_PREFIX = "._"  # a file's Finder data, written beside it on every file system but Apple's
@@ -74,7 +75,7 @@ def tell_macos_files(root: str | Path, count: int) -> None:
         root: folder that a setting names.
         count: number of such files in it.
     """
-    if count and str(root) not in _told and os.environ.get("LOCAL_RANK", "0") == "0":
+    if count and str(root) not in _told and is_first_process():
         _told.add(str(root))
         print(f"{shown(root)}: left out {count:,} file(s) of macOS (._*), which are no images")
 
