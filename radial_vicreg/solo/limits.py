@@ -66,6 +66,25 @@ def refuse_impossible(config: RunConfig) -> None:
         _refuse_fixed_size(config)
 
 
+def refuse_devices(config: RunConfig) -> None:
+    """Refuse devices that solo-learn's script counts otherwise than Lightning, by ``len(devices)``.
+
+    It takes ``"2"`` for one process and ``"0,1"`` for three, and scales the rates accordingly.
+
+    Args:
+        config: of the script.
+
+    Raises:
+        UserError: neither ``"1"`` nor a list.
+    """
+    if config.devices != "1" and not isinstance(config.devices, tuple):
+        raise UserError(
+            'devices must be "1" or a list such as [0,1] under solo-learn\'s script, which scales the rates by'
+            f" len(devices), got {config.devices!r}; several processes on CPUs are devices=\"1\" num_nodes=N, started N"
+            " times with NODE_RANK, MASTER_ADDR and MASTER_PORT"
+        )
+
+
 def refuse_pretrain_only(config: RunConfig) -> None:
     """Refuse what solo-learn's script would ignore.
 

@@ -30,12 +30,17 @@ def named(config: RunConfig) -> RunConfig:
     Returns:
         The configuration with ``name`` and ``data.fingerprint``.
     """
-    if "fingerprint" in config.data.model_fields_set:
+    if is_named(config):
         return config
     mark = data_fingerprint(config.data.dataset, config.data.format, config.data.train_path)
     name = run_name(without_secrets(config.name), config_hash(config.plain(), config.processes), mark)
     data = config.data.model_copy(update={"fingerprint": mark})
     return config.model_copy(update={"name": name, "data": data})
+
+
+def is_named(config: RunConfig) -> bool:
+    """Tell whether a configuration has its final name: that of a prepared run, or of one that was stored."""
+    return "fingerprint" in config.data.model_fields_set
 
 
 def run_name(text: str, identity: str, data: str | None) -> str:
