@@ -80,7 +80,7 @@ def refuse_devices(config: RunConfig) -> None:
     if config.devices != "1" and not isinstance(config.devices, tuple):
         raise UserError(
             'devices must be "1" or a list such as [0,1] under solo-learn\'s script, which scales the rates by'
-            f" len(devices), got {config.devices!r}; several processes on CPUs are devices=\"1\" num_nodes=N, started N"
+            f' len(devices), got {config.devices!r}; several processes on CPUs are devices="1" num_nodes=N, started N'
             " times with NODE_RANK, MASTER_ADDR and MASTER_PORT"
         )
 

@@ -60,7 +60,10 @@ def check_launcher(config: RunConfig) -> None:
             if (difference := _difference(config, kind)) is not None:
                 numbers = {"nodes": config.nodes, "local": config.local_processes, "total": config.processes}
                 remedy = remedy.format(**numbers)
-                raise UserError(f"{name} started {difference}, but {_requested(config)}: change these, or {remedy}")
+                raise UserError(
+                    f"{name} started {difference}, but {_requested(config)}: set devices and num_nodes to what was"
+                    f" started, or {remedy}"
+                )
             return
 
 

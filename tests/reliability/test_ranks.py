@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import one_line, only_run, read_results
+from helpers import assert_same_run, on_two_nodes, one_line, only_run, read_results, tiny_settings, write_images
 from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg import cli
@@ -182,3 +183,64 @@ def test_check_finds_another_number_of_processes(
     overrides = ["strategy=single_device", "devices=2"] if cause == "strategy" else []
     assert cli.main([*settings, *overrides, "--check"]) == 2
     one_line(capsys.readouterr().err, "process(es)", "ask for")
+
+
+TWO = ["host=standalone", "diagnostics.enabled=false", "optimizer.batch_size=4", "strategy=ddp"]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    root = tmp_path_factory.mktemp("images")
+    return write_images(root / "train"), write_images(root / "val", per_class=4)
+
+
+@pytest.fixture(scope="module")
+def by_lightning(images: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that Lightning itself starts."""
+    root = tmp_path_factory.mktemp("lightning")
+    command = ["-m", "radial_vicreg.cli", "pretrain", *tiny_settings(*images, root), *TWO, "devices=2"]
+    subprocess.run([sys.executable, *command], cwd=root, check=True, timeout=300)
+    return only_run(root / "runs")
+
+
+def torchrun(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What torchrun's own script prints that starts two of ``radial-vicreg pretrain``."""
+    launch = [str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc_per_node=2"]
+    command = [*launch, "-m", "radial_vicreg.cli", "pretrain", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_torchrun_with_matching_devices_trains_the_same_run(
+    images: tuple[Path, Path], by_lightning: Path, tmp_path: Path
+) -> None:
+    done = torchrun(*tiny_settings(*images, tmp_path), *TWO, "devices=2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("run folder: ") == 1
+    run = only_run(tmp_path / "runs")
+    assert read_results(run)["processes"] == 2
+    assert_same_run(run, by_lightning)
+
+
+@pytest.mark.slow
+def test_processes_of_two_machines_train_the_same_run(
+    images: tuple[Path, Path], by_lightning: Path, tmp_path: Path
+) -> None:
+    settings = [*tiny_settings(*images, tmp_path), *TWO, "devices=1", "num_nodes=2"]
+    nodes = on_two_nodes(["-m", "radial_vicreg.cli", "pretrain", *settings], tmp_path)
+    assert [node.returncode for node in nodes] == [0, 0], nodes[0].stderr + nodes[1].stderr
+    assert "run folder: " not in nodes[1].stdout
+    run = only_run(tmp_path / "runs")
+    assert read_results(run)["processes"] == 2
+    assert_same_run(run, by_lightning)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", ["devices=1", "devices=3"])
+def test_torchrun_with_other_devices_is_one_line(devices: str, images: tuple[Path, Path], tmp_path: Path) -> None:
+    done = torchrun(*tiny_settings(*images, tmp_path), *TWO, devices, cwd=tmp_path)
+    assert done.returncode != 0
+    ours = {line for line in done.stderr.splitlines() if line.startswith("radial-vicreg pretrain: error: ")}
+    assert len(ours) == 1  # of each process the same, among torchrun's own lines
+    assert f"torchrun started 2 process(es), but {devices}" in ours.pop()
+    assert not (tmp_path / "runs").exists()
