@@ -12,6 +12,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 from radial_vicreg.data.image import shown
 from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
+from radial_vicreg.files import lies_in
 
 _MACOS_PREFIX = "._"  # a file's Finder data, written beside it on every file system but Apple's
 _MACOS_FOLDER = "__MACOSX"  # the same, as macOS packs them into a ZIP archive
@@ -128,7 +129,8 @@ def _places(folder: str, left_out: list[str] | None) -> list[_Place]:
         with os.scandir(path) as entries:
             for entry in entries:
                 if _is_folder(entry):
-                    if _identity(entry.path) in around or _is_parent(entry.path, path):
+                    leads_up = entry.is_symlink() and lies_in(path, entry.path)
+                    if leads_up or _identity(entry.path) in around:
                         raise UserError(f"{shown(entry.path)} is a link to a folder that it lies in: remove it")
                     waiting.append((entry.path, around))
                 elif is_image(entry.name):
@@ -186,11 +188,3 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 def _identity(folder: str) -> _Identity:
     state = os.stat(folder)
     return state.st_dev, state.st_ino
-
-
-def _is_parent(inner: str, place: str) -> bool:
-    """Tell whether a link leads to a folder around the one that it stands in."""
-    if not os.path.islink(inner):
-        return False
-    here, target = os.path.realpath(place), os.path.realpath(inner)
-    return os.path.commonpath([here, target]) == target

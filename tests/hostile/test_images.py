@@ -19,13 +19,14 @@ from torch.utils.data import DataLoader
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
-from radial_vicreg import cli
+from radial_vicreg import cli, distributed
 from radial_vicreg.data.celeba import CelebAFolder, prepare_celeba
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
 from radial_vicreg.data.image import UnreadableImageError, cut_long_image, open_image, unreadable_images
 from radial_vicreg.data.imagenet_source import find_images
 from radial_vicreg.data.staging import MARKER, is_complete
 from radial_vicreg.errors import UserError
+from radial_vicreg.train.processes import adopt_rank
 
 Corpus = dict[str, dict[Path, Any]]
 
@@ -243,6 +244,19 @@ def test_macos_s_files_are_no_images_and_are_counted_once(
     assert capsys.readouterr().out == f"{root}: left out 3 file(s) of macOS (._*), which are no images\n"
     assert len(UnlabelledFolder(root / "a")) == 2
     assert capsys.readouterr().out == f"{root / 'a'}: left out 2 file(s) of macOS (._*), which are no images\n"
+
+
+@pytest.mark.parametrize(("rank", "told"), [(0, True), (1, False)])
+def test_the_trainer_s_first_process_tells_of_macos_s_files_whatever_the_environment_says(
+    rank: int, told: bool, make_folder: Callable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("LOCAL_RANK", "RANK", "SLURM_PROCID"):
+        monkeypatch.setenv(name, str(1 - rank))
+    monkeypatch.setattr(distributed, "_trainer_rank", 0)  # to be restored
+    adopt_rank(rank)
+    LabelledFolder(with_macos_files(make_folder(a=2, b=1)))
+    assert ("left out 3 file(s) of macOS" in capsys.readouterr().out) == told
+    adopt_rank(0)
 
 
 def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
