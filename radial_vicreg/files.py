@@ -125,6 +125,12 @@ def atomic_link(target: Path, name: Path) -> None:
     os.replace(temporary, name)
 
 
+def lies_in(inner: str | Path, outer: str | Path) -> bool:
+    """Tell whether a folder is another one or lies in it, at any depth, links resolved."""
+    here, around = os.path.realpath(inner), os.path.realpath(outer)
+    return os.path.commonpath([here, around]) == around
+
+
 def point_link(name: Path, target: Path) -> bool:
     """Make ``name`` a symbolic link to a folder; replace a link of that name in one step, and nothing else.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.files import lies_in
 from radial_vicreg.identity import digest, hardware_is_known, identity_parts, without_hardware
 from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults
 
@@ -69,7 +70,10 @@ class StoredRun:
 
 
 def find_results(folder: str | Path) -> Iterator[Path]:
-    """Find every ``results.json`` below a folder, by path; links to folders are not followed.
+    """Find every ``results.json`` below a folder, by path.
+
+    Links to folders are followed, since a run may have been moved to a larger disk and linked back. Each real folder
+    counts once, by its own path if that lies below ``folder``; ``latest`` is not followed.
 
     Args:
         folder: to search; nothing is found in one that does not exist.
@@ -77,10 +81,12 @@ def find_results(folder: str | Path) -> Iterator[Path]:
     Yields:
         Paths of files.
     """
-    for inner, folders, names in os.walk(folder):
-        folders.sort()
-        if RESULTS in names and (file := Path(inner) / RESULTS).is_file():  # reading a pipe would never end
-            yield file
+    found = [
+        file
+        for inner, _, names in _walk(Path(folder))
+        if RESULTS in names and (file := inner / RESULTS).is_file()  # reading a pipe would never end
+    ]
+    yield from sorted(found, key=lambda file: file.parent.parts)
 
 
 def stored_runs(folder: str | Path) -> list[StoredRun]:
@@ -110,7 +116,7 @@ def single_run(path: str | Path) -> Path:
 
     Args:
         path: a run's folder or a checkpoint, which is the answer; a link such as ``runs/latest``; or a folder above a
-            single run of either host or of solo-learn's script.
+            single run of either host or of solo-learn's script, which may be linked as in :func:`find_results`.
 
     Returns:
         The run's folder or the checkpoint. A link is followed, since a later run may turn it elsewhere. A folder with
@@ -125,16 +131,45 @@ def single_run(path: str | Path) -> Path:
     if not path.is_dir() or _is_run(path):
         return path
     found: list[Path] = []
-    for inner, folders, _ in os.walk(path):
-        folders.sort()
-        if _is_run(Path(inner)):
-            found.append(Path(inner))
+    for inner, folders, _ in _walk(path):
+        if _is_run(inner):
+            found.append(inner)
             folders.clear()
     if len(found) > 1:
-        names = ", ".join(map(str, found[:_NAMED]))
+        names = ", ".join(map(str, sorted(found, key=lambda run: run.parts)[:_NAMED]))
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         raise UserError(f"{path} holds {len(found)} runs, give one of them: {names}{more}")
     return found[0] if found else path
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Walk as :func:`os.walk` does, and then through the folders that links lead to; each real folder once.
+
+    Links to a folder around them or around ``root`` lead to other runs than those asked for, and are passed over.
+    """
+    seen: set[tuple[int, int]] = set()
+    waiting = [root]
+    while waiting:
+        links: list[Path] = []
+        for place, folders, names in os.walk(waiting.pop(0)):
+            inner, identity = Path(place), _identity(place)
+            if identity is None or identity in seen:
+                folders.clear()
+                continue
+            seen.add(identity)
+            folders.sort()
+            yield inner, folders, names
+            links += (link for name in folders if name != LATEST and (link := inner / name).is_symlink())
+        waiting += (link for link in links if not lies_in(link.parent, link) and not lies_in(root, link))
+
+
+def _identity(folder: str) -> tuple[int, int] | None:
+    """Tell a folder from every other one, whatever path leads to it; None where it was removed meanwhile."""
+    try:
+        state = os.stat(folder)
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
 
 
 def _is_run(folder: Path) -> bool:

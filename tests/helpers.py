@@ -6,6 +6,9 @@ import copy
 import functools
 import json
 import os
+import socket
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -226,6 +229,40 @@ def pull_the_plug(patch: pytest.MonkeyPatch, epochs: int) -> None:
         return trainer
 
     patch.setattr(train, "build_trainer", with_plug)
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def on_two_nodes(command: Sequence[str], cwd: Path, timeout: float = 300) -> list[subprocess.CompletedProcess[str]]:
+    """Start Python twice, as on two machines of one process each, and return what both printed.
+
+    Args:
+        command: arguments of Python.
+        cwd: where both start.
+        timeout: seconds.
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    nodes = [
+        subprocess.Popen([sys.executable, *command], cwd=cwd, env={**environment, "NODE_RANK": str(rank)}, **pipes)
+        for rank in range(2)
+    ]
+    try:
+        said = [node.communicate(timeout=timeout) for node in nodes]
+        return [
+            subprocess.CompletedProcess(command, node.returncode, *texts)
+            for node, texts in zip(nodes, said, strict=True)
+        ]
+    finally:
+        for node in nodes:
+            node.kill()
+            node.wait()
 
 
 def one_line(error: str, *words: str) -> None:

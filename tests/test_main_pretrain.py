@@ -8,8 +8,10 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from helpers import read_results, with_resnet, without
+import torch
+from helpers import on_two_nodes, read_results, with_resnet, without
 
+from radial_vicreg.identity import config_hash
 from radial_vicreg.solo.limits import knn_fails
 
 pytestmark = [pytest.mark.solo, pytest.mark.slow]
@@ -123,6 +125,45 @@ def test_two_runs_that_differ_in_a_weight_or_seed_do_not_resume_from_one_another
     assert resuming not in run("method_kwargs.radial_ce_loss_weight=10")
     assert resuming not in run("seed=6")
     assert resuming in run()  # the very same run does resume
+
+
+def test_two_processes_on_cpus_are_two_nodes_of_one_device(
+    checkout: Path, tiny_overrides: list[str], tmp_path: Path
+) -> None:
+    two = ["devices='1'", "num_nodes=2", "strategy=ddp", "optimizer.batch_size=4", "data.val_path=null", "max_epochs=1"]
+    script = str(checkout / "main_pretrain.py")
+    nodes = on_two_nodes([script, "--config-name", "radialvicreg", *tiny_overrides, *two], tmp_path)
+    assert [node.returncode for node in nodes] == [0, 0], nodes[0].stderr[-2000:] + nodes[1].stderr[-2000:]
+    folder = run_folder(tmp_path)
+    results = read_results(folder)
+    assert (results["status"], results["processes"], results["steps"]) == ("finished", 2, 3)
+    assert results["config"]["optimizer"]["lr"] == 0.3
+    assert results["config_hash"] == config_hash(results["config"], processes=2)
+    (checkpoint,) = folder.glob("*.ckpt")
+    (states,) = torch.load(checkpoint, weights_only=False)["optimizer_states"]
+    assert states["param_groups"][0]["initial_lr"] == pytest.approx(0.3 * 4 * 2 / 256)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["devices='2'", "strategy=ddp"], 'devices must be "1" or a list such as [0,1] under solo-learn\'s script'),
+        (
+            ["devices='1'", "num_nodes=2", "strategy=single_device"],
+            "strategy=single_device trains with 1 process(es), but devices=1 and num_nodes=2 ask for 2",
+        ),
+    ],
+    ids=["devices", "strategy"],
+)
+def test_another_number_of_processes_is_refused_before_the_first_step(
+    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path, overrides: list[str], said: str
+) -> None:
+    given = [*tiny_overrides, *overrides, "data.val_path=null"]
+    done = run_python(str(checkout / "main_pretrain.py"), "--config-name", "radialvicreg", *given)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert not list(tmp_path.rglob("*.ckpt"))
+    assert not list(tmp_path.rglob("results.json"))
 
 
 def pretrained(checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path) -> Path:

@@ -309,6 +309,69 @@ class TestLatest:
         assert os.readlink(tmp_path / "runs" / LATEST) == str(tmp_path / "elsewhere")
 
 
+def move(folder: Path, elsewhere: Path) -> Path:
+    """Move a folder to another disk, as it were, and leave a link where it was; gives the new place."""
+    elsewhere.mkdir(exist_ok=True)
+    moved = Path(shutil.move(folder, elsewhere / folder.name))
+    folder.symlink_to(moved)
+    return moved
+
+
+class TestMoved:
+    @pytest.mark.parametrize("depth", [0, 1], ids=["run", "folder around it"])
+    def test_ckpt_auto_finds_a_run_that_was_moved_and_linked(
+        self, depth: int, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        small = ["host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false", "max_epochs=1"]
+        settings = ["pretrain", *tiny_overrides, *small]
+        assert cli.main(settings) == 0
+        run = only_run(tmp_path / "runs")
+        move([run, run.parent][depth], tmp_path / "disk")
+        capsys.readouterr()
+        assert cli.main([*settings, "ckpt=auto"]) == 0
+        assert f"run folder: {run}, continuing from {run}/checkpoints/" in capsys.readouterr().out
+        assert [found.folder for found in stored_runs(tmp_path / "runs")] == [run]
+        assert list((tmp_path / "runs").glob("*/*/results.json")) == [run / "results.json"]
+
+    def test_lists_and_reports_follow_links_to_runs(
+        self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        runs = [make_run("a/1"), make_run("a/2", "seed=6"), make_run("b/3", "seed=7")]
+        move(runs[0], tmp_path / "disk")
+        move(runs[2].parent, tmp_path / "disk")
+        assert cli.main(["runs", str(tmp_path / "runs"), "--json"]) == 0
+        assert {one["run"] for one in json.loads(capsys.readouterr().out)} == set(map(str, runs))
+        found, problems = collect(tmp_path / "runs")
+        assert [run.path for run in found] == ["a/1/results.json", "a/2/results.json", "b/3/results.json"]
+        assert problems == []
+        assert single_run(tmp_path / "runs" / "b") == tmp_path / "disk" / "b" / "3"
+        with pytest.raises(UserError, match=r"holds 3 runs, give one of them: .*a/1, .*a/2, .*b/3"):
+            single_run(tmp_path / "runs")
+
+    def test_every_run_is_listed_once_whatever_leads_to_it(self, make_run: MakeRun, tmp_path: Path) -> None:
+        near, far, outside = make_run("z/near"), make_run("y/far", "seed=6"), tmp_path / "outside"
+        runs = tmp_path / "runs"
+        disk = move(far, tmp_path / "disk")
+        (runs / "alias").symlink_to(near)  # sorted before it, and before its folder
+        (runs / "again").symlink_to(disk.parent)
+        point_link(runs / LATEST, near)
+        write_json(outside / "results.json", read_results(near))
+        for ring in (near / "up", disk / "back", disk / "around"):
+            ring.symlink_to(runs if ring.name != "around" else disk.parent)
+        (runs / "above").symlink_to(tmp_path)  # a folder that it lies in: it leads to no other runs
+        (runs / "gone").symlink_to(tmp_path / "nowhere")
+        (runs / "itself").symlink_to(runs / "itself")
+        assert {found.folder for found in stored_runs(runs)} == {near, runs / "again" / "far"}
+
+    def test_latest_is_never_followed(self, make_run: MakeRun, tmp_path: Path) -> None:
+        run = make_run("a/1")
+        elsewhere = move(run, tmp_path / "disk")
+        run.unlink()
+        point_link(tmp_path / "runs" / LATEST, elsewhere)
+        assert stored_runs(tmp_path / "runs") == []
+        assert single_run(tmp_path / "runs" / LATEST) == elsewhere
+
+
 class TestTag:
     def test_it_changes_neither_identity_nor_name(self, tiny_overrides: list[str], tmp_path: Path) -> None:
         plain, tagged = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import open_image, unreadable_images
-from radial_vicreg.data.listing import class_folders, image_files, is_image, is_macos_file, tell_macos_files
+from radial_vicreg.data.listing import class_folders, is_image, is_macos_file, labelled_files, tell_macos_files
 from radial_vicreg.errors import UserError
 
 UNLABELLED = -1
@@ -24,8 +23,8 @@ class LabelledFolder(ImageFolder):
     """torchvision's ``ImageFolder`` in the same order, without its traps.
 
     Hidden folders (``.ipynb_checkpoints``) are not classes, and macOS's ``._*`` are not images. A link that leads back
-    to its own folder is an error instead of forty copies of the images. A folder that may not be read is an error
-    instead of an empty folder.
+    to its own folder is an error instead of forty copies of the images, and one that leads to another class is an error
+    instead of images with two labels. A folder that may not be read is an error instead of an empty folder.
 
     Args:
         root: folder with one sub-folder per class.
@@ -38,7 +37,8 @@ class LabelledFolder(ImageFolder):
         skipped: the files that were left out.
 
     Raises:
-        UserError: the folder is missing, has no class sub-folder, or a class has no image (that can be read).
+        UserError: the folder is missing, has no class sub-folder, a class has no image (that can be read), or a link
+            leads to a folder around it or to another class.
         OSError: a sub-folder may not be listed.
     """
 
@@ -74,11 +74,7 @@ class LabelledFolder(ImageFolder):
         """List the images of every class, at any depth, in torchvision's order."""
         self.classes, self.class_to_idx = list(class_to_idx), class_to_idx
         left_out: list[str] = []
-        samples = [
-            (path, target)
-            for name, target in class_to_idx.items()
-            for path in image_files(os.path.join(directory, name), left_out)
-        ]
+        samples = labelled_files(str(directory), self.classes, left_out)
         self._require_images(samples, "an image")
         tell_macos_files(directory, len(left_out))
         return samples

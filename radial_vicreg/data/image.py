@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import track
 
 from radial_vicreg.data.errors import LoaderResourceError, OneLineError, lacks_descriptor, too_many_files
+from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
 
 ON_BAD_IMAGE = ("error", "skip")
@@ -133,7 +134,7 @@ def _reason(error: Exception, path: str | Path) -> str:
 
 @lru_cache(maxsize=8)
 def _unreadable(paths: tuple[str, ...]) -> tuple[str, ...]:
-    quiet = os.environ.get("LOCAL_RANK", "0") != "0" or not sys.stderr.isatty()
+    quiet = not is_first_process() or not sys.stderr.isatty()
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
         found = track(
             pool.map(_is_readable, paths),

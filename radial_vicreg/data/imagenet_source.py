@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from radial_vicreg.data.folder import require_directory
-from radial_vicreg.data.listing import class_folders, image_files, tell_macos_files
+from radial_vicreg.data.listing import class_folders, labelled_files, tell_macos_files
 from radial_vicreg.errors import UserError
 
 PARTS = ("train", "val")
@@ -65,7 +65,7 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
         Paths by part and synset, sorted.
 
     Raises:
-        UserError: a class has no folder.
+        UserError: a class has no folder, or a link leads to another class.
     """
     for part in PARTS:
         missing = [synset for synset in synsets if not (source / part / synset).is_dir()]
@@ -73,11 +73,11 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
             flat = "; its images must be sorted into one folder a class" if not class_folders(source / part) else ""
             raise UserError(f"{source / part} lacks the classes {', '.join(missing)}{flat}")
     left_out: list[str] = []
-    images = {
-        (part, synset): [Path(file) for file in image_files(str(source / part / synset), left_out)]
-        for part in PARTS
-        for synset in synsets
-    }
+    names = list(synsets)
+    images: dict[tuple[str, str], list[Path]] = {(part, synset): [] for part in PARTS for synset in names}
+    for part in PARTS:
+        for file, label in labelled_files(str(source / part), names, left_out):
+            images[part, names[label]].append(Path(file))
     tell_macos_files(source, len(left_out))
     return images
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import shown
+from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
+from radial_vicreg.files import lies_in
 
 _MACOS_PREFIX = "._"  # a file's Finder data, written beside it on every file system but Apple's
 _MACOS_FOLDER = "__MACOSX"  # the same, as macOS packs them into a ZIP archive
 _told: set[str] = set()
+_Identity = tuple[int, int]  # device and inode
 
 
 def class_folders(root: str | Path) -> list[str]:
@@ -37,24 +41,39 @@ def image_files(folder: str, left_out: list[str] | None = None) -> Iterator[str]
         UserError: a link leads back to a folder that it lies in, directly or by way of other links.
         OSError: a folder may not be listed.
     """
+    for place in _places(folder, left_out):
+        yield from place.files()
 
-    def stop(error: OSError) -> None:
-        raise error  # os.walk would take the folder for an empty one
 
-    found = []
-    inside = {folder: {_identity(folder)}}  # folders on the way to each place, by identity and not by name
-    for place, folders, names in os.walk(folder, onerror=stop, followlinks=True):
-        around = inside.pop(place)
-        for name in folders:
-            inner = os.path.join(place, name)
-            if (identity := _identity(inner)) in around or _is_parent(inner, place):
-                raise UserError(f"{shown(inner)} is a link to a folder that it lies in: remove it")
-            inside[inner] = around | {identity}
-        found.append((place, names))
-        if left_out is not None:
-            left_out += (os.path.join(place, name) for name in names if is_macos_file(name))
-    for place, names in sorted(found):
-        yield from (os.path.join(place, name) for name in sorted(names) if is_image(name))
+def labelled_files(root: str, classes: Sequence[str], left_out: list[str] | None = None) -> list[tuple[str, int]]:
+    """List the image files of class folders, each class as :func:`image_files` does.
+
+    A link that repeats an image within its class is followed: the image counts as often as it is listed.
+
+    Args:
+        root: folder of the class folders.
+        classes: their names.
+        left_out: as for :func:`image_files`.
+
+    Returns:
+        Paths, and the position of the class among ``classes``.
+
+    Raises:
+        UserError: as :func:`image_files`, or a link gives an image of one class to another.
+        OSError: a folder may not be listed.
+    """
+    owners: dict[_Identity, tuple[int, str]] = {}  # of every folder: its class, and the path by which it was found
+    linked: list[tuple[int, str]] = []
+    samples: list[tuple[str, int]] = []
+    for label, name in enumerate(classes):
+        for place in _places(os.path.join(root, name), left_out):
+            owner, path = owners.setdefault(place.identity, (label, place.path))
+            if owner != label:
+                raise _two_labels(place.path, path)
+            samples += ((path, label) for path in place.files())
+            linked += ((label, os.path.join(place.path, name)) for name in place.linked)
+    _refuse_linked_files(linked, owners)
+    return samples
 
 
 def is_image(name: str) -> bool:
@@ -74,19 +93,98 @@ def tell_macos_files(root: str | Path, count: int) -> None:
         root: folder that a setting names.
         count: number of such files in it.
     """
-    if count and str(root) not in _told and os.environ.get("LOCAL_RANK", "0") == "0":
+    if count and str(root) not in _told and is_first_process():
         _told.add(str(root))
         print(f"{shown(root)}: left out {count:,} file(s) of macOS (._*), which are no images")
 
 
-def _identity(folder: str) -> tuple[int, int]:
+class _Place(NamedTuple):
+    """A folder of images.
+
+    Attributes:
+        path: by which it was found.
+        identity: the folder's own, whatever links lead to it.
+        names: of its images, sorted.
+        linked: those of them that are links.
+    """
+
+    path: str
+    identity: _Identity
+    names: list[str]
+    linked: list[str]
+
+    def files(self) -> Iterator[str]:
+        """Give the paths of its images."""
+        return (os.path.join(self.path, name) for name in self.names)
+
+
+def _places(folder: str, left_out: list[str] | None) -> list[_Place]:
+    """List a folder and those inside it, sorted by path; links are followed, and macOS's files appended."""
+    found = []
+    waiting: list[tuple[str, frozenset[_Identity]]] = [(folder, frozenset())]
+    while waiting:
+        path, above = waiting.pop()
+        around = above | {_identity(path)}  # the folders on the way, by identity and not by name
+        place = _Place(path, _identity(path), [], [])
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if _is_folder(entry):
+                    leads_up = entry.is_symlink() and lies_in(path, entry.path)
+                    if leads_up or _identity(entry.path) in around:
+                        raise UserError(f"{shown(entry.path)} is a link to a folder that it lies in: remove it")
+                    waiting.append((entry.path, around))
+                elif is_image(entry.name):
+                    place.names.append(entry.name)
+                    if entry.is_symlink():
+                        place.linked.append(entry.name)
+                elif left_out is not None and is_macos_file(entry.name):
+                    left_out.append(entry.path)
+        place.names.sort()
+        found.append(place)
+    return sorted(found)
+
+
+def _refuse_linked_files(linked: Iterable[tuple[int, str]], owners: Mapping[_Identity, tuple[int, str]]) -> None:
+    """Refuse links to files of another class, and links of two classes to one file.
+
+    Args:
+        linked: class and path of each link.
+        owners: class and path of each folder.
+    """
+    identities: dict[str, _Identity] = {}  # thousands of links lead to a few folders
+    targets: dict[tuple[_Identity, str], tuple[int, str]] = {}
+    for label, link in linked:
+        if not os.path.exists(link):
+            continue  # it leads nowhere, or to itself: reading the image says so
+        target = link
+        while os.path.islink(target):
+            target = os.path.join(os.path.dirname(target), os.readlink(target))
+        folder, name = os.path.split(target)
+        if folder not in identities:
+            identities[folder] = _identity(folder)
+        owner, path = owners.get(identities[folder], (label, ""))
+        if owner != label and is_image(name):
+            raise _two_labels(link, os.path.join(path, name))
+        owner, path = targets.setdefault((identities[folder], name), (label, link))
+        if owner != label:
+            raise _two_labels(link, path)
+
+
+def _two_labels(path: str, other: str) -> UserError:
+    link, other = (other, path) if os.path.islink(other) and not os.path.islink(path) else (path, other)
+    return UserError(
+        f"{shown(link)} is a link to images of another class, {shown(other)}: one image would have two labels, remove"
+        " the link"
+    )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, say
+        return False
+
+
+def _identity(folder: str) -> _Identity:
     state = os.stat(folder)
     return state.st_dev, state.st_ino
-
-
-def _is_parent(inner: str, place: str) -> bool:
-    """Tell whether a link leads to a folder around the one that it stands in."""
-    if not os.path.islink(inner):
-        return False
-    here, target = os.path.realpath(place), os.path.realpath(inner)
-    return os.path.commonpath([here, target]) == target

@@ -125,7 +125,7 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
     """Find every ``results.json`` below a folder.
 
     Args:
-        folder: searched through; links to folders are not followed.
+        folder: searched through as :func:`radial_vicreg.stored_runs.find_results` does.
 
     Returns:
         The finished runs and everything else, both sorted by path.

@@ -36,8 +36,8 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
         raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, known, what='solo-learn has')}")
     cfg: DictConfig = OmegaConf.create(config.plain())
     devices = cfg.devices
-    # solo-learn scales by len(devices), and a number of processes has no length.
-    cfg.devices = list(range(config.processes))
+    # solo-learn scales by len(devices) times num_nodes, and a number of processes has no length.
+    cfg.devices, cfg.num_nodes = list(range(config.local_processes)), config.nodes
     if config.data.dataset == "celeba":  # solo-learn does not know the name
         cfg.data.dataset = "custom"
     try:
@@ -82,9 +82,9 @@ def configured_rates(cfg: DictConfig) -> dict[str, Any]:
 
 
 def _rates_as_written(cfg: DictConfig) -> dict[str, float]:
-    devices = cfg.devices
-    processes = len(devices) if not isinstance(devices, int) else devices
-    scale = cfg.optimizer.batch_size * processes * cfg.get("num_nodes", 1) / 256
+    # What parse_cfg has multiplied by; refuse_devices refuses where it is not the number of processes.
+    devices = cfg.devices if isinstance(cfg.devices, int) else len(cfg.devices)
+    scale = cfg.optimizer.batch_size * max(devices, 1) * cfg.get("num_nodes", 1) / 256
     rates = {"lr": _rounded(cfg.optimizer.lr / scale)}
     if cfg.data.get("val_path") is not None:
         rates["classifier_lr"] = _rounded(cfg.optimizer.classifier_lr / scale)

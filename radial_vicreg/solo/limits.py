@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.data.listing import class_folders, labelled_files
 from radial_vicreg.errors import UserError
 
 PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
@@ -24,7 +26,7 @@ PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
 }
 """Keys that only ``radial-vicreg pretrain`` reads, with the values under which solo-learn's script does the same."""
 
-_VALIDATED_AT_224 = ("custom", "imagenet", "imagenet100")
+_FOLDERS = ("custom", "imagenet", "imagenet100")  # read from class folders, and validated at 224 pixels
 _FIXED_SIZE = ("vit", "swin")  # backbones that take images of one size alone
 _VALIDATION_PIXELS = 224
 _LARGE_VIEWS = 2  # what solo-learn itself asserts
@@ -62,8 +64,46 @@ def refuse_impossible(config: RunConfig) -> None:
             "data.format=dali without a validation set stops at once, since solo-learn gives Lightning no validation"
             " loader there: add limit_val_batches=0, or take data.format=image_folder"
         )
-    if validates and data.dataset in _VALIDATED_AT_224:
+    if validates and data.dataset in _FOLDERS:
         _refuse_fixed_size(config)
+
+
+def refuse_devices(config: RunConfig) -> None:
+    """Refuse devices that solo-learn's script counts otherwise than Lightning, by ``len(devices)``.
+
+    It takes ``"2"`` for one process and ``"0,1"`` for three, and scales the rates accordingly.
+
+    Args:
+        config: of the script.
+
+    Raises:
+        UserError: neither ``"1"`` nor a list.
+    """
+    if config.devices != "1" and not isinstance(config.devices, tuple):
+        raise UserError(
+            'devices must be "1" or a list such as [0,1] under solo-learn\'s script, which scales the rates by'
+            f' len(devices), got {config.devices!r}; several processes on CPUs are devices="1" num_nodes=N, started N'
+            " times with NODE_RANK, MASTER_ADDR and MASTER_PORT"
+        )
+
+
+def refuse_links(config: RunConfig) -> None:
+    """Refuse links in image folders that solo-learn's readers, which follow every link, would read wrongly.
+
+    Args:
+        config: of the script.
+
+    Raises:
+        UserError: a link leads to a folder around it, or to another class.
+        OSError: a folder may not be listed.
+    """
+    data = config.data
+    labelled = not (data.dataset == "custom" and data.no_labels)
+    if not labelled or data.dataset not in _FOLDERS or data.format not in ("image_folder", "dali"):
+        return
+    for path in filter(None, (data.train_path, data.val_path)):
+        if Path(path).is_dir():
+            labelled_files(path, class_folders(path))
 
 
 def refuse_pretrain_only(config: RunConfig) -> None:

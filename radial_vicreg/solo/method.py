@@ -21,9 +21,10 @@ from radial_vicreg.optim import check_optimizer
 from radial_vicreg.probes.metrics import BalancedAccuracy
 from radial_vicreg.solo.attributes import attributes_by_index, replace_targets
 from radial_vicreg.solo.data import configured_rates, resolve_in_place, script_config
-from radial_vicreg.solo.limits import refuse_impossible, refuse_pretrain_only
+from radial_vicreg.solo.limits import refuse_devices, refuse_impossible, refuse_links, refuse_pretrain_only
 from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
-from radial_vicreg.train.run_name import named
+from radial_vicreg.train.processes import check_launcher
+from radial_vicreg.train.run_name import is_named, named
 from radial_vicreg.train.step import RadialTraining
 from radial_vicreg.train.trainer import trainer_settings
 
@@ -83,11 +84,16 @@ class RadialVICReg(RadialTraining, BaseMethod):
             The same configuration, completed, without interpolations.
 
         Raises:
-            UserError: a misspelt key or a bad value, of ``method_kwargs`` or any other setting.
+            UserError: a misspelt key or a bad value, of ``method_kwargs`` or any other setting; another number of
+                processes than solo-learn scales the rates for; a link that gives images two labels.
         """
         host_keys = _keys_of_the_host(cfg)
         cfg = super(RadialVICReg, RadialVICReg).add_and_assert_specific_cfg(cfg)
         config = script_config(cfg, host_keys)
+        if not is_named(config):  # a script that reads args.json starts no training
+            refuse_devices(config)
+            check_launcher(config)
+            refuse_links(config)
         config = named(config, runs=Path(config.checkpoint.dir))
         of_the_host = {key: value for key, value in _method_kwargs(cfg).items() if key in host_keys}
         cfg.method_kwargs = {**config.method_kwargs.model_dump(), **of_the_host}

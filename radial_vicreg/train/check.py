@@ -12,9 +12,8 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.data.cifar import missing_cifar
 from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.stability import equilibrium_note, stability_warnings
-from radial_vicreg.train.run import Host, embedded, prepare, set_up
+from radial_vicreg.train.run import Host, embedded, prepared_trainer, set_up
 from radial_vicreg.train.run_folder import claim_runs_dir, find_run_folder
-from radial_vicreg.train.trainer import build_trainer
 
 
 def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> list[str]:
@@ -48,8 +47,7 @@ def _without_images(
     config: RunConfig, choose_host: Callable[[RunConfig], Host], images: int
 ) -> tuple[RunConfig, pl.Trainer, None]:
     """Check what can be checked before a CIFAR is there."""
-    config = prepare(config)
-    trainer = build_trainer(config)
+    config, trainer = prepared_trainer(config)
     claim_runs_dir(config)
     host = choose_host(config)
     check_batch_fits(images, config.optimizer.batch_size, config.processes)

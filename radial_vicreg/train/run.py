@@ -22,11 +22,12 @@ from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
 from radial_vicreg.train.hardware import precision_note
 from radial_vicreg.train.objective import check_objective
+from radial_vicreg.train.processes import adopt_rank, check_launcher
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
 from radial_vicreg.train.script_only import check_num_classes, refuse_script_only
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
-from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_loggers, check_strategy, equip_trainer
+from radial_vicreg.train.trainer import build_trainer, check_loggers, check_strategy, equip_trainer
 
 _SOLO_VIEWS = 2  # solo-learn's methods compare two large crops
 
@@ -136,10 +137,7 @@ def set_up(config: RunConfig, choose_host: Callable[[RunConfig], Host], keep_ima
     Raises:
         UserError: anything wrong with the configuration or the data.
     """
-    config = prepare(config)
-    trainer = build_trainer(config)
-    # Before any message or file: outside of distributed strategies, Lightning believes the environment.
-    adopt_rank(trainer.global_rank)
+    config, trainer = prepared_trainer(config)
     claim_runs_dir(config)
     host = choose_host(config)
     rank_zero_only(print)(f"host: {host.name} ({host.reason})")
@@ -154,6 +152,30 @@ def set_up(config: RunConfig, choose_host: Callable[[RunConfig], Host], keep_ima
     return SetUp(config, trainer, host, data, parts, val_loader, _callbacks(config, data, val_loader))
 
 
+def prepared_trainer(config: RunConfig) -> tuple[RunConfig, pl.Trainer]:
+    """Prepare a configuration and build its trainer, and print what became of the configuration.
+
+    Args:
+        config: as it was asked for.
+
+    Returns:
+        The prepared configuration and the trainer.
+
+    Raises:
+        UserError: as :func:`prepare` and :func:`build_trainer`.
+    """
+    prepared = prepare(config)
+    trainer = build_trainer(prepared)
+    # Before any message or file: outside of distributed strategies, Lightning believes the environment.
+    adopt_rank(trainer.global_rank)
+    if config.host != prepared.host:
+        for option in _standalone_options(config):
+            rank_zero_only(print)(f"{option}: host=standalone has it")
+    if (note := precision_note(prepared)) is not None:
+        rank_zero_only(print)(note)
+    return prepared, trainer
+
+
 def prepare(config: RunConfig) -> RunConfig:
     """Check what would fail later, and adapt hardware settings to this machine.
 
@@ -164,13 +186,12 @@ def prepare(config: RunConfig) -> RunConfig:
         The configuration with the run's final name, and trainer settings that exist here.
 
     Raises:
-        UserError: a loss that cannot be built or called, what only solo-learn's script reads, a strategy that Lightning
-            lacks, a logger whose package is missing, a network that does not take the images, a data format or
-            accelerator that is not to be had, a spacing that the batch does not allow, an optimizer or scheduler that
-            cannot be built.
+        UserError: another number of processes than torchrun or Slurm started, a loss that cannot be built or called,
+            what only solo-learn's script reads, a strategy that Lightning lacks, a logger whose package is missing, a
+            network that does not take the images, a data format or accelerator that is not to be had, a spacing that
+            the batch does not allow, an optimizer or scheduler that cannot be built.
     """
-    if config.processes == 1:
-        adopt_rank(0)  # before the first message
+    check_launcher(config)
     refuse_script_only(config)
     check_strategy(config)
     check_loggers(config)
@@ -179,9 +200,7 @@ def prepare(config: RunConfig) -> RunConfig:
     for option in _standalone_options(config):
         if config.host == "solo":
             raise UserError(f"{option} needs host=standalone: solo-learn has no such option")
-        if config.host == "auto":
-            rank_zero_only(print)(f"{option}: host=standalone has it")
-            changes["host"] = "standalone"
+        changes["host"] = "standalone"
     on_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
     if config.accelerator in ("gpu", "cuda") and not on_gpu:
         raise UserError(f"accelerator={config.accelerator}, but PyTorch sees no GPU; use accelerator=auto or cpu")
@@ -190,8 +209,6 @@ def prepare(config: RunConfig) -> RunConfig:
     if config.processes == 1:
         changes["strategy"] = "auto"
     config = config.model_copy(update=changes)
-    if (note := precision_note(config)) is not None:
-        rank_zero_only(print)(note)
     _check_first_step(config)
     check_objective(config, "cuda" if on_gpu else "cpu")
     return named(config, runs=Path(config.runs_dir))

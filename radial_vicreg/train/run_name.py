@@ -33,7 +33,7 @@ def named(config: RunConfig, runs: Path) -> RunConfig:
     Returns:
         The configuration with ``name`` and ``data.fingerprint``.
     """
-    if "fingerprint" in config.data.model_fields_set:
+    if is_named(config):
         return config
     mark = data_fingerprint(config.data.dataset, config.data.format, config.data.train_path)
     data = config.data.model_copy(update={"fingerprint": mark})
@@ -44,6 +44,11 @@ def named(config: RunConfig, runs: Path) -> RunConfig:
     if name != name_of_0_2 and _is_unfinished(name_of_0_2, config, runs):
         name = name_of_0_2
     return config.model_copy(update={"name": name})
+
+
+def is_named(config: RunConfig) -> bool:
+    """Tell whether a configuration has its final name: that of a prepared run, or of one that was stored."""
+    return "fingerprint" in config.data.model_fields_set
 
 
 def run_name(text: str, identity: str, data: str | None) -> str:

@@ -22,6 +22,7 @@ from radial_vicreg.train.csv_tables import EpochTable
 from radial_vicreg.train.guard import FiniteGuard
 from radial_vicreg.train.objective import build_objective
 from radial_vicreg.train.online_probes import OnlineProbes
+from radial_vicreg.train.processes import adopt_rank, check_processes
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.record import ResultsWriter
 from radial_vicreg.train.resumed import FreshBatches, GeneratorStates
@@ -93,6 +94,13 @@ class RadialTraining(_Base):
         self._watch.watch(names, values, self.global_step)
         self._log_terms(names, values)
         return loss
+
+    def setup(self, stage: str) -> None:
+        """Refuse to train with another number of processes than rates and identity are computed for."""
+        super().setup(stage)
+        if stage == "fit":
+            adopt_rank(self.trainer.global_rank)
+            check_processes(self.config, self.trainer)
 
     def on_train_epoch_start(self) -> None:
         """Start the epoch's means anew."""

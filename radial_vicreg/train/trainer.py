@@ -13,7 +13,6 @@ import lightning.pytorch as pl
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import LearningRateMonitor
 from lightning.pytorch.strategies import StrategyRegistry
-from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
@@ -25,10 +24,14 @@ from radial_vicreg.train.console import EpochSummary, RunBar, quiet_lightning
 from radial_vicreg.train.csv_tables import StepTable
 from radial_vicreg.train.epoch_seed import EpochSeed
 from radial_vicreg.train.hardware import effective_hardware
+from radial_vicreg.train.processes import check_processes
 from radial_vicreg.train.stop_on_signal import StopOnSignal
 
 _LOGGER_PACKAGES = {"loggers.tensorboard": ("tensorboard", "tensorboardX"), "wandb.enabled": ("wandb",)}
 """The packages that a logger can use; the first is also the name of the extra that brings it."""
+
+_REFUSALS = (MisconfigurationException, TypeError, ValueError, RuntimeError, ImportError)
+"""What Lightning's Trainer raises, when it is built, at settings that it does not take or that need another package."""
 
 
 def build_trainer(config: RunConfig) -> pl.Trainer:
@@ -41,7 +44,7 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
         The trainer, which knows its process's rank; see :func:`equip_trainer` for the rest.
 
     Raises:
-        UserError: Lightning refuses the settings, or the job has another number of processes than they ask for.
+        UserError: Lightning refuses the settings, or trains with another number of processes than they ask for.
     """
     quiet_lightning()
     settings = trainer_settings(config)
@@ -63,9 +66,9 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
         settings["devices"] = config.local_processes
     try:
         trainer = pl.Trainer(**settings)
-    except (MisconfigurationException, TypeError) as error:
+    except _REFUSALS as error:
         raise UserError(f"Lightning's Trainer refuses the configuration: {error}") from error
-    _check_job(trainer)
+    check_processes(config, trainer)
     return trainer
 
 
@@ -136,15 +139,6 @@ def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_pe
     trainer.log_every_n_steps = min(trainer.log_every_n_steps, steps_per_epoch)  # type: ignore[attr-defined]
 
 
-def adopt_rank(rank: int) -> None:
-    """Tell Lightning's ``rank_zero_only`` a process's rank; ``RANK`` or ``SLURM_PROCID`` may belong to other programs.
-
-    Args:
-        rank: the trainer's ``global_rank``.
-    """
-    rank_zero_only.rank = rank  # type: ignore[attr-defined]
-
-
 def build_loggers(config: RunConfig, folder: Path) -> list[Any]:
     """Build CSV, TensorBoard and W&B loggers as configured; W&B only when asked."""
     from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
@@ -165,16 +159,3 @@ def build_loggers(config: RunConfig, folder: Path) -> list[Any]:
         logger.log_hyperparams(without_secrets(config.plain()))
         loggers.append(logger)
     return loggers
-
-
-def _check_job(trainer: pl.Trainer) -> None:
-    """Compare a scheduler's tasks with the processes asked for; Lightning does so only after files are written."""
-    cluster = getattr(trainer.strategy.launcher, "cluster_environment", None)
-    if cluster is None:
-        return
-    try:
-        cluster.validate_settings(num_devices=trainer.num_devices, num_nodes=trainer.num_nodes)
-    except ValueError as error:
-        raise UserError(
-            f"the job has another number of tasks or nodes than devices and num_nodes ask for: {error}"
-        ) from error

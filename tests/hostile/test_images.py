@@ -13,15 +13,20 @@ import numpy as np
 import pytest
 import torch
 from celeba_copy import write_copy
+from helpers import one_line
 from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import transforms
+from torchvision.datasets import ImageFolder
 
+from radial_vicreg import cli, distributed
 from radial_vicreg.data.celeba import CelebAFolder, prepare_celeba
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
 from radial_vicreg.data.image import UnreadableImageError, cut_long_image, open_image, unreadable_images
 from radial_vicreg.data.imagenet_source import find_images
 from radial_vicreg.data.staging import MARKER, is_complete
+from radial_vicreg.errors import UserError
+from radial_vicreg.train.processes import adopt_rank
 
 Corpus = dict[str, dict[Path, Any]]
 
@@ -152,11 +157,75 @@ def test_a_ring_of_links_between_classes_is_an_error(make_folder: Callable) -> N
         LabelledFolder(root)
 
 
-def test_a_link_to_another_class_alone_is_no_ring(make_folder: Callable) -> None:
-    root = make_folder(a=1, b=2)
-    (root / "a" / "to b").symlink_to(root / "b")
-    (root / "a" / "again").symlink_to(root / "b")
-    assert len(LabelledFolder(root)) == 7
+#: Links, by where they stand and where they lead, by which an image is in two classes; and the two that are named.
+TWO_LABELS = {
+    "folder": ({"b/to a": "a"}, "b/to a", "a"),
+    "earlier_class": ({"a/to b": "b"}, "a/to b", "b"),
+    "class": ({"c": "a"}, "c", "a"),
+    "inner": ({"b/inner": "a/deep"}, "b/inner", "a/deep"),
+    "class_of_inner": ({"c": "a/deep"}, "c", "a/deep"),
+    "outside": ({"a/pool": "../pool", "b/pool": "../pool"}, "b/pool", "a/pool"),
+    "file": ({"b/same.png": "a/0.png"}, "b/same.png", "a/0.png"),
+    "file_of_inner": ({"b/same.png": "a/deep/0.png"}, "b/same.png", "a/deep/0.png"),
+    "earlier_file": ({"a/same.png": "b/0.png"}, "a/same.png", "b/0.png"),
+    "file_by_way_of_another": ({"b/same.png": "../away.png", "../away.png": "a/0.png"}, "b/same.png", "a/0.png"),
+    "file_outside": ({"a/pool.png": "../pool/0.png", "b/pool.png": "../pool/0.png"}, "b/pool.png", "a/pool.png"),
+}
+
+
+@pytest.fixture
+def two_classes(make_folder: Callable) -> Path:
+    """Classes a, with an inner folder, and b; and a folder of one image that is in neither."""
+    root: Path = make_folder(a=2, b=1)
+    for folder in (root / "a" / "deep", root.parent / "pool"):
+        folder.mkdir()
+        shutil.copy(root / "a" / "0.png", folder)
+    return root
+
+
+@pytest.mark.parametrize(("links", "link", "other"), TWO_LABELS.values(), ids=TWO_LABELS)
+def test_a_link_that_gives_an_image_two_labels_is_an_error(
+    two_classes: Path, links: dict[str, str], link: str, other: str
+) -> None:
+    for place, target in links.items():
+        (two_classes / place).symlink_to(two_classes / target)
+    with pytest.raises(UserError) as error:
+        LabelledFolder(two_classes)
+    one_line(f"{error.value}\n", f"{two_classes / link} is a link to images of another class", "two labels")
+    assert str(two_classes / other) in str(error.value)
+
+
+def test_a_link_within_one_class_repeats_its_images(two_classes: Path) -> None:
+    root = two_classes
+    before = len(LabelledFolder(root))
+    (root / "a" / "again").symlink_to(root / "a" / "deep")
+    (root / "a" / "again.png").symlink_to(root / "a" / "0.png")
+    (root / "b" / "pool").symlink_to(root.parent / "pool")
+    (root / "b" / "pool.png").symlink_to(root.parent / "pool" / "0.png")
+    found = LabelledFolder(root)
+    assert len(found) == before + 4
+    assert found.targets == sorted(found.targets)
+    assert [path for path, _ in found.samples] == [path for path, _ in ImageFolder(root).samples]
+
+
+def test_a_link_between_the_classes_of_an_imagenet_folder_is_an_error(make_folder: Callable) -> None:
+    source = make_folder("imagenet")
+    for part in ("train", "val"):
+        make_folder(f"imagenet/{part}", n1=2, n2=1)
+    (source / "val" / "n2" / "to n1").symlink_to(source / "train" / "n1")  # another part: no label is wrong
+    assert len(find_images(source, ["n1", "n2"])["val", "n2"]) == 3
+    (source / "train" / "n2" / "to n1").symlink_to(source / "train" / "n1")
+    with pytest.raises(UserError, match="train/n2/to n1 is a link to images of another class"):
+        find_images(source, ["n1", "n2"])
+
+
+def test_a_run_on_images_with_two_labels_ends_in_one_line(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train" / "class_1" / "more").symlink_to(tmp_path / "train" / "class_0")
+    assert cli.main(["pretrain", *tiny_overrides, "host=standalone"]) == 2
+    one_line(capsys.readouterr().err, f"{tmp_path}/train/class_1/more is a link to images of another class")
+    assert not list(tmp_path.glob("runs/*"))
 
 
 def with_macos_files(root: Path) -> Path:
@@ -175,6 +244,19 @@ def test_macos_s_files_are_no_images_and_are_counted_once(
     assert capsys.readouterr().out == f"{root}: left out 3 file(s) of macOS (._*), which are no images\n"
     assert len(UnlabelledFolder(root / "a")) == 2
     assert capsys.readouterr().out == f"{root / 'a'}: left out 2 file(s) of macOS (._*), which are no images\n"
+
+
+@pytest.mark.parametrize(("rank", "told"), [(0, True), (1, False)])
+def test_the_trainer_s_first_process_tells_of_macos_s_files_whatever_the_environment_says(
+    rank: int, told: bool, make_folder: Callable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("LOCAL_RANK", "RANK", "SLURM_PROCID"):
+        monkeypatch.setenv(name, str(1 - rank))
+    monkeypatch.setattr(distributed, "_trainer_rank", 0)  # to be restored
+    adopt_rank(rank)
+    LabelledFolder(with_macos_files(make_folder(a=2, b=1)))
+    assert ("left out 3 file(s) of macOS" in capsys.readouterr().out) == told
+    adopt_rank(0)
 
 
 def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(

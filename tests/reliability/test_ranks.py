@@ -1,21 +1,22 @@
-"""A process's rank is its trainer's, whatever the environment of a job says."""
+"""Rank and number of processes are the trainer's; what a job or a launcher started besides is refused in one line."""
 
 from __future__ import annotations
 
 import csv
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import only_run, read_results
+from helpers import assert_same_run, on_two_nodes, one_line, only_run, read_results, tiny_settings, write_images
 from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg import cli
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
-#: `srun -n 4`, one seed a task: three of the four tasks have a rank that is no process of their trainer.
+#: Ranks that a job or another program has left in the environment: they are no process of the trainer.
 ENVIRONMENTS = {
     "slurm": {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_JOB_ID": "1"},
     "torchrun": {"RANK": "3", "LOCAL_RANK": "3"},
@@ -91,5 +92,155 @@ def test_a_job_of_another_number_of_processes_leaves_no_empty_folder(
         *("-m", "radial_vicreg.cli", *run_settings, "host=standalone", "devices=2", "strategy=ddp"), **environment
     )
     assert done.returncode == 2
-    assert "SLURM" in done.stderr
+    one_line(done.stderr, "Slurm started 4 process(es)", "devices=2")
+    assert not (tmp_path / "runs").exists()
+
+
+#: What torchrun and Slurm set for the first of two processes.
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
+SLURM = {"SLURM_NTASKS": "2", "SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "job", "SLURM_PROCID": "0"}
+SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "overrides", "words"),
+    [
+        pytest.param(
+            *({}, ["devices=2", "strategy=single_device"]),
+            ("strategy=single_device trains with 1 process(es)", "devices=2", "ask for 2", "strategy=auto"),
+            id="single_device",
+        ),
+        pytest.param(
+            *({}, ["num_nodes=2", "strategy=single_device"]),
+            ("strategy=single_device trains with 1 process(es)", "num_nodes=2", "ask for 2"),
+            id="single_device_nodes",
+        ),
+        pytest.param({}, ["devices=2", "strategy=fsdp"], ("requires a GPU accelerator",), id="fsdp"),
+        pytest.param({}, ["devices=2", "strategy=xla"], ("torch_xla",), id="xla"),
+        pytest.param(
+            *({}, ["devices=2", "+use_distributed_sampler=false"]),
+            ("use_distributed_sampler=false", "every process"),
+            id="sampler",
+        ),
+        pytest.param(
+            *(TORCHRUN, ["devices=1"]),
+            ("torchrun started 2 process(es)", "devices=1", "ask for 1", "--nnodes=1 --nproc_per_node=1"),
+            id="torchrun",
+        ),
+        pytest.param(
+            *(TORCHRUN, ["devices=3", "strategy=ddp"]),
+            ("torchrun started 2 process(es)", "devices=3", "ask for 3", "--nproc_per_node=3"),
+            id="torchrun_more",
+        ),
+        pytest.param(
+            *(TORCHRUN, ["devices=1", "num_nodes=2"]),
+            ("torchrun started 2 process(es) on this machine", "devices=1", "--nnodes=2 --nproc_per_node=1"),
+            id="torchrun_nodes",
+        ),
+        pytest.param(
+            *(SLURM, ["devices=1"]), ("--ntasks=2", "--nodes=1 --ntasks-per-node=1", "srun"), id="slurm_ntasks"
+        ),
+        pytest.param(
+            *(SLURM, ["devices=2", "strategy=ddp"]),
+            ("--ntasks=2", "--nodes=1 --ntasks-per-node=2", "srun"),
+            id="slurm_ntasks_matching",
+        ),
+        pytest.param(
+            *({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, ["devices=1"]),
+            ("Slurm started 2 process(es)", "devices=1", "ask for 1"),
+            id="slurm_tasks",
+        ),
+        pytest.param(
+            *({**SLURM, "SLURM_NTASKS": "1"}, ["devices=2", "strategy=ddp"]),
+            ("Slurm started 1 process(es)", "devices=2", "ask for 2", "--ntasks-per-node=2"),
+            id="slurm_one_task",
+        ),
+    ],
+)
+def test_another_number_of_processes_is_one_line_before_anything_is_written(
+    environment: dict[str, str],
+    overrides: list[str],
+    words: tuple[str, ...],
+    settings: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cli.main([*settings, *overrides]) == 2
+    one_line(capsys.readouterr().err, *words)
+    assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.parametrize("cause", ["launcher", "strategy"])
+def test_check_finds_another_number_of_processes(
+    cause: str, settings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if cause == "launcher":
+        for name, value in TORCHRUN.items():
+            monkeypatch.setenv(name, value)
+    overrides = ["strategy=single_device", "devices=2"] if cause == "strategy" else []
+    assert cli.main([*settings, *overrides, "--check"]) == 2
+    one_line(capsys.readouterr().err, "process(es)", "ask for")
+
+
+TWO = ["host=standalone", "diagnostics.enabled=false", "optimizer.batch_size=4", "strategy=ddp"]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    root = tmp_path_factory.mktemp("images")
+    return write_images(root / "train"), write_images(root / "val", per_class=4)
+
+
+@pytest.fixture(scope="module")
+def by_lightning(images: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that Lightning itself starts."""
+    root = tmp_path_factory.mktemp("lightning")
+    command = ["-m", "radial_vicreg.cli", "pretrain", *tiny_settings(*images, root), *TWO, "devices=2"]
+    subprocess.run([sys.executable, *command], cwd=root, check=True, timeout=300)
+    return only_run(root / "runs")
+
+
+def torchrun(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What torchrun's own script prints that starts two of ``radial-vicreg pretrain``."""
+    launch = [str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc_per_node=2"]
+    command = [*launch, "-m", "radial_vicreg.cli", "pretrain", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_torchrun_with_matching_devices_trains_the_same_run(
+    images: tuple[Path, Path], by_lightning: Path, tmp_path: Path
+) -> None:
+    done = torchrun(*tiny_settings(*images, tmp_path), *TWO, "devices=2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("run folder: ") == 1
+    run = only_run(tmp_path / "runs")
+    assert read_results(run)["processes"] == 2
+    assert_same_run(run, by_lightning)
+
+
+@pytest.mark.slow
+def test_processes_of_two_machines_train_the_same_run(
+    images: tuple[Path, Path], by_lightning: Path, tmp_path: Path
+) -> None:
+    settings = [*tiny_settings(*images, tmp_path), *TWO, "devices=1", "num_nodes=2"]
+    nodes = on_two_nodes(["-m", "radial_vicreg.cli", "pretrain", *settings], tmp_path)
+    assert [node.returncode for node in nodes] == [0, 0], nodes[0].stderr + nodes[1].stderr
+    assert "run folder: " not in nodes[1].stdout
+    run = only_run(tmp_path / "runs")
+    assert read_results(run)["processes"] == 2
+    assert_same_run(run, by_lightning)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", ["devices=1", "devices=3"])
+def test_torchrun_with_other_devices_is_one_line(devices: str, images: tuple[Path, Path], tmp_path: Path) -> None:
+    done = torchrun(*tiny_settings(*images, tmp_path), *TWO, devices, cwd=tmp_path)
+    assert done.returncode != 0
+    ours = {line for line in done.stderr.splitlines() if line.startswith("radial-vicreg pretrain: error: ")}
+    assert len(ours) == 1  # of each process the same, among torchrun's own lines
+    assert f"torchrun started 2 process(es), but {devices}" in ours.pop()
     assert not (tmp_path / "runs").exists()

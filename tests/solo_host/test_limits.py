@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import lightning.pytorch as pl
 import pytest
 from helpers import TINY_VIT
 from hosts_fixtures import MakeCfg
 from omegaconf import DictConfig
+from torch.utils.data import DataLoader
 
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
@@ -133,6 +137,88 @@ def test_the_method_refuses_all_of_it_at_start(script_cfg: MakeCfg, overrides: l
     cfg = parse_cfg(script_cfg(*overrides))
     with pytest.raises(UserError, match=said):
         METHODS["radialvicreg"](cfg)
+
+
+def under_script(cfg: DictConfig) -> Any:
+    """The method as solo-learn's script builds it."""
+    pytest.importorskip("solo.methods")
+    from solo.args.pretrain import parse_cfg
+
+    from radial_vicreg.solo.method import RadialVICReg
+
+    return RadialVICReg(parse_cfg(cfg))
+
+
+OTHER_DEVICES = ["'2'", "'0,1'", "'0,'", "auto", "'-1'", "''", "[]"]
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("devices", OTHER_DEVICES)
+def test_devices_that_solo_learn_counts_by_their_characters_are_refused(script_cfg: MakeCfg, devices: str) -> None:
+    cfg = script_cfg(f"devices={devices}")
+    shown = repr([]) if devices == "[]" else repr(cfg.devices)
+    with pytest.raises(UserError, match=f"^devices must be .*got {re.escape(shown)}") as error:
+        under_script(cfg)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize(("devices", "processes"), [("'1'", 1), ("[0]", 1), ("[0,1]", 2), ("[2,5,7]", 3)])
+def test_devices_that_solo_learn_counts_as_lightning_does_are_taken(
+    script_cfg: MakeCfg, devices: str, processes: int
+) -> None:
+    cfg = script_cfg(f"devices={devices}", "num_nodes=2")
+    as_written = cfg.optimizer.lr
+    config = under_script(cfg).config
+    assert (config.processes, config.optimizer.lr) == (2 * processes, as_written)
+
+
+@pytest.mark.solo
+def test_a_run_of_an_earlier_version_with_other_devices_can_still_be_loaded(script_cfg: MakeCfg) -> None:
+    cfg = script_cfg("devices='2'")
+    cfg.data.fingerprint = "0123abcd"  # as main_umap.py finds it in args.json
+    assert under_script(cfg).config.processes == 2
+
+
+@pytest.mark.solo
+def test_processes_that_torchrun_started_are_compared_under_the_script_too(
+    script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=r"torchrun started 2 process\(es\), but devices=1 .* ask for 1: "):
+        under_script(script_cfg("devices='1'"))
+
+
+@pytest.mark.solo
+def test_a_trainer_of_another_number_of_processes_is_refused_before_the_first_step(
+    script_cfg: MakeCfg, quiet_trainer: Callable[..., pl.Trainer], fixed_loader: Callable[..., DataLoader[Any]]
+) -> None:
+    model = under_script(script_cfg("devices=[0,1]", "strategy=single_device"))
+    trainer = quiet_trainer(strategy="single_device")
+    with pytest.raises(UserError, match=r"strategy=single_device trains with 1 process\(es\), but .* ask for 2"):
+        trainer.fit(model, fixed_loader(batches=1))
+    assert trainer.global_step == 0
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize(
+    ("split", "link", "target", "said"),
+    [
+        ("train", "class_1/more", "class_0", "class_1/more is a link to images of another class"),
+        ("val", "class_2/0.png", "class_0/0.png", "class_2/0.png is a link to images of another class"),
+        ("train", "class_0/again", "class_0", "class_0/again is a link to a folder that it lies in"),
+    ],
+    ids=["folder", "file", "ring"],
+)
+def test_links_that_solo_learn_s_reader_follows_are_refused(
+    script_cfg: MakeCfg, tmp_path: Path, split: str, link: str, target: str, said: str
+) -> None:
+    (tmp_path / split / link).unlink(missing_ok=True)
+    (tmp_path / split / link).symlink_to(tmp_path / split / target)
+    with pytest.raises(UserError, match=said):
+        under_script(script_cfg())
+    under_script(script_cfg("data.no_labels=true"))  # there are no labels to be wrong
 
 
 @pytest.mark.solo

@@ -177,11 +177,20 @@ def test_results_carry_the_rates_as_written(
     assert written["name"] == name
 
 
-def test_solo_learn_scales_the_rates_as_the_standalone_host_does(tiny_config: MakeConfig) -> None:
-    for overrides in ([], ["data.val_path=null"], ["devices=[0,1]", "optimizer.batch_size=16"]):
-        config = tiny_config(*overrides)
-        optimizer = solo_config(config, open_data(config)).optimizer
-        assert (optimizer.lr, optimizer.classifier_lr) == pytest.approx(config.rates)
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        *([], ["data.val_path=null"], ["devices=[0,1]", "optimizer.batch_size=16"]),
+        *(["devices=2"], ["devices='2'"], ["devices='0,1'"], ["devices=auto"]),
+        *(["num_nodes=2"], ["devices=2", "num_nodes=3"], ["num_nodes=null"]),
+    ],
+    ids=str,
+)
+def test_solo_learn_scales_the_rates_as_the_standalone_host_does(tiny_config: MakeConfig, overrides: list[str]) -> None:
+    config = tiny_config(*overrides)
+    cfg = solo_config(config, open_data(config))
+    assert (cfg.optimizer.lr, cfg.optimizer.classifier_lr) == pytest.approx(config.rates)
+    assert cfg.devices == config.plain()["devices"]
 
 
 def test_both_hosts_give_one_configuration_one_hash(tiny_config: MakeConfig, script_cfg: MakeCfg) -> None:

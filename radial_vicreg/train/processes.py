@@ -1,0 +1,112 @@
+"""The number of training processes: what was started, compared with what a configuration asks for.
+
+The number is the trainer's (``trainer.world_size``), and so is the rank. Rates, identity and loaders are computed for
+``RunConfig.processes``: a run in which the two differ would train at a wrong rate and be recorded as another one.
+"""
+
+from __future__ import annotations
+
+import os
+
+import lightning.pytorch as pl
+from lightning.fabric.plugins.environments import (
+    ClusterEnvironment,
+    LSFEnvironment,
+    MPIEnvironment,
+    SLURMEnvironment,
+    TorchElasticEnvironment,
+)
+from lightning.pytorch.utilities import rank_zero_only
+
+from radial_vicreg.config import RunConfig
+from radial_vicreg.distributed import set_trainer_rank
+from radial_vicreg.errors import UserError
+
+# In Lightning's order: torchrun may itself run in a job of Slurm.
+_LAUNCHERS: tuple[tuple[type[ClusterEnvironment], str, str], ...] = (
+    (TorchElasticEnvironment, "torchrun", "start it with torchrun --nnodes={nodes} --nproc_per_node={local}"),
+    (SLURMEnvironment, "Slurm", "ask Slurm for --nodes={nodes} --ntasks-per-node={local} and start it with srun"),
+    (LSFEnvironment, "LSF", "start {total} with jsrun"),
+    (MPIEnvironment, "MPI", "start {total} with mpirun"),
+)
+
+
+def adopt_rank(rank: int) -> None:
+    """Tell this package and Lightning's ``rank_zero_only`` a process's rank.
+
+    ``RANK``, ``LOCAL_RANK`` or ``SLURM_PROCID`` may belong to other programs.
+
+    Args:
+        rank: the trainer's ``global_rank``.
+    """
+    set_trainer_rank(rank)
+    rank_zero_only.rank = rank  # type: ignore[attr-defined]
+
+
+def check_launcher(config: RunConfig) -> None:
+    """Compare the processes that torchrun, Slurm, LSF or MPI started with those that a configuration asks for.
+
+    Without this check, a configuration of one process is trained by each of the started processes, in a folder of its
+    own, and one of several waits for those that are missing or trains with fewer.
+
+    Args:
+        config: of the run.
+
+    Raises:
+        UserError: the numbers differ; the message says what to set and how to start the command.
+    """
+    for kind, name, remedy in _LAUNCHERS:
+        if kind.detect():
+            if (difference := _difference(config, kind)) is not None:
+                numbers = {"nodes": config.nodes, "local": config.local_processes, "total": config.processes}
+                remedy = remedy.format(**numbers)
+                raise UserError(
+                    f"{name} started {difference}, but {_requested(config)}: set devices and num_nodes to what was"
+                    f" started, or {remedy}"
+                )
+            return
+
+
+def check_processes(config: RunConfig, trainer: pl.Trainer) -> None:
+    """Compare the number of processes of a trainer with the one that a configuration is computed for.
+
+    Args:
+        config: rates, identity and loaders follow its ``processes``.
+        trainer: of the same configuration.
+
+    Raises:
+        UserError: the numbers differ, or every process would train on all images.
+    """
+    started = trainer.world_size
+    if started != config.processes:
+        raise UserError(
+            f"strategy={config.strategy} trains with {started} process(es), but {_requested(config)}: take"
+            f" strategy=auto or ddp, or ask for {started}"
+        )
+    if config.processes > 1 and not (config.model_extra or {}).get("use_distributed_sampler", True):
+        raise UserError(
+            "use_distributed_sampler=false lets every process train on all images in an order of its own: leave it out"
+        )
+
+
+def _difference(config: RunConfig, kind: type[ClusterEnvironment]) -> str | None:
+    """Describe what a launcher started, where that is not what a configuration asks for."""
+    try:
+        environment = kind()
+        started = environment.world_size()
+        if started != config.processes:
+            return f"{started} process(es)"
+        # Lightning knows what torchrun started on all machines, not what it started on this one.
+        here = os.environ.get("LOCAL_WORLD_SIZE") if kind is TorchElasticEnvironment else None
+        if here is not None and int(here) != config.local_processes:
+            return f"{here} process(es) on this machine"
+        environment.validate_settings(num_devices=config.local_processes, num_nodes=config.nodes)
+    except (RuntimeError, ValueError) as error:
+        return f"processes in a way that Lightning does not take ({error})"
+    return None
+
+
+def _requested(config: RunConfig) -> str:
+    devices = list(config.devices) if isinstance(config.devices, tuple) else config.devices
+    share = "" if config.nodes == 1 else f", {config.local_processes} on each machine"
+    return f"devices={devices} and num_nodes={config.nodes} ask for {config.processes}{share}"
