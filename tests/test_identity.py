@@ -179,3 +179,27 @@ def test_files_of_others_are_no_runs(tmp_path: Path, config: dict[str, Any]) -> 
         (tmp_path / name / "results.json").write_text(text)
     leave(tmp_path / "strange", {"method_kwargs": 3}, 2)
     assert stored_runs(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "default", "other"),
+    [
+        ("scheduler", "warmup_start_lr", 3e-5, 1e-4),
+        ("scheduler", "warmup_epochs", 10, 5),
+        ("scheduler", "min_lr", 0.0, 1e-3),
+        ("scheduler", "interval", "step", "epoch"),
+        ("scheduler", "lr_decay_steps", None, [5]),
+        ("optimizer", "exclude_bias_n_norm_wd", False, True),
+        ("data", "no_labels", False, True),
+        ("data", "fraction", -1, 0.5),
+    ],
+)
+def test_a_default_that_is_written_out_and_its_absence_are_one_experiment(
+    config: dict[str, Any], section: str, key: str, default: Any, other: Any
+) -> None:
+    others = {name: value for name, value in config[section].items() if name != key}
+
+    def hash_with(**given: Any) -> str:
+        return config_hash({**config, section: {**others, **given}})
+
+    assert hash_with() == hash_with(**{key: default}) != hash_with(**{key: other})
