@@ -203,3 +203,12 @@ def test_a_default_that_is_written_out_and_its_absence_are_one_experiment(
         return config_hash({**config, section: {**others, **given}})
 
     assert hash_with() == hash_with(**{key: default}) != hash_with(**{key: other})
+
+
+def test_runs_of_one_identity_come_by_their_starts_whatever_is_known_of_their_hardware(
+    tmp_path: Path, config: dict[str, Any]
+) -> None:
+    leave = TestRunsOfEarlierVersions().leave
+    for name, month, version in (("a", 2, 2), ("b", 3, 1), ("c", 1, 2)):
+        leave(tmp_path / name, {**config, "accelerator": "cpu"}, version, started=f"2026-0{month}-01T00:00:00+00:00")
+    assert [run.folder.name for run in RunsByIdentity(stored_runs(tmp_path)).of(config, 1)] == ["b", "a", "c"]
