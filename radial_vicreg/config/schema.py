@@ -105,7 +105,7 @@ class RunConfig(OpenSection):
     precision: Annotated[Precision, Word, WithJsonSchema({"enum": [*get_args(Precision), 16, 32, 64]})] = Field(
         "16-mixed", description="16: on a GPU, a CPU trains in float32; auto: what is fastest on the machine"
     )
-    log_every_n_steps: int = Field(50, ge=0, description="values of a single step are logged so often")
+    log_every_n_steps: int = Field(50, ge=0, description="values of a single step are logged so often; 0: never")
     limit_val_batches: int | float | None = Field(None, ge=0, description="0: no validation")
     dali: DaliConfig = DaliConfig()
     performance: PerformanceConfig = PerformanceConfig()
