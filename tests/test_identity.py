@@ -390,3 +390,36 @@ def test_release_0_2_knew_none_of_the_additions(config: dict[str, Any]) -> None:
     assert parts_of_release_0_2(changed) == parts_of_release_0_2(config) == identity_parts(config)
     skipping = {**config, "data": {**config["data"], "on_bad_image": "skip"}}
     assert parts_of_release_0_2(skipping) == identity_parts(skipping) != identity_parts(config)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "default", "other"),
+    [
+        ("scheduler", "warmup_start_lr", 3e-5, 1e-4),
+        ("scheduler", "warmup_epochs", 10, 5),
+        ("scheduler", "min_lr", 0.0, 1e-3),
+        ("scheduler", "interval", "step", "epoch"),
+        ("scheduler", "lr_decay_steps", None, [5]),
+        ("optimizer", "exclude_bias_n_norm_wd", False, True),
+        ("data", "no_labels", False, True),
+        ("data", "fraction", -1, 0.5),
+    ],
+)
+def test_a_default_that_is_written_out_and_its_absence_are_one_experiment(
+    config: dict[str, Any], section: str, key: str, default: Any, other: Any
+) -> None:
+    others = {name: value for name, value in config[section].items() if name != key}
+
+    def hash_with(**given: Any) -> str:
+        return config_hash({**config, section: {**others, **given}})
+
+    assert hash_with() == hash_with(**{key: default}) != hash_with(**{key: other})
+
+
+def test_runs_of_one_identity_come_by_their_starts_whatever_is_known_of_their_hardware(
+    tmp_path: Path, config: dict[str, Any]
+) -> None:
+    leave = TestRunsOfEarlierVersions().leave
+    for name, month, version in (("a", 2, 2), ("b", 3, 1), ("c", 1, 2)):
+        leave(tmp_path / name, {**config, "accelerator": "cpu"}, version, started=f"2026-0{month}-01T00:00:00+00:00")
+    assert [run.folder.name for run in RunsByIdentity(stored_runs(tmp_path)).of(config, 1)] == ["b", "a", "c"]

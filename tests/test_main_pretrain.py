@@ -100,6 +100,8 @@ def test_a_configuration_folder_of_ones_own_works_as_well(
     assert "validation images have 224 pixels but the network trains on 32" in done.stderr
     results = read_results(run_folder(tmp_path))
     assert results["seed"] == 42
+    rates = {key: results["config"]["optimizer"][key] for key in ("lr", "classifier_lr")}
+    assert rates == {"lr": 0.3, "classifier_lr": 0.1}  # as written, where solo-learn has scaled them
     assert results["radii"]["images"] == "validation"
     assert results["probes"]["online_linear"]["top1"] is not None
 

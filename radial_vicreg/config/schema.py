@@ -114,7 +114,7 @@ class RunConfig(OpenSection):
         "16-mixed", description="16: on a GPU, a CPU trains in float32; auto: what is fastest on the machine"
     )
     log_every_n_steps: Annotated[int, _LOGS] = Field(
-        50, ge=0, description="values of a single step are logged so often"
+        50, ge=0, description="values of a single step are logged so often; 0: never"
     )
     limit_val_batches: Annotated[int | float | None, _FIGURES] = Field(None, ge=0, description="0: no validation")
     dali: Annotated[DaliConfig, Outside("where images are decoded; data.format=dali counts")] = DaliConfig()

@@ -90,14 +90,22 @@ def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
     Returns:
         Indices of the part to fit on and of the held-out part, int64.
+
+    Raises:
+        UserError: no more images than classes.
     """
     from sklearn.model_selection import train_test_split
 
     labels = encoded.cpu().numpy()
     classes = int(labels.max()) + 1 if labels.ndim == 1 else 1
     held_out = max(int(len(labels) * _HELD_OUT), classes)
+    if held_out >= len(labels):
+        raise UserError(
+            f"a probe holds out {held_out} of its training images, one or more per class, and fits on the others: it"
+            f" needs {held_out + 1} or more, got {len(labels)}"
+        )
     counts = encoded.bincount() if encoded.ndim == 1 else torch.zeros(1)
-    stratify = labels if int(counts.min()) > 1 and len(labels) - held_out >= classes else None
+    stratify = labels if int(counts.min()) > 1 else None
     fit, held = train_test_split(range(len(labels)), test_size=held_out, random_state=seed, stratify=stratify)
     return torch.as_tensor(fit, device=encoded.device), torch.as_tensor(held, device=encoded.device)
 

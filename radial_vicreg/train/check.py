@@ -71,7 +71,7 @@ def _lines(
         f"run folder: {place.path or place.parent / 'TIME'}{goes_on}",
         f"images: {sizes[0]:,} for training, {sizes[1]:,} for validation",
         _steps(trainer, config, batches),
-        *(f"warning: {text}" for text in stability_warnings(config, batches // config.accumulation)),
+        *(f"warning: {text}" for text in stability_warnings(config, _steps_of(config, batches))),
         *([] if note is None else [note]),
         "checked: nothing was started or written",
     ]
@@ -84,8 +84,13 @@ def _batches(trainer: pl.Trainer, config: RunConfig, images: int) -> int:
     return min(limit, batches) if isinstance(limit, int) else int(limit * batches)
 
 
+def _steps_of(config: RunConfig, batches: int) -> int:
+    """Count the optimizer steps of an epoch, of which the last may have fewer batches."""
+    return math.ceil(batches / config.accumulation)
+
+
 def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
-    steps = math.ceil(batches / config.accumulation)
+    steps = _steps_of(config, batches)
     epochs = int(trainer.max_epochs or 0)
     total = steps * epochs
     limit = ""

@@ -95,7 +95,7 @@ def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embed
             check_resumable(checkpoint, model)
         rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
         model.results_folder = str(folder)  # type: ignore[assignment]
-        equip_trainer(trainer, config, folder, steps_per_epoch=len(train_loader))
+        equip_trainer(trainer, config, folder, batches_per_epoch=len(train_loader))
         trainer.callbacks.extend(run.callbacks)  # type: ignore[attr-defined]
         fit(trainer, model, train_loader, run.val_loader, checkpoint)
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,8 @@ class RadialTraining(_Base):
             rank_zero_only(print)(note)
         steps = self.trainer.num_training_batches
         if steps != float("inf"):
-            for text in stability_warnings(self.config, int(steps) // self.trainer.accumulate_grad_batches):
+            # The last step of an epoch may have fewer batches.
+            for text in stability_warnings(self.config, math.ceil(steps / self.trainer.accumulate_grad_batches)):
                 rank_zero_only(warn)(text)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -167,7 +169,8 @@ class RadialTraining(_Base):
         """
         self._names, self._summed = names, self._summed + 1
         self._sums = values if self._sums is None else self._sums + values
-        if (self.global_step + 1) % self.trainer.log_every_n_steps == 0:  # type: ignore[attr-defined]
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if every and (self.global_step + 1) % every == 0:  # 0, as in Lightning: no values of single steps
             for name, value in zip(names, values.unbind(), strict=True):
                 bar = name in _PROGRESS_BAR
                 self.log(f"train_{name}_step", value, on_step=True, on_epoch=False, prog_bar=bar)

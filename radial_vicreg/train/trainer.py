@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import math
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -119,14 +120,14 @@ def check_loggers(config: RunConfig) -> None:
             raise MissingPackageError(f"{key}=true needs {names[0]}: pip install 'radial-vicreg[{names[0]}]'")
 
 
-def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_per_epoch: int) -> None:
+def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, batches_per_epoch: int) -> None:
     """Give a trainer this project's callbacks and loggers; the model attaches radius monitor and results writer.
 
     Args:
         trainer: of :func:`build_trainer`.
         config: prepared.
         folder: the run's.
-        steps_per_epoch: a short epoch is still logged.
+        batches_per_epoch: the last step of an epoch with fewer steps than ``log_every_n_steps`` is logged.
     """
     loggers = build_loggers(config, folder)
     callbacks: list[pl.Callback] = [RunBar(), StopOnSignal(), EpochSeed(config.seed), EpochSummary(config)]
@@ -136,7 +137,8 @@ def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_pe
         callbacks.append(RunCheckpoint(folder / CHECKPOINTS, checkpoint.frequency, checkpoint.keep_prev))
     trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
     trainer.loggers = loggers
-    trainer.log_every_n_steps = min(trainer.log_every_n_steps, steps_per_epoch)  # type: ignore[attr-defined]
+    steps = math.ceil(batches_per_epoch / config.accumulation)
+    trainer.log_every_n_steps = min(trainer.log_every_n_steps, steps)  # type: ignore[attr-defined]
 
 
 def build_loggers(config: RunConfig, folder: Path) -> list[Any]:

@@ -41,6 +41,10 @@ DEVICES = "devices must be a list such as [0], a positive number, auto or -1, go
         ("augmentations", [5], "augmentations.0 must be a section with keys of its own, got 5"),
         ("augmentations__0__mean", [1, 2], "augmentations.0.mean must be three numbers, or null, got [1, 2]"),
         ("probes__mlp_hidden_dim", 0, "probes.mlp_hidden_dim must be a whole number, 1 or more, got 0"),
+        *(
+            (key, "a\\b", f"{key} must be a text that can be a file's name, without / and \\, got")
+            for key in ("name", "method")
+        ),
         ("probes__encoder_mpl", True, "probes.encoder_mpl is not a setting; did you mean probes.encoder_mlp?"),
     ],
 )
@@ -72,3 +76,13 @@ def test_reading_changes_nothing() -> None:
 def test_settings_beside_the_online_probes_are_kept() -> None:
     probes = make_config(probes={"frozen_linear": True, "encoder_mlp": False}).probes
     assert probes == ProbesConfig(frozen_linear=True, encoder_mlp=False)
+
+
+def test_the_smallest_scale_of_crops_may_be_the_largest_and_no_larger() -> None:
+    def scales(smallest: float, largest: float) -> tuple[float, float]:
+        rrc = {"augmentations__0__rrc__crop_min_scale": smallest, "augmentations__0__rrc__crop_max_scale": largest}
+        return make_config(**rrc).augmentations[0].rrc.scale
+
+    assert scales(0.5, 0.5) == (0.5, 0.5)
+    with pytest.raises(UserError, match=r"rrc\.crop_min_scale must not be above crop_max_scale, got 0\.51 and 0\.5$"):
+        scales(0.51, 0.5)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from configs import make_config
+from configs import make_config, solo_form
 from PIL import Image
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop
@@ -144,7 +144,7 @@ def test_the_comparison_of_distributions_notices_another_setting(change: dict[st
 
 @pytest.mark.parametrize(
     ("height", "width", "scale"),
-    [(32, 32, (0.2, 1.0)), (40, 100, (0.08, 1.0)), (90, 30, (0.5, 1.0)), (20, 20, (0.9, 1.0))],
+    [(32, 32, (0.2, 1.0)), (32, 32, (0.5, 0.5)), (40, 100, (0.08, 1.0)), (90, 30, (0.5, 1.0)), (20, 20, (0.9, 1.0))],
 )
 def test_boxes_are_torchvisions(height: int, width: int, scale: tuple[float, float]) -> None:
     image = Image.new("L", (width, height))
@@ -210,6 +210,19 @@ def test_a_mirrored_solarized_grey_image_is_pillows() -> None:
     )
     expected = build_augmentation("custom", settings)(picture())
     assert torch.allclose(BatchAugmentation("custom", settings)(batch(picture()))[0], expected, atol=1e-6)
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("operation", ["grayscale", "solarization", "equalization", "horizontal_flip"])
+def test_an_operation_that_always_happens_is_solo_learns(operation: str) -> None:
+    pretrain = pytest.importorskip("solo.data.pretrain_dataloader")
+    for number in range(4):
+        settings, image = only(operation), picture(seed=number)
+        theirs = solo_form(make_config(augmentations=[settings.model_dump(exclude_unset=True)])).augmentations[0]
+        expected = pretrain.build_transform_pipeline("custom", theirs)(image)
+        found = BatchAugmentation("custom", settings)(batch(image))[0]
+        assert torch.allclose(found, expected, atol=1e-6)
+        assert not torch.allclose(found, BatchAugmentation("custom", only("nothing"))(batch(image))[0], atol=0.1)
 
 
 @NEEDS_GPU

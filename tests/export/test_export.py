@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import RESNET, SMALL_STEM, one_line
+from helpers import RESNET, SMALL_STEM, one_line, read_results, write_checkpoint
 
 from radial_vicreg.cli import main
-from radial_vicreg.export import export_run, load_exported, read_card
+from radial_vicreg.compose import compose
+from radial_vicreg.errors import UserError
+from radial_vicreg.export import export_run, hub, load_exported, writing
 from radial_vicreg.loaded_run import open_run
+from radial_vicreg.secrets import HIDDEN
 
 
 @pytest.mark.parametrize(
@@ -118,6 +121,59 @@ def test_other_weights_beside_a_card_are_refused(make_run: Callable) -> None:
     torch.save({}, card_file.parent / card["weights"])
     with pytest.raises(ValueError, match="another SHA-256"):
         load_exported(card_file)
+
+
+@pytest.mark.parametrize("fmt", ["timm", "safetensors", "hf"])
+def test_an_export_with_other_features_is_refused_and_leaves_no_card(
+    make_run: Callable, fmt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = writing._save
+    monkeypatch.setattr(writing, "_save", lambda state, file: save({k: 1.01 * v for k, v in state.items()}, file))
+    folder = make_run()
+    with pytest.raises(UserError, match=r"features differ by 0\.\d+ after loading the export back"):
+        export_run(folder, fmt)
+    assert [file.suffix for file in (folder / "export" / fmt).iterdir()] == [
+        ".pth" if fmt == "timm" else ".safetensors"
+    ]
+
+
+def test_what_timm_makes_of_an_export_is_compared_too(make_run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = hub.load_with_timm
+    monkeypatch.setattr(
+        hub, "load_with_timm", lambda *arguments: torch.nn.Sequential(load(*arguments), torch.nn.ReLU())
+    )
+    folder = make_run()
+    with pytest.raises(UserError, match="features differ"):
+        export_run(folder, "hf")
+    assert not (folder / "export" / "hf" / "card.json").exists()
+
+
+def test_weights_that_are_not_numbers_are_not_exported(
+    make_run: Callable, tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, bias = make_run(), torch.full((24,), float("nan"))
+    cfg = compose("radialvicreg", tiny_overrides)
+    write_checkpoint(folder / "checkpoints" / "last.ckpt", cfg, **{"backbone.norm.bias": bias})
+    assert main(["export", str(folder), "--format", "timm"]) == 2
+    assert "features differ by nan" in capsys.readouterr().err
+    assert not (folder / "export" / "timm" / "card.json").exists()
+
+
+@pytest.mark.parametrize("fmt", ["timm", "hf"])
+def test_a_card_of_a_run_without_results_holds_no_secret(
+    make_run: Callable, fmt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "0123456789abcdef0123456789abcdef"
+    folder = make_run()
+    config = read_results(folder)["config"]
+    config["note"] = "${oc.env:MY_TOKEN}"  # as solo-learn's args.json keeps it
+    config["wandb"]["entity"] = config["data"]["name"] = key
+    (folder / "args.json").write_text(json.dumps(config))
+    (folder / "results.json").unlink()
+    monkeypatch.setenv("MY_TOKEN", key)
+    card_file, card = export_run(folder, fmt)
+    assert card["config"]["wandb"]["entity"] == card["config"]["data"]["name"] == HIDDEN
+    assert not [file.name for file in card_file.parent.iterdir() if key.encode() in file.read_bytes()]
 
 
 def test_a_vit_has_no_torchvision_form(make_run: Callable, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,37 @@ def test_other_images_and_other_weights_have_features_of_their_own(make_run: Cal
     content = probe_run(folder, val=other)[1]
     assert not content["features_cached"]
     assert content["val_images"] == 15
+
+
+def change_time(image: Path) -> None:
+    state = image.stat()
+    os.utime(image, ns=(state.st_atime_ns, state.st_mtime_ns + 1_000_000))
+
+
+def change_size(image: Path) -> None:
+    state = image.stat()
+    image.write_bytes(image.read_bytes() + b"\0")  # after the end of a PNG: the same pixels
+    os.utime(image, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [change_time, change_size])
+def test_an_image_of_another_time_or_size_is_another_image(
+    make_run: Callable, tmp_path: Path, change: Callable
+) -> None:
+    folder = make_run()
+    probe_run(folder, probe="knn")
+    assert probe_run(folder, probe="knn")[1]["features_cached"]
+    change(tmp_path / "val" / "class_1" / "2.png")
+    assert not probe_run(folder, probe="knn")[1]["features_cached"]
+
+
+def test_features_of_another_resolution_are_others(make_run: Callable) -> None:
+    folder = make_run()
+    probe_run(folder, probe="knn")
+    results = json.loads((folder / "results.json").read_text())
+    results["config"]["augmentations"][0]["crop_size"] = 48
+    write_json(folder / "results.json", results)
+    assert not probe_run(folder, probe="knn")[1]["features_cached"]
 
 
 def test_the_command_prints_one_line_and_adds_to_results_when_asked(

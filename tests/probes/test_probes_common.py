@@ -11,7 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.probes import KNNProbe, LinearProbe, MLPProbe, mlp
+from radial_vicreg.probes.selection import hold_out
 
 PROBES = {"linear": LinearProbe, "mlp": lambda: MLPProbe(rates=(3e-3,), hidden_dim=32), "knn": KNNProbe}
 
@@ -99,3 +101,32 @@ def test_the_choice_is_made_on_held_out_images_of_the_training_set(
     assert probe.chosen_ == {"lr": 1e-2}
     assert [entry["lr"] for entry in probe.held_out_] == [1e-6, 1e-2]
     assert probe.held_out_[1]["score"] > probe.held_out_[0]["score"]
+
+
+@pytest.mark.parametrize(("images", "held_out"), [(100, 20), (104, 20), (105, 21), (10, 4)])
+def test_a_fifth_of_the_images_is_held_out_and_one_per_class_or_more(images: int, held_out: int) -> None:
+    fit, held = hold_out(torch.arange(images) % 4, seed=0)
+    assert len(held) == held_out
+    assert sorted([*fit.tolist(), *held.tolist()]) == list(range(images))
+
+
+def test_the_held_out_part_is_stratified_as_soon_as_every_class_has_two_images() -> None:
+    pairs = torch.arange(6).repeat_interleave(2)
+    for seed in range(5):  # without stratification, one in 900 splits has each class once
+        fit, held = hold_out(pairs, seed)
+        assert sorted(pairs[held].tolist()) == sorted(pairs[fit].tolist()) == list(range(6))
+    alone = torch.cat([torch.zeros(30, dtype=torch.long), torch.tensor([1])])
+    assert [len(part) for part in hold_out(alone, seed=0)] == [25, 6]
+
+
+def test_the_split_follows_the_seed() -> None:
+    labels = torch.arange(40) % 4
+    first, again, other = (hold_out(labels, seed)[1] for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize(("labels", "needed"), [(torch.arange(3), 4), (torch.tensor([[0, 1]]), 2)])
+def test_too_few_images_to_hold_one_out_are_refused(labels: torch.Tensor, needed: int) -> None:
+    with pytest.raises(UserError, match=rf"needs {needed} or more, got {len(labels)}$"):
+        LinearProbe().fit(torch.randn(len(labels), 4), labels)

@@ -30,9 +30,11 @@ class Recorder(Logger):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[dict[str, float]] = []
+        self.steps: list[int | None] = []
 
     def log_metrics(self, metrics: Any, step: int | None = None) -> None:
         self.calls.append(dict(metrics))
+        self.steps.append(step)
 
     def log_hyperparams(self, *_: Any, **__: Any) -> None:
         """Nothing to keep."""
@@ -66,6 +68,30 @@ def test_a_run_of_one_step_makes_six_calls(host: str, record: Callable[..., Reco
 @pytest.mark.parametrize("host", HOSTS)
 def test_radial_vicreg_has_every_panel_of_solo_learns_vicreg(host: str, record: Callable[..., Recorder]) -> None:
     assert record(f"host={host}", "max_epochs=1").keys >= VICREG
+
+
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        (["log_every_n_steps=2"], [1, 3, 5]),
+        (["log_every_n_steps=50"], [2, 5]),  # an epoch has three
+        (["log_every_n_steps=0"], []),
+        (["log_every_n_steps=50", "accumulate_grad_batches=2"], [1, 3]),  # an epoch has two, of two batches and of one
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) and value and isinstance(value[0], str) else "",
+)
+def test_values_of_a_step_are_logged_so_often(
+    host: str, settings: list[str], steps: list[int], record: Callable[..., Recorder]
+) -> None:
+    recorder = record(f"host={host}", "diagnostics.enabled=false", "data.val_path=null", *settings)
+    calls = zip(recorder.steps, recorder.calls, strict=True)
+    logged = {
+        step: call for step, call in calls if any(key.startswith("train_") and key.endswith("_step") for key in call)
+    }
+    assert list(logged) == steps  # counted from 0
+    for call in logged.values():
+        assert call.keys() >= {key for key in VICREG if key.endswith("_step")} | {"train_loss_step"}
 
 
 def test_the_names_in_the_docs_are_those_that_are_logged(

@@ -197,6 +197,30 @@ def test_a_module_in_the_working_directory_trains_to_the_end_and_its_terms_are_l
     assert float(weights_of(folder)["objective.loss.scale"]) != 0.5
 
 
+def test_a_value_error_of_the_loss_on_finite_views_is_no_divergence(
+    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gives_up.py").write_text(
+        "import torch\n"
+        "class Loss(torch.nn.Module):\n"
+        "    calls = 0\n"
+        "    def forward(self, z1, z2):\n"
+        "        self.calls += 1\n"
+        "        if self.calls == 2:\n"
+        "            raise ValueError('the second batch is not for me')\n"
+        "        return (z1 - z2).square().mean()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    own = ["shared/method=own", "method=mine", "loss._target_=gives_up.Loss", "diagnostics.enabled=false"]
+    with pytest.raises(ValueError, match=r"^the second batch is not for me$"):
+        cli.main(["pretrain", *tiny_overrides, *own, "host=standalone"])
+    results = read_results(only_run(tmp_path / "runs"))
+    assert results["status"] == "failed"
+    assert "the second batch is not for me" in results["error"]
+    assert "diverged" not in results["error"]
+
+
 def test_the_same_loss_as_one_s_own_gives_the_weights_of_the_method(tiny_overrides: list[str], tmp_path: Path) -> None:
     standalone = [*tiny_overrides, "host=standalone", "max_epochs=1"]
     assert cli.main(["pretrain", *standalone, "shared/method=vicreg", "++method_kwargs.e2mc_loss_weight=10"]) == 0
