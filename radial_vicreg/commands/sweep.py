@@ -66,8 +66,8 @@ def parser() -> Parser:
     what.add_argument(
         "--run",
         action="store_true",
-        help="train all runs that are not finished, one after the other, those past stability last; exit status: 1 when "
-        "a run failed, 3 when others are not finished",
+        help="train all runs that are not finished, one after the other, those past stability last; "
+        "exit status 1 when a run failed, 3 when others are not finished",
     )
     what.add_argument("--status", action="store_true", help="what is finished, failed, missing")
     what.add_argument(
@@ -78,8 +78,8 @@ def parser() -> Parser:
         "--no-wait",
         dest="wait",
         action="store_false",
-        help="skip runs that other processes train: for array jobs. By default, --run and --index wait for them and train "
-        "what is not finished then",
+        help="skip runs that other processes train, for array jobs; by default, --run and --index wait for them and "
+        "train what is not finished then",
     )
     return made
 
