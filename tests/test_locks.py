@@ -64,7 +64,7 @@ def test_a_killed_holder_leaves_a_free_lock(path: Path) -> None:
     assert not path.with_name(".lock.json").exists()
 
 
-def test_a_process_that_waits_says_once_for_whom_and_has_the_lock_afterwards(
+def test_a_process_that_waits_names_the_holder_once_and_has_the_lock_afterwards(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = start_holder(path)

@@ -98,7 +98,7 @@ class SignalForwarder:
 
     def _signal_group(self, number: int) -> None:
         assert self._child is not None
-        with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS says so of zombies
+        with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS permits no signal to a zombie
             os.killpg(self._child.pid, number)
 
     def _raise_if_asked(self) -> None:

@@ -22,8 +22,8 @@ from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.marks import Mark, marks_of
 from radial_vicreg.sweeps.status import FINISHED, states_of
 
-CLAIM = "--claim"
-"""Option of ``radial-vicreg pretrain`` with which a worker starts it: take the run's claim, or end with status 3."""
+_PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
+_CLAIM = "--claim"  # take the run's claim, or end with NOT_FINISHED
 
 _STOPPED = {RunStopped.exit_status, INTERRUPTED, *(-number for number in (signal.SIGINT, *STOP_SIGNALS))}
 
@@ -46,15 +46,15 @@ def run_missing(
     """Train every run that is not finished, each in its own process; one that fails does not stop the rest.
 
     Any number of workers may share a sweep, on one machine or on several with a common ``runs_dir``. The training
-    process of a run holds its claim (:class:`~.claims.RunClaim`), and goes on when its worker is killed. A worker tries
-    each run once. What a run prints is appended to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability, which
-    are likely to diverge, come last under their own numbers.
+    process of a run holds its claim (:class:`~.claims.RunClaim`), and keeps running when its worker is killed. A worker
+    tries each run once. What a run prints is appended to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability,
+    which are likely to diverge, come last under their own numbers.
 
     Args:
         name: of the sweep, for the logs.
         runs: its runs.
         overrides: Hydra overrides on top.
-        resume: continue unfinished runs from their last checkpoint; otherwise they start anew.
+        resume: resume unfinished runs from their last checkpoint; otherwise they start anew.
         wait: wait for runs that other processes train, and train those that end unfinished. False: skip them.
 
     Returns:
@@ -101,7 +101,7 @@ class _Worker:
 
     Attributes:
         overrides: Hydra overrides on top.
-        resume: continue unfinished runs.
+        resume: resume unfinished runs.
         wait: wait for runs that other processes train.
         logs: folder of the logs.
         forwarder: starts the trainings.
@@ -138,7 +138,7 @@ class _Worker:
                 sleep(SECONDS_BETWEEN_LOOKS)
 
     def settle(self, cell: Mark) -> ClaimedError | None:
-        """Train a run unless it is finished; return what another process that trains it says."""
+        """Train a run unless it is finished; return the refusal where another process trains it."""
         index = cell.run.index
         self.show(str(index))
         try:
@@ -158,7 +158,7 @@ class _Worker:
         log = self.logs / f"{run.index}.log"
         begin = log.stat().st_size if log.exists() else 0
         arguments = pretrain_arguments(run, self.overrides, self.resume)
-        status = self.forwarder.run([*_PRETRAIN, *arguments, CLAIM], log)
+        status = self.forwarder.run([*_PRETRAIN, *arguments, _CLAIM], log)
         if status in (0, NOT_FINISHED):
             return status
         said = f"exit status {status}: {_last_line(log, begin)} ({log})"
@@ -170,11 +170,8 @@ class _Worker:
         return status
 
 
-_PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
-
-
 def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) -> list[str]:
-    """List what follows ``radial-vicreg pretrain`` for one run; with ``resume`` it continues where it can."""
+    """List what follows ``radial-vicreg pretrain`` for one run; with ``resume`` it resumes where it can."""
     return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
 
 
