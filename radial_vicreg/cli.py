@@ -40,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0; with one line on standard error, 2 for wrong input, 1 when a run failed, 143 after SIGTERM,
-        SIGUSR1 or SIGHUP; 130 after Ctrl-C. Any other exception is a fault and passes through.
+        SIGUSR1 or SIGHUP; 130 after Ctrl-C; 3 when a sweep ends with unfinished runs. Any other exception is a fault
+        and passes through.
     """
     # A notebook hands on MPLBACKEND=module://matplotlib_inline...: where that module is absent, matplotlib cannot be
     # imported, which torchmetrics does. Figures are files here and need no other backend.

@@ -45,6 +45,13 @@ class RunStopped(ReportedError, RuntimeError):
 INTERRUPTED = 128 + signal.SIGINT
 """Exit status after Ctrl-C."""
 
+NOT_FINISHED = 3
+"""Exit status of a sweep that ends while runs are unfinished although none has failed: stopped, or left to others."""
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+"""SIGTERM is Slurm's preemption and every scheduler's end; SIGUSR1 is what ``--signal=USR1@120`` sends by custom;
+SIGHUP comes when a terminal is closed."""
+
 
 def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: str = "known keys") -> str:
     """Suggest the known name that was meant (:func:`radial_vicreg.hints.meant`), or list all of them.

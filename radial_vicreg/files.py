@@ -110,6 +110,45 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def append_line(path: str | Path, line: str, sync: bool = False) -> None:
+    """Append one line to a text file that no other process writes, and check that all of it is there.
+
+    A system may take a part of what it is given, and a kill may have left a part of a line at the end of the file. That
+    part is closed with a line break first, so that it damages no line but itself.
+
+    Args:
+        path: the file, which is created if there is none; its folder exists.
+        line: the text, without a line break.
+        sync: return only once the line is on the disk.
+
+    Raises:
+        DiskFullError: there is no space left; the file is as it was before.
+        OSError: the line cannot be written, or the file does not hold what was written; it is as it was before.
+    """
+    content = line.encode() + b"\n"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        end = os.fstat(descriptor).st_size
+        if end and os.pread(descriptor, 1, end - 1) != b"\n":
+            content = b"\n" + content
+        try:
+            _write_all(descriptor, content)
+            if sync:
+                os.fsync(descriptor)
+            if os.pread(descriptor, len(content) + 1, end) != content:
+                raise OSError(errno.EIO, "the file does not hold the line that was written to it", str(path))
+        except BaseException as error:
+            with suppress(OSError):
+                os.ftruncate(descriptor, end)
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise DiskFullError(
+                    f"no space left to add a line to {path} (the lines before are unharmed): free some, then continue"
+                ) from error
+            raise
+    finally:
+        os.close(descriptor)
+
+
 def atomic_link(target: Path, name: Path) -> None:
     """Make ``name`` a relative symbolic link to its neighbour ``target``; replace a link of that name in one step.
 
@@ -161,6 +200,12 @@ def remove_leftovers(folder: Path) -> None:
     for file in folder.glob(".*.tmp"):
         if _LEFTOVER.fullmatch(file.name):  # others may have hidden files of their own there
             file.unlink(missing_ok=True)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    """Write again what the system has not taken, until it has taken all or says why not."""
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
 def _temporary(path: Path) -> Path:

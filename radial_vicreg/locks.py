@@ -6,10 +6,12 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -21,6 +23,9 @@ from radial_vicreg.notices import warn
 _UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
 _TAKE_OVER = "wait for it, or, if it is gone and its file system has not noticed, give lock=take"
 _PATIENCE = 60.0  # seconds to wait for a change of a small file
+_LOOK = 0.2  # seconds within which another process that only looks at a lock has let go of it
+SECONDS_BETWEEN_LOOKS = 5.0
+"""How often a process that waits for a lock looks at it; a blocking call would not do so on every file system."""
 
 
 class LockedError(UserError):
@@ -46,9 +51,13 @@ class HeldLock:
         self.take = take
         self.remedy = remedy
         self._lock: FileLock | None = None
+        self._own_name: dict[str, Any] = {}
 
-    def acquire(self) -> None:
-        """Take the lock at once.
+    def acquire(self, on_wait: Callable[[str], object] | None = None) -> None:
+        """Take the lock at once, or as soon as it is free.
+
+        Args:
+            on_wait: is called once with what is waited for when another process holds the lock. None: do not wait.
 
         Raises:
             LockedError: another process holds it; host, process and start are named.
@@ -58,22 +67,38 @@ class HeldLock:
         if self.take:
             self.path.unlink(missing_ok=True)  # whoever holds it goes on holding a file that nobody looks at
         lock = _file_lock(self.path)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise LockedError(f"another process is {self.what}{self._holder()}: {self.remedy}") from error
-        except OSError as error:
-            _warn_unsupported(self.path, error)
+        if not _lock_now(lock, self.path):
+            if on_wait is None:
+                raise LockedError(self.refusal())
+            on_wait(f"waiting, since another process is {self.what}{self._holder()}")
+            while not _lock_now(lock, self.path):
+                sleep(SECONDS_BETWEEN_LOOKS)
         self._lock = lock
         began = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        write_json(self._holder_file, {"host": socket.gethostname(), "pid": os.getpid(), "since": began})
+        self._own_name = {"host": socket.gethostname(), "pid": os.getpid(), "since": began}
+        write_json(self._holder_file, self._own_name)
 
     def release(self) -> None:
         """Let go of the lock; does nothing when it is not held."""
         if self._lock is not None:
-            self._holder_file.unlink(missing_ok=True)
+            if self._named() in ({}, self._own_name):  # not that of a process that has taken the lock over
+                self._holder_file.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
+
+    def is_held(self) -> bool:
+        """Return whether a process holds the lock at this moment; a file system without locks knows of none."""
+        if not self.path.exists():
+            return False
+        lock = _file_lock(self.path)
+        if not _lock_now(lock, self.path):
+            return True
+        lock.release()
+        return False
+
+    def refusal(self) -> str:
+        """Return the message for a process that is refused: host, process and start of the one that holds the lock."""
+        return f"another process is {self.what}{self._holder()}: {self.remedy}"
 
     def __enter__(self) -> HeldLock:
         self.acquire()
@@ -87,11 +112,16 @@ class HeldLock:
         return self.path.with_name(f"{self.path.name}.json")
 
     def _holder(self) -> str:
+        found = self._named()
+        return f" (process {found['pid']} on {found['host']}, since {found['since']})" if found else ""
+
+    def _named(self) -> dict[str, Any]:
+        """Read who holds the lock; empty where the file does not say."""
         try:
             found = json.loads(self._holder_file.read_text())
-            return f" (process {found['pid']} on {found['host']}, since {found['since']})"
+            return {name: found[name] for name in ("pid", "host", "since")}
         except (OSError, ValueError, KeyError, TypeError):
-            return ""
+            return {}
 
 
 @contextmanager
@@ -122,6 +152,17 @@ def changing(path: str | Path) -> Iterator[None]:
 def _file_lock(path: Path) -> FileLock:
     # Its fall-back to marker files would refuse a folder for ever after a kill.
     return FileLock(path, fallback_to_soft=False)
+
+
+def _lock_now(lock: FileLock, path: Path) -> bool:
+    """Take a lock unless another process holds it; a file system without locks gives a warning."""
+    try:
+        lock.acquire(timeout=_LOOK)
+    except Timeout:
+        return False
+    except OSError as error:
+        _warn_unsupported(path, error)
+    return True
 
 
 def _warn_unsupported(path: Path, error: OSError) -> None:

@@ -73,6 +73,19 @@ def _seed() -> None:
 
 
 @pytest.fixture
+def short_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Lets ``os.write`` take a part of what it is given, as a system may; the lengths that were asked for."""
+    real, asked = os.write, []
+
+    def write(descriptor: int, content: bytes) -> int:
+        asked.append(len(content))
+        return real(descriptor, content[: len(content) // 2 + 1])
+
+    monkeypatch.setattr(os, "write", write)
+    return asked
+
+
+@pytest.fixture
 def image_folder(tmp_path: Path) -> Callable[..., Path]:
     """Makes a folder of :func:`helpers.write_images` by name."""
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+import resource
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from radial_vicreg.files import claim_output, write_json
+from radial_vicreg.files import DiskFullError, append_line, claim_output, write_json
 
 
 def test_written_json_reads_back_and_folders_are_made(tmp_path: Path) -> None:
@@ -49,6 +51,51 @@ def test_a_failed_replacement_leaves_the_previous_file_and_no_litter(
 def test_a_written_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("")
     assert write_json(tmp_path / "a.json", {}).stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+class TestAppendedLines:
+    def test_lines_follow_one_another_whatever_the_system_takes_at_once(
+        self, tmp_path: Path, short_writes: list[int]
+    ) -> None:
+        for line in ("one", "zwölf"):
+            append_line(tmp_path / "lines", line)
+        assert (tmp_path / "lines").read_text() == "one\nzwölf\n"
+        assert len(short_writes) > 2
+
+    def test_a_line_that_was_cut_damages_no_other(self, tmp_path: Path) -> None:
+        (tmp_path / "lines").write_text("one\ntw")
+        append_line(tmp_path / "lines", "three", sync=True)
+        assert (tmp_path / "lines").read_text() == "one\ntw\nthree\n"
+
+    def test_a_limit_in_the_middle_of_a_line_leaves_the_file_as_it_was(self, tmp_path: Path) -> None:
+        append_line(tmp_path / "lines", "one")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))  # the system takes "two " of the next line, then nothing
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                append_line(tmp_path / "lines", "two and more")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert (tmp_path / "lines").read_text() == "one\n"
+
+    def test_a_full_disk_is_one_error_that_says_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        append_line(tmp_path / "lines", "one")
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("radial_vicreg.files.os.fsync", full)
+        with pytest.raises(DiskFullError, match=r"no space left to add a line to .*lines"):
+            append_line(tmp_path / "lines", "two", sync=True)
+        assert (tmp_path / "lines").read_text() == "one\n"
+
+    def test_what_the_file_does_not_hold_is_an_error(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        append_line(tmp_path / "lines", "one")
+        real = os.write
+        monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, content.replace(b"w", b"v")))
+        with pytest.raises(OSError, match="does not hold the line"):
+            append_line(tmp_path / "lines", "two")
+        assert (tmp_path / "lines").read_text() == "one\n"
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])

@@ -420,6 +420,6 @@ def test_runs_of_one_identity_come_by_their_starts_whatever_is_known_of_their_ha
     tmp_path: Path, config: dict[str, Any]
 ) -> None:
     leave = TestRunsOfEarlierVersions().leave
-    for name, month, version in (("a", 2, 2), ("b", 3, 1), ("c", 1, 2)):
-        leave(tmp_path / name, {**config, "accelerator": "cpu"}, version, started=f"2026-0{month}-01T00:00:00+00:00")
+    for name, month, schema in (("a", 2, 2), ("b", 3, 1), ("c", 1, 2)):
+        leave(tmp_path / name, {**config, "accelerator": "cpu"}, schema, started=f"2026-0{month}-01T00:00:00+00:00")
     assert [run.folder.name for run in RunsByIdentity(stored_runs(tmp_path)).of(config, 1)] == ["b", "a", "c"]

@@ -64,6 +64,41 @@ def test_a_killed_holder_leaves_a_free_lock(path: Path) -> None:
     assert not path.with_name(".lock.json").exists()
 
 
+def test_a_process_that_waits_names_the_holder_once_and_has_the_lock_afterwards(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start_holder(path)
+    said: list[str] = []
+    # The holder ends during the first pause.
+    monkeypatch.setattr("radial_vicreg.locks.sleep", lambda seconds: process.communicate(""))
+    lock = HeldLock(path, "training in there")
+    lock.acquire(on_wait=said.append)
+    assert len(said) == 1
+    assert said[0].startswith(f"waiting, since another process is training in there (process {process.pid} on ")
+    assert HeldLock(path, "x").is_held()
+    lock.release()
+
+
+def test_a_look_at_a_lock_creates_and_takes_nothing(path: Path) -> None:
+    assert not HeldLock(path, "x").is_held()
+    assert not path.parent.exists()
+    process = start_holder(path)
+    assert HeldLock(path, "x").is_held()
+    process.kill()
+    process.wait()
+    assert not HeldLock(path, "x").is_held()
+    with HeldLock(path, "x"):
+        pass
+
+
+def test_a_process_whose_lock_was_taken_leaves_the_name_of_the_new_holder(path: Path) -> None:
+    process = start_holder(path)
+    with HeldLock(path, "x", take=True):
+        process.communicate("")
+        with pytest.raises(LockedError, match=rf"another process is y \(process {os.getpid()} on"):
+            HeldLock(path, "y").acquire()
+
+
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_without_locks_the_work_goes_on_with_one_warning(
     path: Path, number: int, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,7 @@ class Request(NamedTuple):
         config_path: folder to look in first.
         text_only: print it and stop.
         check: say what the run would be, and stop.
+        claim: train only if no other process does and nothing is finished.
     """
 
     config_name: str
@@ -42,6 +43,7 @@ class Request(NamedTuple):
     config_path: str | None
     text_only: bool
     check: bool
+    claim: bool = False
 
     @property
     def where(self) -> tuple[str, list[str], str | None]:
@@ -105,6 +107,7 @@ def read_request(parser: Parser, arguments: Sequence[str]) -> Request:
         parsed.config_path,
         text_only=parsed.cfg is not None,
         check=getattr(parsed, "check", False),
+        claim=getattr(parsed, "claim", False),
     )
 
 

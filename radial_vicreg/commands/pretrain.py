@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.errors import NOT_FINISHED
+
+if TYPE_CHECKING:
+    from radial_vicreg.config import RunConfig
+    from radial_vicreg.sweeps.claims import RunClaim
 
 
 def parser() -> Parser:
@@ -20,6 +28,8 @@ def parser() -> Parser:
     made.add_argument(
         "--check", action="store_true", help="say what the run would be and what is wrong with it; nothing is written"
     )
+    # What `radial-vicreg sweep --run` starts: the training itself takes the claim of its run.
+    made.add_argument("--claim", action="store_true", help=argparse.SUPPRESS)
     return made
 
 
@@ -30,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``pretrain``.
 
     Returns:
-        0.
+        0; with ``--claim``, 3 when another process is training the run of a sweep.
 
     Raises:
         UserError: wrong configuration or data.
@@ -43,18 +53,48 @@ def run(arguments: Sequence[str]) -> int:
     if request.text_only:
         print(composed_text(*request.where))
         return 0
-    from radial_vicreg.solo.host import choose_host
-
     config = run_config(compose(*request.where))
     if request.check:
+        from radial_vicreg.solo.host import choose_host
         from radial_vicreg.train.check import check
 
         print("\n".join(check(config, choose_host)))
         return 0
+    if not request.claim:
+        return train(config)
+    from radial_vicreg.sweeps.claims import ClaimedError, RunClaim
+
+    try:
+        return train(config, RunClaim(config, "training this run"))
+    except ClaimedError as error:
+        print(error, file=sys.stderr)
+        return NOT_FINISHED
+
+
+def train(config: RunConfig, claim: RunClaim | None = None) -> int:
+    """Train a configuration and print where its results are.
+
+    Args:
+        config: as requested.
+        claim: of a sweep's run, which is taken for the time of the training.
+
+    Returns:
+        0.
+
+    Raises:
+        ClaimedError: another process is training the run of the claim.
+        UserError: as :func:`run`; so are the other errors.
+    """
     from radial_vicreg.results import RESULTS
+    from radial_vicreg.solo.host import choose_host
+    from radial_vicreg.sweeps.claims import FinishedAlready
     from radial_vicreg.train.run import pretrain
 
-    folder = pretrain(config, choose_host)
+    try:
+        folder = pretrain(config, choose_host, claim)
+    except FinishedAlready as found:
+        print(found)
+        return 0
     if (folder / RESULTS).is_file():  # only the first process writes
         print(summary(folder))
     return 0

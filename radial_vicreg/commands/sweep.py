@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from radial_vicreg.catalogue import sweep_names
+from radial_vicreg.commands.hydra_flags import read_request
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.errors import UserError
+from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
 
 if TYPE_CHECKING:
     from radial_vicreg.sweeps.grid import Sweep
@@ -24,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``sweep``.
 
     Returns:
-        0, or 1 when a run failed.
+        0; 1 when a run failed; 3 when none failed, but some are not finished.
 
     Raises:
         UserError: no such sweep or index, or a configuration that cannot be composed.
@@ -36,11 +37,14 @@ def run(arguments: Sequence[str]) -> int:
     if parsed.for_pretrain:
         print(sweep.for_pretrain(), end="")
     elif parsed.index is not None:
-        return _run_one(sweep, parsed.index, parsed.overrides, parsed.resume)
+        return _run_one(sweep, parsed.index, parsed.overrides, parsed.resume, parsed.wait)
     elif parsed.run:
         from radial_vicreg.sweeps.runner import run_missing
 
-        return int(bool(run_missing(sweep.name, sweep.runs(), parsed.overrides, parsed.resume)))
+        left = run_missing(sweep.name, sweep.runs(), parsed.overrides, parsed.resume, parsed.wait)
+        if left.failed:
+            return RunFailed.exit_status
+        return NOT_FINISHED if left.unfinished and parsed.wait else 0
     elif parsed.status:
         _print_status(sweep, parsed.overrides)
     else:
@@ -62,13 +66,21 @@ def parser() -> Parser:
     what.add_argument(
         "--run",
         action="store_true",
-        help="train all runs that are not finished, one after the other, those past stability last",
+        help="train all runs that are not finished, one after the other, those past stability last; "
+        "exit status 1 when a run failed, 3 when others are not finished",
     )
     what.add_argument("--status", action="store_true", help="what is finished, failed, missing")
     what.add_argument(
         "--for-pretrain", action="store_true", help="print the file for `radial-vicreg pretrain` as program"
     )
-    made.add_argument("--resume", action="store_true", help="continue unfinished runs from their last checkpoint")
+    made.add_argument("--resume", action="store_true", help="resume unfinished runs from their last checkpoint")
+    made.add_argument(
+        "--no-wait",
+        dest="wait",
+        action="store_false",
+        help="skip runs that other processes train, for array jobs; by default, --run and --index wait for them and "
+        "train what is not finished then",
+    )
     return made
 
 
@@ -95,20 +107,28 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
         print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*overrides))}{remark}")
 
 
-def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool) -> int:
+def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool, wait: bool) -> int:
     from radial_vicreg.commands import pretrain
-    from radial_vicreg.sweeps.runner import claimed, pretrain_arguments
-    from radial_vicreg.sweeps.status import FINISHED
+    from radial_vicreg.compose import compose, run_config
+    from radial_vicreg.sweeps.claims import RunClaim
+    from radial_vicreg.sweeps.runner import pretrain_arguments
+    from radial_vicreg.sweeps.status import FINISHED, states_of
 
     runs = sweep.runs()
     if not 0 <= index < len(runs):
         raise UserError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
-    with claimed(runs[index], overrides) as state:
-        if state.status == FINISHED:
-            print(f"run {index} is finished: {state.folder}")
-            return 0
-        print(f"run {index}: {shlex.join(state.run.overrides)}")
-        return pretrain.run(pretrain_arguments(state.run, overrides, resume))
+    (state,) = states_of([runs[index]], overrides)
+    if state.status == FINISHED:
+        print(f"run {index} is finished: {state.folder}")
+        return 0
+    print(f"run {index}: {shlex.join(state.run.overrides)}")
+    request = read_request(pretrain.parser(), pretrain_arguments(state.run, overrides, resume))
+    config = run_config(compose(*request.where))
+    return pretrain.train(config, RunClaim(config, f"training run {index}", on_wait=_say if wait else None))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _print_status(sweep: Sweep, overrides: Sequence[str]) -> None:

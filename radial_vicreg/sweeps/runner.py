@@ -1,114 +1,190 @@
-"""Run a sweep in one shell, one run after the other."""
+"""Run a sweep: one worker of any number that share it, one run after the other."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import sleep
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from radial_vicreg.errors import INTERRUPTED, NOT_FINISHED, STOP_SIGNALS, RunStopped
 from radial_vicreg.files import claim_output
-from radial_vicreg.identity import config_hash
-from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.locks import SECONDS_BETWEEN_LOOKS
+from radial_vicreg.sweeps.claims import ClaimedError, WorkerClaim
+from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.marks import Mark, marks_of
-from radial_vicreg.sweeps.status import FINISHED, RunState, composed_runs, states_of
+from radial_vicreg.sweeps.status import FINISHED, states_of
 
-_SECONDS_TO_STOP = 30  # Lightning finishes its step and writes the results after an interrupt
+_PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
+_CLAIM = "--claim"  # take the run's claim, or end with NOT_FINISHED
+
+_STOPPED = {RunStopped.exit_status, INTERRUPTED, *(-number for number in (signal.SIGINT, *STOP_SIGNALS))}
 
 
-def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = (), resume: bool = False) -> list[int]:
+class Outcome(NamedTuple):
+    """What is left of a sweep when a worker ends.
+
+    Attributes:
+        failed: indices of runs that failed in this worker and are not finished.
+        unfinished: indices of the other runs that are not finished: stopped, or left to other processes.
+    """
+
+    failed: list[int]
+    unfinished: list[int]
+
+
+def run_missing(
+    name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = (), resume: bool = False, wait: bool = True
+) -> Outcome:
     """Train every run that is not finished, each in its own process; one that fails does not stop the rest.
 
-    What a run prints goes to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability, which are likely to
-    diverge, come last under their own numbers.
+    Any number of workers may share a sweep, on one machine or on several with a common ``runs_dir``. The training
+    process of a run holds its claim (:class:`~.claims.RunClaim`), and keeps running when its worker is killed. A worker
+    tries each run once. What a run prints is appended to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability,
+    which are likely to diverge, come last under their own numbers.
 
     Args:
         name: of the sweep, for the logs.
         runs: its runs.
         overrides: Hydra overrides on top.
-        resume: continue unfinished runs from their last checkpoint; otherwise they start anew.
+        resume: resume unfinished runs from their last checkpoint; otherwise they start anew.
+        wait: wait for runs that other processes train, and train those that end unfinished. False: skip them.
 
     Returns:
-        Indices of the runs that failed.
+        The runs that are not finished.
 
     Raises:
         UserError: a configuration that cannot be composed, or logs that cannot be written.
-        KeyboardInterrupt: after the running process has been told to stop.
+        RunStopped: SIGTERM, SIGUSR1 or SIGHUP came, and the running process has ended.
+        KeyboardInterrupt: Ctrl-C came, and the running process has ended.
     """
     states = states_of(runs, overrides)
     marks = marks_of(runs, overrides)
-    unstable = {mark.run.index for mark in marks if mark.past_stability is not None}
-    todo = [state for state in states if state.status != FINISHED]
-    todo.sort(key=lambda state: state.run.index in unstable)
-    logs = claim_output(Path(next(composed_runs(runs[:1], overrides)).runs_dir) / "sweeps" / name, "folder")
+    unfinished = {state.run.index for state in states if state.status != FINISHED}
+    todo = [mark for mark in marks if mark.run.index in unfinished]
+    todo.sort(key=lambda mark: mark.past_stability is not None)
+    logs = claim_output(Path(marks[0].config.runs_dir) / "sweeps" / name, "folder")
     logs.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     console.print(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
     for text in _remarks(marks):
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-    failed: list[int] = []
+        say(text)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress:
+    with (
+        SignalForwarder() as forwarder,
+        Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress,
+    ):
         task = progress.add_task(name, total=len(runs), completed=len(runs) - len(todo))
-        for state in todo:
-            progress.update(task, description=f"{name} [{state.run.index}]")
-            message = _train_unless_taken(state, overrides, resume, logs, failed)
-            if message is not None:
-                console.print(message, markup=False, highlight=False, soft_wrap=True)
-            progress.advance(task)
-    return failed
+
+        def show(description: str, done: int = 0) -> None:
+            progress.update(task, description=f"{name} [{description}]", advance=done)
+
+        worker = _Worker(overrides, resume, wait, logs, forwarder, say, show)
+        worker.work(todo)
+    return _outcome(runs, overrides, worker.failed, say)
 
 
-@contextmanager
-def claimed(run: SweepRun, overrides: Sequence[str]) -> Iterator[RunState]:
-    """Keep other processes from training a run, and look once more what has become of it.
+@dataclass
+class _Worker:
+    """What a worker does with its runs.
 
-    Args:
-        run: of a sweep.
+    Attributes:
         overrides: Hydra overrides on top.
-
-    Yields:
-        The run's state, which another process may have changed since it was listed.
-
-    Raises:
-        LockedError: another process is training it.
-        UserError: a configuration that cannot be composed.
+        resume: resume unfinished runs.
+        wait: wait for runs that other processes train.
+        logs: folder of the logs.
+        forwarder: starts the trainings.
+        say: prints a line.
+        show: shows which run the worker is at, and how many it is done with.
+        failed: indices of runs that failed.
     """
-    (config,) = composed_runs([run], overrides)
-    claims = Path(config.runs_dir) / "sweeps" / "claims"
-    lock = claims / f"{config_hash(config.plain(), config.processes)}.lock"
-    with HeldLock(lock, f"training run {run.index}", take=config.lock == "take"):
-        yield states_of([run], overrides)[0]
 
+    overrides: Sequence[str]
+    resume: bool
+    wait: bool
+    logs: Path
+    forwarder: SignalForwarder
+    say: Callable[[str], None]
+    show: Callable[..., None]
+    failed: list[int] = field(default_factory=list)
 
-def _train_unless_taken(
-    state: RunState, overrides: Sequence[str], resume: bool, logs: Path, failed: list[int]
-) -> str | None:
-    """Train one run and add it to ``failed`` if it fails; return what there is to say, or None."""
-    index = state.run.index
-    try:
-        with claimed(state.run, overrides) as current:
-            if current.status == FINISHED:
-                return f"run {index} has been finished by another process: {current.folder}"
-            log = logs / f"{index}.log"
-            status = _train(pretrain_arguments(state.run, overrides, resume), log)
-    except LockedError as error:
-        return f"run {index} is left out: {error}"
-    if status == 0:
+    def work(self, todo: Sequence[Mark]) -> None:
+        """Train the runs that no other process trains, then wait for the others and train what is left of them."""
+        announced: set[int] = set()
+        while True:
+            refused = {cell.run.index: (cell, error) for cell in todo if (error := self.settle(cell)) is not None}
+            for index, (_, error) in refused.items():
+                if index not in announced:
+                    self.say(f"run {index} {'waits' if self.wait else 'is skipped'}: {error}")
+            announced |= refused.keys()
+            if not self.wait or not refused:
+                return
+            self.show(f"waiting for {len(refused)}")
+            todo = [cell for cell, _ in refused.values()]
+            claims = [WorkerClaim(cell.config, cell.run.index) for cell in todo]
+            sleep(SECONDS_BETWEEN_LOOKS)
+            while all(claim.is_held() for claim in claims):
+                sleep(SECONDS_BETWEEN_LOOKS)
+
+    def settle(self, cell: Mark) -> ClaimedError | None:
+        """Train a run unless it is finished; return the refusal where another process trains it."""
+        index = cell.run.index
+        self.show(str(index))
+        try:
+            with WorkerClaim(cell.config, index):
+                (current,) = states_of([cell.run], self.overrides)
+                if current.status == FINISHED:
+                    self.say(f"run {index} has been finished by another process: {current.folder}")
+                elif self._train(cell.run) == NOT_FINISHED:
+                    # The training of a worker that was killed just after it had started that one.
+                    return ClaimedError(f"another process has begun to train run {index}")
+        except ClaimedError as error:
+            return error
+        self.show(str(index), done=1)
         return None
-    failed.append(index)
-    return f"run {index} failed with exit status {status}: {_last_line(log)} ({log})"
+
+    def _train(self, run: SweepRun) -> int:
+        log = self.logs / f"{run.index}.log"
+        begin = log.stat().st_size if log.exists() else 0
+        arguments = pretrain_arguments(run, self.overrides, self.resume)
+        status = self.forwarder.run([*_PRETRAIN, *arguments, _CLAIM], log)
+        if status in (0, NOT_FINISHED):
+            return status
+        said = f"exit status {status}: {_last_line(log, begin)} ({log})"
+        if status in _STOPPED:
+            self.say(f"run {run.index} was stopped, {said}")
+        else:
+            self.failed.append(run.index)
+            self.say(f"run {run.index} failed with {said}")
+        return status
 
 
 def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) -> list[str]:
-    """List what follows ``radial-vicreg pretrain`` for one run; with ``resume`` it continues where it can."""
+    """List what follows ``radial-vicreg pretrain`` for one run; with ``resume`` it resumes where it can."""
     return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
+
+
+def _outcome(
+    runs: Sequence[SweepRun], overrides: Sequence[str], failed: Sequence[int], say: Callable[[str], None]
+) -> Outcome:
+    """Look once more, since another worker may have finished what failed here, and name what is left."""
+    states = {state.run.index: state.status for state in states_of(runs, overrides)}
+    left = {index: status for index, status in states.items() if status != FINISHED}
+    left |= {index: "failed" for index in left if index in failed}
+    if left:
+        say("not finished: " + ", ".join(f"run {index} ({status})" for index, status in left.items()))
+    return Outcome([index for index in left if index in failed], [index for index in left if index not in failed])
 
 
 def _remarks(marks: Sequence[Mark]) -> list[str]:
@@ -123,22 +199,9 @@ def _remarks(marks: Sequence[Mark]) -> list[str]:
     return texts
 
 
-def _train(arguments: list[str], log: Path) -> int:
-    command = [sys.executable, "-m", "radial_vicreg.cli", "pretrain", *arguments]
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            command, stdout=stream, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-        )
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # the terminal has sent it to the child as well
-            try:
-                process.wait(_SECONDS_TO_STOP)
-            except subprocess.TimeoutExpired:
-                process.kill()
-            raise
-
-
-def _last_line(log: Path) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+def _last_line(log: Path, begin: int) -> str:
+    with log.open("rb") as stream:
+        stream.seek(begin)
+        text = stream.read().decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "it printed nothing"

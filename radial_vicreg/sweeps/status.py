@@ -9,7 +9,7 @@ from pathlib import Path
 from radial_vicreg.compose import compose_grid
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
+from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
 
 FINISHED, MISSING = "finished", "missing"
@@ -50,13 +50,23 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
     stored = RunsByIdentity(stored_runs(configurations[0].runs_dir))
     states = []
     for run, config in zip(runs, configurations, strict=True):
-        candidates = stored.of(config.plain(), config.processes)
-        if not candidates:
+        best = best_result(config, stored)
+        if best is None:
             states.append(RunState(run, MISSING))
-            continue
-        best = next((found for found in candidates if found.results.status == FINISHED), candidates[0])
-        states.append(RunState(run, best.results.status, best.folder, best.results.error))
+        else:
+            states.append(RunState(run, best.results.status, best.folder, best.results.error))
     return states
+
+
+def best_result(config: RunConfig, stored: RunsByIdentity) -> StoredRun | None:
+    """Choose the result that counts for a configuration: a finished one, else the newest; None without any.
+
+    Args:
+        config: as requested.
+        stored: where to look.
+    """
+    candidates = stored.of(config.plain(), config.processes)
+    return next((found for found in candidates if found.results.status == FINISHED), next(iter(candidates), None))
 
 
 def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> Iterator[RunConfig]:

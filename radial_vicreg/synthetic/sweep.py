@@ -1,7 +1,8 @@
 """The paper's sweep of 5,625 runs: resumable, sharded, on all cores or one GPU.
 
-Results are append-only JSON lines, one a run, written and synchronised to disk as the run ends. A sweep reads all
-result files of its folder first and makes what is missing, so a kill costs the runs in progress and nothing else.
+Results are append-only JSON lines, one a run, written, synchronised to disk and checked as the run ends. A sweep reads
+all result files of its folder first and makes what is missing, so a kill costs the runs in progress and nothing else. A
+damaged line is reported, and costs its own run.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ import torch
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.files import append_line, atomic_file
 from radial_vicreg.locks import HeldLock
+from radial_vicreg.notices import warn
 from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.distributions import DISTRIBUTIONS
 from radial_vicreg.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.synthetic.engine_torch import TorchEngine
 from radial_vicreg.synthetic.metrics import measure
 from radial_vicreg.synthetic.run import HARDLY_MOVED, relative_displacement
+
+_SHOWN = 40  # bytes of a damaged line
 
 Row = dict[str, Any]
 Task = Callable[[], Row]
@@ -125,7 +130,8 @@ def sweep(
 
     Raises:
         UserError: a shard that does not exist, or fewer than one worker.
-        BlockingIOError: another process is making this shard in this folder.
+        LockedError: another process is making this shard in this folder.
+        OSError: a row cannot be written; those before it are kept.
     """
     index, count = shard
     if not 0 <= index < count:
@@ -151,7 +157,10 @@ def sweep(
 
 
 class ResultsFile:
-    """An append-only file of JSON lines that one process writes; a line torn by a kill is cut off on opening."""
+    """An append-only file of JSON lines that one process writes.
+
+    On opening, a last line that a kill has cut is removed, and so is every damaged line, which is reported.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -160,30 +169,68 @@ class ResultsFile:
 
     def __enter__(self) -> ResultsFile:
         self._lock.acquire()
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        content = self._path.read_bytes()
-        os.ftruncate(self._descriptor, content.rfind(b"\n") + 1)
+        try:
+            self._keep_whole_lines()
+        except BaseException:
+            self._lock.release()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:
-        os.close(self._descriptor)
         self._lock.release()
 
     def append(self, row: Row) -> None:
-        """Write one row to the disk before returning."""
-        os.write(self._descriptor, (json.dumps(row) + "\n").encode())
-        os.fsync(self._descriptor)
+        """Write one row to the disk, and check it there, before returning.
+
+        Raises:
+            OSError: it cannot be written whole; the file is as it was before.
+        """
+        append_line(self._path, json.dumps(row), sync=True)
+
+    def _keep_whole_lines(self) -> None:
+        lines = _whole_lines(self._path)
+        _report_damaged(self._path, lines, "removed: its run is missing")
+        content = b"".join(line + b"\n" for line in lines if _parsed(line) is not None)
+        if not self._path.is_file() or content != self._path.read_bytes():
+            with atomic_file(self._path) as stream:
+                stream.write(content)
 
 
 def read_rows(out: Path) -> list[Row]:
-    """Read the rows of a folder's result files, one a run, each under the name that its distribution has today."""
+    """Read the rows of a folder's result files, one a run, each under the name that its distribution has today.
+
+    Damaged lines are reported. A last line without its end is none yet: another process may be writing it.
+    """
     rows: dict[str, Row] = {}
     for path in sorted(out.glob("results-*.jsonl")):
-        for line in path.read_text().splitlines(keepends=True):
-            if line.endswith("\n"):
-                row = _under_todays_name(json.loads(line))
-                rows[row["key"]] = row
+        lines = _whole_lines(path)
+        _report_damaged(path, lines, "ignored: its run is missing")
+        for row in filter(None, map(_parsed, lines)):
+            row = _under_todays_name(row)
+            rows[row["key"]] = row
     return list(rows.values())
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """Read the lines of a file that have an end; bytes, since a damaged line may hold any."""
+    return path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
+
+
+def _report_damaged(path: Path, lines: Sequence[bytes], what_follows: str) -> None:
+    for number, line in enumerate(lines, 1):
+        if _parsed(line) is None:
+            begin = line[:_SHOWN].decode(errors="replace")
+            warn(f"line {number} of {path} is damaged ({begin!r}...) and {what_follows}")
+
+
+def _parsed(line: bytes) -> Row | None:
+    """Parse a line; None for one that is not a row with its key and configuration."""
+    try:
+        row = json.loads(line)
+        whole = isinstance(row["key"], str) and isinstance(row["config"]["distribution"], str) and "after" in row
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return row if whole else None
 
 
 def _under_todays_name(row: Row) -> Row:

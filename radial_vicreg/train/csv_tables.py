@@ -12,11 +12,13 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers.logger import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from radial_vicreg.files import atomic_file
+from radial_vicreg.files import append_line, atomic_file
+from radial_vicreg.notices import warn
 from radial_vicreg.train.radii import RadiusMonitor, logged_radii
 from radial_vicreg.train.record import ResultsWriter
 
 EPOCHS, STEPS = "epochs.csv", "steps.csv"
+_NAMED = 5  # damaged lines in a warning
 
 Row = Mapping[str, Any]
 
@@ -67,7 +69,7 @@ class StepTable(Logger):
     """Append the values of single steps to ``steps.csv``, one row a logged step.
 
     ``step`` counts the steps that were done. Rows of steps that a run takes again, and a last line that was cut, are
-    dropped before the first new row.
+    dropped before the first new row; so are damaged lines, which are reported.
 
     Args:
         folder: the run's.
@@ -115,12 +117,11 @@ class StepTable(Logger):
             return
         row, self._row = self._row, {}
         if self._header is None:
-            self._rewrite([old for old in _read_table(self.path) if _number(old.get("step")) < row["step"]], row)
+            self._rewrite([old for old in _read_table(self.path) if float(old["step"]) < row["step"]], row)
         elif set(row) - set(self._header):
             self._rewrite(_read_table(self.path), row)
         assert self._header is not None
-        with open(self.path, "a", encoding="utf-8", newline="") as stream:
-            stream.write(_text(self._header, [row], header=False))
+        append_line(self.path, _text(self._header, [row], header=False).removesuffix("\n"))
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
@@ -150,11 +151,17 @@ def _columns(first: list[str], rows: Iterable[Row]) -> list[str]:
 
 
 def _read_table(path: Path) -> list[dict[str, str]]:
-    """Read the complete lines of a table; none where there is no table."""
+    """Read the complete lines of a table of steps; none where there is no table. Damaged lines are reported."""
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    complete = text[: text.rfind("\n") + 1]
-    rows = csv.DictReader(io.StringIO(complete))
-    return [row for row in rows if None not in row and None not in row.values()]
+    # Each line by itself, so that a damaged one takes no other with it; a NUL is what a power failure leaves.
+    lines = [next(csv.reader([line]), []) for line in text.replace("\0", "?").split("\n")[:-1]]
+    header, values = lines[0] if lines else [], lines[1:]
+    rows = [dict(zip(header, line, strict=False)) if len(line) == len(header) else {} for line in values]
+    damaged = [str(number) for number, row in enumerate(rows, 2) if not _is_number(row.get("step"))]
+    if damaged:
+        more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
+        warn(f"{path} has damaged lines, which are dropped: {', '.join(damaged[:_NAMED])}{more}")
+    return [row for row in rows if _is_number(row.get("step"))]
 
 
 def _write_table(path: Path, header: list[str], rows: Iterable[Row]) -> None:
@@ -171,9 +178,8 @@ def _text(columns: list[str], rows: Iterable[Row], header: bool = True) -> str:
     return stream.getvalue()
 
 
-def _number(text: str | None) -> float:
-    """Read a step; one that is none counts as never done."""
+def _is_number(text: str | None) -> bool:
     try:
-        return float(text or "inf")
+        return float(text or "nan") > 0
     except ValueError:
-        return float("inf")
+        return False

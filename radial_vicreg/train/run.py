@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,12 +72,18 @@ def embedded(config: RunConfig) -> Host:
     return Host("standalone", "it is the embedded one", build_standalone)
 
 
-def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> Path:
+def pretrain(
+    config: RunConfig,
+    choose_host: Callable[[RunConfig], Host] = embedded,
+    claim: AbstractContextManager[object] | None = None,
+) -> Path:
     """Train, and leave checkpoints, ``results.json`` and the figure of the radii in the run's own folder.
 
     Args:
         config: as it was asked for.
         choose_host: gives the host; default: the embedded one.
+        claim: what the first process enters before images are read and a folder is chosen, and leaves at its end; it
+            may refuse the run with an error.
 
     Returns:
         The run's folder.
@@ -86,7 +93,12 @@ def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embed
         RunFailed: the loss became NaN or infinite, or a data-loading process is gone.
         RunStopped: a signal ended the run.
     """
-    run = set_up(config, choose_host)
+    with ExitStack() as held:
+        run = set_up(config, choose_host, claim=None if claim is None else lambda: held.enter_context(claim))
+        return _train(run)
+
+
+def _train(run: SetUp) -> Path:
     config, trainer = run.config, run.trainer
     model, train_loader = run.parts
     folder, checkpoint = choose_run_folder(config)
@@ -123,13 +135,19 @@ class SetUp(NamedTuple):
     callbacks: list[pl.Callback]
 
 
-def set_up(config: RunConfig, choose_host: Callable[[RunConfig], Host], keep_images: bool = True) -> SetUp:
+def set_up(
+    config: RunConfig,
+    choose_host: Callable[[RunConfig], Host],
+    keep_images: bool = True,
+    claim: Callable[[], object] | None = None,
+) -> SetUp:
     """Build all that a run needs before it has a folder.
 
     Args:
         config: as it was asked for.
         choose_host: gives the host.
         keep_images: decode images that are to be kept in memory; otherwise they are only listed.
+        claim: called in the first process, once its rank is known and before images are read.
 
     Returns:
         The run.
@@ -139,6 +157,8 @@ def set_up(config: RunConfig, choose_host: Callable[[RunConfig], Host], keep_ima
     """
     config, trainer = prepared_trainer(config)
     claim_runs_dir(config)
+    if claim is not None and trainer.global_rank == 0:
+        claim()
     host = choose_host(config)
     rank_zero_only(print)(f"host: {host.name} ({host.reason})")
     pl.seed_everything(config.seed, workers=True, verbose=False)

@@ -19,11 +19,9 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch.utils.data._utils import signal_handling
 
 from radial_vicreg.distributed import is_distributed
-from radial_vicreg.errors import RunStopped
+from radial_vicreg.errors import STOP_SIGNALS, RunStopped
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
-"""SIGTERM is Slurm's preemption and every scheduler's end; SIGUSR1 is what ``--signal=USR1@120`` sends by custom;
-SIGHUP comes when a terminal is closed."""
+SIGNALS = STOP_SIGNALS
 
 _PATIENCE, _POLL = 2.0, 0.05  # seconds: a scheduler signals the processes of a job one after another
 _STEPS_BETWEEN_VOTES = 8  # a vote is one small collective between hosts

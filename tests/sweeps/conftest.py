@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from omegaconf import DictConfig
 from radial_vicreg.compose import compose
 from radial_vicreg.files import write_json
 from radial_vicreg.sweeps import SweepRun
+from radial_vicreg.sweeps.claims import claim_path
+from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.status import composed_runs
 
 
@@ -45,6 +50,60 @@ def small_sweep(tmp_path: Path) -> Path:
         ' optimizer.lr=0.1, "${args_no_hyphens}"]\n'
     )
     return path
+
+
+class Started(list[list[str]]):
+    """Arguments after ``pretrain`` of each training."""
+
+    #: Gets the log; returns the exit status.
+    then: Callable[[Path], int] = staticmethod(lambda log: 0)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """Notes what a worker would start, in place of the trainings; ``then`` says what becomes of each of them."""
+    noted = Started()
+
+    def run(_: SignalForwarder, command: list[str], log: Path) -> int:
+        assert command[1:4] == ["-m", "radial_vicreg.cli", "pretrain"]
+        assert command[-1] == "--claim"
+        noted.append(command[4:-1])
+        return noted.then(log)
+
+    monkeypatch.setattr(SignalForwarder, "run", run)
+    return noted
+
+
+#: Holds a lock until its standard input ends.
+HOLDER = """
+import sys
+from radial_vicreg.locks import HeldLock
+with HeldLock(sys.argv[1], "training"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a process that holds the claim of a run, as its training does; with a suffix, as its worker does."""
+    processes = []
+
+    def start(run: SweepRun, suffix: str = ".lock") -> subprocess.Popen[str]:
+        (config,) = composed_runs([run], [f"runs_dir={tmp_path / 'runs'}"])
+        path = claim_path(config, suffix)
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield start
+    for process in processes:
+        with suppress(ValueError):  # it has ended
+            process.communicate("")
 
 
 @pytest.fixture

@@ -139,15 +139,17 @@ def test_the_quickstart_ends_with_commands_that_can_be_copied(
     assert trained == ["pretrain", "--config-name", "quickstart", "method=vicreg"]
 
 
-def test_failed_runs_are_reported_after_the_table(recorder: dict[str, str]) -> None:
-    done = run("sweeps/table1.sh", environment={**recorder, "STATUS": "1"})
-    assert done.returncode == 1
+@pytest.mark.parametrize("status", ["1", "3"])
+def test_failed_and_unfinished_runs_are_reported_after_the_table(status: str, recorder: dict[str, str]) -> None:
+    done = run("sweeps/table1.sh", environment={**recorder, "STATUS": status})
+    assert done.returncode == int(status)
     assert "| table 1 |" in done.stdout
 
 
-def test_wrong_overrides_stop_before_the_table(recorder: dict[str, str]) -> None:
-    done = run("sweeps/table1.sh", environment={**recorder, "STATUS": "2"})
-    assert done.returncode == 2
+@pytest.mark.parametrize("status", ["2", "130", "143"])
+def test_wrong_overrides_and_signals_stop_before_the_table(status: str, recorder: dict[str, str]) -> None:
+    done = run("sweeps/table1.sh", environment={**recorder, "STATUS": status})
+    assert done.returncode == int(status)
     assert len(calls(recorder)) == 1
 
 
@@ -164,7 +166,7 @@ def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str]) -> 
     environment = {**recorder, "SLURM_ARRAY_TASK_ID": "17"}
     assert run("slurm/sweep.sbatch", "tables/table1", "max_epochs=1", environment=environment).returncode == 0
     (call,) = calls(recorder)
-    assert call == ["radial-vicreg", "sweep", "tables/table1", "--index", "17", "--resume", "max_epochs=1"]
+    assert call == ["radial-vicreg", "sweep", "tables/table1", "--index", "17", "--resume", "--no-wait", "max_epochs=1"]
 
 
 @pytest.mark.parametrize(("status", "again"), [("143", True), ("1", False), ("0", False)])

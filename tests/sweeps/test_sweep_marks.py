@@ -78,30 +78,23 @@ def test_a_list_that_cannot_be_marked_is_printed_all_the_same(
 
 
 def test_runs_past_stability_come_last_under_their_own_numbers(
-    unstable_sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    unstable_sweep: Path, tmp_path: Path, started: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs: list[str] = []
-
-    def train(arguments: list[str], log: Path) -> int:
-        logs.append(log.stem)
-        return 0
-
-    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
+    runs = load_sweep(unstable_sweep).runs()
     overrides = [f"runs_dir={tmp_path / 'runs'}", "method_kwargs.radial_ce_normalize=false"]
-    assert run_missing("small", load_sweep(unstable_sweep).runs(), overrides) == []
-    assert logs == ["2", "3", "0", "1"]
+    run_missing("small", runs, overrides)
+    assert started == [runs[index].arguments(*overrides) for index in (2, 3, 0, 1)]
     said = capsys.readouterr().err
     assert "2 of 4 runs are past stability and come last" in said
     assert "pulls the radii" not in said
 
 
 def test_runs_that_pull_away_are_counted_once(
-    unstable_sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    unstable_sweep: Path, tmp_path: Path, started: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    order: list[str] = []
-    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", lambda _, log: order.append(log.stem) or 0)
-    assert run_missing("small", load_sweep(unstable_sweep).runs(), [f"runs_dir={tmp_path / 'runs'}"]) == []
-    assert order == ["0", "1", "2", "3"]
+    runs, overrides = load_sweep(unstable_sweep).runs(), [f"runs_dir={tmp_path / 'runs'}"]
+    run_missing("small", runs, overrides)
+    assert started == [run.arguments(*overrides) for run in runs]
     said = capsys.readouterr().err
     assert "in 2 of 4 runs the radial term alone pulls the radii to a W1 above 1 from chi" in said
     assert "past stability" not in said

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import with_resnet, without
@@ -15,7 +15,7 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.compose.grid import composed_points
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
-from radial_vicreg.sweeps.runner import claimed, pretrain_arguments
+from radial_vicreg.sweeps.runner import pretrain_arguments
 
 WriteResult = Callable[..., Path]
 
@@ -83,23 +83,23 @@ def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_rest(
     small_sweep: Path,
     runs_dir: str,
     write_result: WriteResult,
-    monkeypatch: pytest.MonkeyPatch,
+    started: Any,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runs = load_sweep(small_sweep).runs()
     write_result(runs[1], "finished")
-    started = []
 
-    def train(arguments: list[str], log: Path) -> int:
-        started.append(arguments)
-        log.write_text("working\nit broke\n\n")
-        return int("seed=5" in arguments and "method_kwargs.radial_ce_loss_weight=0" in arguments)
+    def train(log: Path) -> int:
+        with log.open("a") as stream:
+            stream.write("working\nit broke\n\n")
+        return int(log.stem == "0")
 
-    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
-    assert run_missing("small", runs, [runs_dir, "max_epochs=1"]) == [0]
+    started.then = train
+    assert run_missing("small", runs, [runs_dir, "max_epochs=1"]) == ([0], [1, 2, 3])
     assert started == [runs[index].arguments(runs_dir, "max_epochs=1") for index in (0, 1, 2, 3)]
     started.clear()
-    assert run_missing("small", runs, [runs_dir]) == [0]  # other overrides, other runs: run 1 was trained without them
+    # Other overrides, other runs: run 1 was trained without them.
+    assert run_missing("small", runs, [runs_dir]) == ([0], [2, 3])
     assert started == [runs[index].arguments(runs_dir) for index in (0, 2, 3)]
     assert "run 0 failed with exit status 1: it broke" in capsys.readouterr().err
 
@@ -169,64 +169,6 @@ def test_a_sweep_trains_goes_on_after_a_failure_and_takes_up_what_is_left(
     assert "run 1 is finished" in capfd.readouterr().out
     assert cli.main([*command, "--run"]) == 1  # run 0 once more, run 1 not
     assert log.read_text() == first
-
-
-def test_an_interrupt_reaches_the_run_before_the_sweep_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from radial_vicreg.sweeps import runner
-
-    waited = []
-
-    class Process:
-        def __init__(self, *args: object, **kwargs: object) -> None: ...
-
-        def wait(self, timeout: float | None = None) -> int:
-            waited.append(timeout)
-            if timeout is None:
-                raise KeyboardInterrupt
-            return -signal.SIGINT
-
-        def kill(self) -> None:
-            raise AssertionError("the run had ended by itself")
-
-    monkeypatch.setattr(runner.subprocess, "Popen", Process)
-    with pytest.raises(KeyboardInterrupt):
-        runner._train([], tmp_path / "log")
-    assert waited == [None, 30]
-
-
-class TestTwoProcesses:
-    def test_a_run_that_another_process_trains_is_left_out(
-        self,
-        small_sweep: Path,
-        runs_dir: str,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        runs = load_sweep(small_sweep).runs()
-        started: list[list[str]] = []
-        monkeypatch.setattr("radial_vicreg.sweeps.runner._train", lambda arguments, log: started.append(arguments) or 0)
-        with claimed(runs[1], [runs_dir]):
-            assert run_missing("small", runs, [runs_dir]) == []
-            assert cli.main(["sweep", str(small_sweep), "--index", "1", runs_dir]) == 2
-        assert started == [runs[index].arguments(runs_dir) for index in (0, 2, 3)]
-        said = capsys.readouterr().err
-        assert said.count("another process is training run 1 (process") == 2
-
-    def test_a_run_that_another_process_has_finished_meanwhile_is_not_trained_again(
-        self, small_sweep: Path, runs_dir: str, write_result: WriteResult, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        runs = load_sweep(small_sweep).runs()
-        started: list[list[str]] = []
-
-        def train(arguments: list[str], log: Path) -> int:
-            started.append(arguments)
-            if len(started) == 1:  # the other process, after this one has made its list
-                write_result(runs[1], "finished")
-            return 0
-
-        monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
-        assert run_missing("small", runs[:2], [runs_dir]) == []
-        assert started == [runs[0].arguments(runs_dir)]
 
 
 def test_points_that_differ_in_an_argument_of_the_trainer_are_runs_of_their_own(

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
+import warnings
 from dataclasses import asdict, replace
 from importlib import resources
 from pathlib import Path
@@ -12,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from radial_vicreg.files import DiskFullError
 from radial_vicreg.locks import LockedError
 from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.figure1 import PUBLISHED
@@ -114,6 +118,75 @@ def test_a_sweep_that_was_cut_off_in_a_line_goes_on_with_nothing_lost_or_repeate
     assert path.read_text().startswith(survived)
     assert path.read_text().count("\n") == len(made)
     assert comparable(rows) == comparable(made)
+
+
+def test_rows_that_are_written_in_parts_are_whole(made: list[dict], tmp_path: Path, short_writes: list[int]) -> None:
+    rows = sweep(SMALL.runs()[:3], tmp_path, subsample=40, workers=1)
+    assert len(short_writes) > 3
+    assert read_rows(tmp_path) == rows
+
+
+def test_a_row_that_cannot_be_written_ends_the_sweep_and_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, told = SMALL.runs()[:3], []
+    sweep(runs[:1], tmp_path, subsample=40, workers=1)
+    path = tmp_path / "results-0-of-1.jsonl"
+    first = path.read_bytes()
+    real = os.write
+
+    def full(descriptor: int, content: bytes) -> int:
+        if len(content) < 100:  # what the system has not taken of the row
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, content[:-50])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(DiskFullError, match=r"results-0-of-1\.jsonl .*free some, then continue"):
+            sweep(runs, tmp_path, subsample=40, workers=1, on_row=lambda done, *_: told.append(done))
+    assert told == [1]  # the second is not reported as done
+    assert path.read_bytes() == first
+    assert [row["key"] for row in sweep(runs, tmp_path, subsample=40, workers=1)] == [run.key for run in runs]
+    assert len(read_rows(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b'{"key": "a", "config"', b"\0\0\0", b"\xff{}", b"[]", b"{}", b'{"key": 3, "config": {}}', b"", b"1" * 5000],
+    ids=["cut", "nul", "encoding", "list", "empty-row", "no-text", "empty-line", "huge-number"],
+)
+def test_a_damaged_line_is_named_and_its_run_made_again(damaged: bytes, made: list[dict], tmp_path: Path) -> None:
+    runs = SMALL.runs()[:3]
+    path = tmp_path / "results-0-of-1.jsonl"
+    first, _, third = (json.dumps(row).encode() for row in made[:3])
+    path.write_bytes(b"\n".join((first, damaged, third, b"")))
+    with pytest.warns(UserWarning, match=rf"line 2 of {path} is damaged .* and ignored"):
+        assert len(read_rows(tmp_path)) == 2
+    with pytest.warns(UserWarning, match=rf"line 2 of {path} is damaged .* and removed: its run is missing"):
+        rows = sweep(runs, tmp_path, subsample=40, workers=1)
+    assert comparable(rows) == comparable(made[:3])
+    assert path.read_bytes().splitlines()[:2] == [first, third]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert comparable(read_rows(tmp_path)) == comparable(made[:3])
+
+
+def test_a_line_joined_of_two_costs_both_runs_and_no_other(made: list[dict], tmp_path: Path) -> None:
+    lines = [json.dumps(row).encode() + b"\n" for row in made[:4]]
+    path = tmp_path / "results-0-of-1.jsonl"
+    path.write_bytes(lines[0] + lines[1][: len(lines[1]) // 2] + lines[2] + lines[3])  # as versions before left it
+    with pytest.warns(UserWarning, match=f"line 2 of {path} is damaged"):
+        rows = sweep(SMALL.runs()[:4], tmp_path, subsample=40, workers=1)
+    assert comparable(rows) == comparable(made[:4])
+    assert path.read_bytes().count(b"\n") == 4
+
+
+def test_a_damaged_line_of_another_shard_is_named_and_left_alone(made: list[dict], tmp_path: Path) -> None:
+    other = tmp_path / "results-1-of-2.jsonl"
+    other.write_bytes(b"torn\n")
+    with pytest.warns(UserWarning, match=f"line 1 of {other} is damaged .* and ignored"):
+        sweep(SMALL.runs()[:2], tmp_path, subsample=40, workers=1, shard=(0, 2))
+    assert other.read_bytes() == b"torn\n"
 
 
 @pytest.mark.slow

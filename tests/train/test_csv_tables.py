@@ -71,6 +71,24 @@ def test_a_damaged_table_is_written_anew(content: bytes, tmp_path: Path) -> None
     assert [(row["step"], row["train_loss_step"]) for row in read(tmp_path / "steps.csv")] == [("1", "0.1")]
 
 
+@pytest.mark.parametrize("damaged", ["2,1", "2,1,0.5,0.2,3,1,0.5,0.3", '2,"1,0.5,0.2', "\0\0\0", "two,1,0.5,0.2"])
+def test_a_damaged_line_is_named_and_costs_no_other(damaged: str, tmp_path: Path) -> None:
+    log(tmp_path, 1, 2, 3)
+    table = tmp_path / "steps.csv"
+    first, second, third, fourth = table.read_text().splitlines()
+    table.write_text("\n".join([first, second, damaged, fourth, ""]))
+    assert damaged != third
+    with pytest.warns(UserWarning, match=r"steps\.csv has damaged lines, which are dropped: 3$"):
+        log(tmp_path, 4)
+    assert [row["step"] for row in read(table)] == ["1", "3", "4"]
+
+
+@pytest.mark.usefixtures("short_writes")
+def test_a_row_that_is_written_in_parts_is_whole(tmp_path: Path) -> None:
+    log(tmp_path, 1, 2, 3)
+    assert [row["train_loss_step"] for row in read(tmp_path / "steps.csv")] == ["0.1", "0.2", "0.3"]
+
+
 def test_a_value_that_comes_later_gets_its_column(tmp_path: Path) -> None:
     table = StepTable(tmp_path)
     for step, metrics in enumerate(({"a_step": 1.0}, {"a_step": 2.0, "b_step": 3.0})):

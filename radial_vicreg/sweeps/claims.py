@@ -1,0 +1,116 @@
+"""Claims: of all processes that work on a sweep, one trains a run, and it holds the claim until it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from radial_vicreg.config import RunConfig
+from radial_vicreg.identity import config_hash
+from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
+from radial_vicreg.sweeps.status import FINISHED, best_result
+
+
+class ClaimedError(LockedError):
+    """Another process is training the run."""
+
+
+class FinishedAlready(Exception):
+    """The run was finished before this process had the claim.
+
+    Attributes:
+        folder: where its results are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"the run is finished: {folder}")
+        self.folder = folder
+
+
+class RunClaim:
+    """The claim of a run, which the training process takes before it chooses a folder and holds until it ends.
+
+    The system releases it however the process ends, so a run whose training was killed is free again. What becomes of
+    the worker that started the training has no influence.
+
+    Args:
+        config: of the run, as requested; its ``lock=take`` takes the claim from a process that holds it.
+        what: what the process does with it, as the end of "another process is ...".
+        on_wait: see :meth:`radial_vicreg.locks.HeldLock.acquire`. None: do not wait for another process.
+    """
+
+    def __init__(self, config: RunConfig, what: str, on_wait: Callable[[str], object] | None = None) -> None:
+        self.config = config
+        self.on_wait = on_wait
+        self.lock = HeldLock(claim_path(config), what, take=config.lock == "take")
+
+    def __enter__(self) -> RunClaim:
+        """Take the claim, then look whether the run is finished.
+
+        Raises:
+            ClaimedError: another process is training the run.
+            FinishedAlready: another process has finished it.
+        """
+        try:
+            self.lock.acquire(self.on_wait)
+        except LockedError as error:
+            raise ClaimedError(str(error)) from error
+        # Only now: whoever held the claim until a moment ago has finished the run, or written further checkpoints.
+        found = best_result(self.config, RunsByIdentity(stored_runs(self.config.runs_dir)))
+        if found is not None and found.results.status == FINISHED:
+            self.lock.release()
+            raise FinishedAlready(found.folder)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.lock.release()
+
+    def is_held(self) -> bool:
+        """Return whether a process is training the run; with ``lock=take`` that does not matter."""
+        return not self.lock.take and self.lock.is_held()
+
+
+class WorkerClaim:
+    """The claim of the one worker that starts a run's training and waits for it.
+
+    Without it, workers that start together would each start a training of the same run, all but one for nothing. It is
+    no claim of the run: a training whose worker is gone keeps that one, and then no other worker gets this one either.
+
+    Args:
+        config: as of :class:`RunClaim`.
+        index: of the run in its sweep.
+    """
+
+    def __init__(self, config: RunConfig, index: int) -> None:
+        self.index = index
+        self._of_training = RunClaim(config, f"training run {index}")
+        self._lock = HeldLock(claim_path(config, ".worker.lock"), f"starting run {index}", take=config.lock == "take")
+
+    def __enter__(self) -> WorkerClaim:
+        """Take the claim.
+
+        Raises:
+            ClaimedError: another worker has it, or a process is training the run.
+        """
+        training = self._of_training.lock
+        try:
+            self._lock.acquire()
+        except LockedError as error:
+            raise ClaimedError(training.refusal() if training.is_held() else str(error)) from error
+        if self._of_training.is_held():
+            self._lock.release()
+            raise ClaimedError(training.refusal())
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.release()
+
+    def is_held(self) -> bool:
+        """Return whether another worker has the claim or a process is training the run."""
+        return self._of_training.is_held() or (not self._lock.take and self._lock.is_held())
+
+
+def claim_path(config: RunConfig, suffix: str = ".lock") -> Path:
+    """Return where a run's claim is kept; with ``".worker.lock"``, that of its worker."""
+    return Path(config.runs_dir) / "sweeps" / "claims" / f"{config_hash(config.plain(), config.processes)}{suffix}"
