@@ -41,6 +41,14 @@ class BackboneConfig(Section):
         return {} if self.kwargs is None else self.kwargs.given()
 
 
+class FingerprintsConfig(Section):
+    """What the images of a run are, see :mod:`radial_vicreg.origin`; written by the run."""
+
+    train: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="of the training images")
+    val: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="of the validation images")
+    seconds: float | None = Field(None, ge=0, description="that listing the folders took")
+
+
 class DataConfig(Section):
     """Images and their loading."""
 
@@ -58,7 +66,10 @@ class DataConfig(Section):
     on_bad_image: Literal["error", "skip"] = Field("error", description="stop at an unreadable image, or leave it out")
     num_large_crops: int | None = Field(None, ge=0, description="counted by solo-learn")
     num_small_crops: int | None = Field(None, ge=0, description="counted by solo-learn")
-    fingerprint: Text | None = Field(None, description="mark of the training images, written by the run")
+    fingerprint: Text | None = Field(None, description="of the training images, ends the run's name; written by it")
+    fingerprints: Annotated[FingerprintsConfig | None, Says("a section")] = Field(
+        None, description="of training and validation images, VERSION:DIGITS each; written by the run"
+    )
 
 
 class RandomResizedCrop(Section):
