@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.files import claim_output
 from radial_vicreg.identity import config_hash
 from radial_vicreg.locks import HeldLock, LockedError
@@ -22,8 +23,11 @@ from radial_vicreg.sweeps.status import FINISHED, RunState, composed_runs, state
 _SECONDS_TO_STOP = 30  # Lightning finishes its step and writes the results after an interrupt
 
 
+@listed_once()
 def run_missing(name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = (), resume: bool = False) -> list[int]:
     """Train every run that is not finished, each in its own process; one that fails does not stop the rest.
+
+    Each folder of images is listed once for all of them.
 
     What a run prints goes to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability, which are likely to
     diverge, come last under their own numbers.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from radial_vicreg.compose import compose_grid
 from radial_vicreg.config import RunConfig
+from radial_vicreg.data.fingerprint import fingerprints_of, listed_once
 from radial_vicreg.errors import UserError
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
@@ -25,14 +26,17 @@ class RunState:
             ``missing``. A run that was killed stays ``running``.
         folder: where that file is; None for a missing run.
         error: what a failed run said.
+        apart: a finished run of these settings that does not count, and why: its images are others.
     """
 
     run: SweepRun
     status: str
     folder: Path | None = None
     error: str | None = None
+    apart: str | None = None
 
 
+@listed_once()
 def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[RunState]:
     """Look for the results of every run.
 
@@ -41,7 +45,8 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
         overrides: what every run got on top; ``runs_dir`` among them says where to look.
 
     Returns:
-        One state for each run. Of several results of one configuration, a finished one counts, then the newest.
+        One state for each run. Of several results of one configuration on these images, a finished one counts, then the
+        newest. Each folder of images is listed once; one that is not there is compared with none.
 
     Raises:
         UserError: a configuration that cannot be composed, or an override of a swept key.
@@ -50,9 +55,16 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
     stored = RunsByIdentity(stored_runs(configurations[0].runs_dir))
     states = []
     for run, config in zip(runs, configurations, strict=True):
-        candidates = stored.of(config.plain(), config.processes)
+        data = config.data.model_copy(update={"fingerprints": fingerprints_of(config)})
+        asked = config.model_copy(update={"data": data}).plain()
+        candidates = stored.of(asked, config.processes)
         if not candidates:
-            states.append(RunState(run, MISSING))
+            apart = [
+                f"{found.folder} was {reason}"
+                for found, reason in stored.kept_apart(asked, config.processes)
+                if found.results.status == FINISHED
+            ]
+            states.append(RunState(run, MISSING, apart=next(iter(apart), None)))
             continue
         best = next((found for found in candidates if found.results.status == FINISHED), candidates[0])
         states.append(RunState(run, best.results.status, best.folder, best.results.error))

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from radial_vicreg.checkpoints import check_resumable
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import RunData, open_data
+from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
 from radial_vicreg.errors import UserError
 from radial_vicreg.models import check_backbone
@@ -71,6 +72,7 @@ def embedded(config: RunConfig) -> Host:
     return Host("standalone", "it is the embedded one", build_standalone)
 
 
+@listed_once()  # for the processes that Lightning starts, too
 def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> Path:
     """Train, and leave checkpoints, ``results.json`` and the figure of the radii in the run's own folder.
 

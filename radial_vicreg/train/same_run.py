@@ -66,6 +66,30 @@ def check_same_run(checkpoint: Path, config: Mapping[str, Any], processes: int, 
         raise UserError(f"{named} is finished and was {reason}: {how_to_measure(checkpoint, config)}")
 
 
+def check_auto_resumed(checkpoint: Path, config: Mapping[str, Any]) -> None:
+    """Refuse what solo-learn's auto-resume has found by its name where its images are others.
+
+    The name holds the identity, but of the images version 0.2's fingerprint of the training images alone.
+
+    Args:
+        checkpoint: the file.
+        config: resolved, as requested, with the fingerprints of its images.
+
+    Raises:
+        UserError: it is of other training or validation images, as far as is known.
+    """
+    try:
+        _, images, _ = _recorded(read_checkpoint(checkpoint), run_around(checkpoint), str(checkpoint))
+    except UserError:  # nothing but its name is known
+        return
+    if (reason := other_images(images, images_of(config))) is not None:
+        measure = f", and {how_to_measure(checkpoint, config)}" if reason.startswith("validated") else ""
+        raise UserError(
+            f"auto-resume has found {checkpoint}, which was {reason}: auto_resume.enabled=False starts a new run,"
+            f" resume_from_checkpoint=PATH resumes a training with other validation images{measure}"
+        )
+
+
 def resumes_other_figures(state: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
     """Tell whether the figures in a checkpoint are of other validation images than this run's.
 
