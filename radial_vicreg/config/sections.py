@@ -42,7 +42,7 @@ class BackboneConfig(Section):
 
 
 class FingerprintsConfig(Section):
-    """What the images of a run are, see :mod:`radial_vicreg.origin`; written by the run."""
+    """Fingerprints of the images, ``VERSION:DIGITS`` each; written by the run."""
 
     train: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="of the training images")
     val: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="of the validation images")

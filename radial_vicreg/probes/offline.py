@@ -142,10 +142,11 @@ def summary(content: dict[str, Any]) -> str:
     )
     skipped = sum(content["skipped_images"].values())
     state = "untrained" if content["untrained"] else f"epoch {content['epoch']}"
+    others = ", other than those of the run" if content["other_images"] else ""
     return (
         f"{content['probe']} probe of {content['feature_dim']} {content['features']} features ({state}): {figures} on "
-        f"{content['val_images']} images{', other than those of the run' if content['other_images'] else ''} ({chosen}, "
-        f"chosen on held-out training images{f'; {skipped} unreadable images left out' if skipped else ''})"
+        f"{content['val_images']} images{others} ({chosen}, chosen on held-out training images"
+        f"{f'; {skipped} unreadable images left out' if skipped else ''})"
     )
 
 

@@ -42,8 +42,8 @@ class ImageSet:
 def image_sets(found: Sequence[Images], name: str = "") -> list[ImageSet]:
     """Sort the images of runs into sets that agree.
 
-    Fingerprints are compared by the newest version that both have. A run that has fewer of them, or none, joins the only
-    set that agrees with it; with several it is a set of its own, since which of them it belongs to is not known.
+    Fingerprints are compared by the newest version that both have. A run that has fewer of them, or none, joins the
+    only set that agrees with it; with several it is a set of its own, since which of them it belongs to is not known.
 
     Args:
         found: fingerprints of each run's images.

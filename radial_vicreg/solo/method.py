@@ -59,9 +59,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
             check_optimizer(self.config)
             refuse_impossible(self.config)
             if (checkpoint := self.config.resume_from_checkpoint) is not None:
-                check_same_run(
-                    Path(checkpoint), self.results_config(), self.config.processes, "resume_from_checkpoint"
-                )
+                check_same_run(Path(checkpoint), self.results_config(), self.config.processes, "resume_from_checkpoint")
         self._apply_stem()
         self.add_radial_parts(self.features_dim)
         self._warned_about_size = False

@@ -129,7 +129,7 @@ class ResultsWriter(pl.Callback):
         self._release()
 
     def state_dict(self) -> dict[str, Any]:
-        """Keep history and time spent for a resumed run, and the configuration: a checkpoint knows of which run it is."""
+        """Keep history and time spent for a resumed run, and the configuration: a checkpoint knows its run."""
         known = {"config": without_secrets(self.config), "processes": self._processes}
         return {"history": self.history, "seconds": self._seconds(), "validated": self._validated, **known}
 
