@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from radial_vicreg.config import BackboneConfig, DataConfig, OptimizerConfig, SchedulerConfig
@@ -172,3 +172,30 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_canonical(item) for item in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """List in what two identities differ.
+
+    Args:
+        first: of :func:`identity_parts`.
+        second: the same of another run.
+
+    Returns:
+        Dotted keys, sorted, each with the values of both; None where one of them has no such key.
+    """
+
+    def leaves(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+        items = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else None
+        if items is None or not node:
+            yield prefix, node
+        else:
+            for key, value in items:
+                yield from leaves(value, f"{prefix}.{key}" if prefix else str(key))
+
+    one, other = dict(leaves(first, "")), dict(leaves(second, ""))
+    return [
+        (key, one.get(key), other.get(key))
+        for key in sorted(one.keys() | other.keys())
+        if one.get(key) != other.get(key)
+    ]

@@ -30,6 +30,7 @@ class LoadedRun:
         model: in evaluation mode, on the CPU.
         results: what ``results.json`` says; None without one. Its figures may be of another epoch: :attr:`figures`.
         epoch: epochs that the checkpoint has seen; None for an untrained network.
+        step: steps that it has seen; None for an untrained network.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class LoadedRun:
     model: Encoder
     results: RunResults | None = None
     epoch: int | None = None
+    step: int | None = None
 
     @property
     def figures(self) -> RunResults | None:
@@ -71,15 +73,15 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = build_encoder(config)
-    epoch = None
+    epoch = step = None
     if not untrained:
         content = read_checkpoint(checkpoint)
-        epoch = content.get("epoch")
-        epoch = epoch + 1 if isinstance(epoch, int) else None
+        epoch, step = content.get("epoch"), content.get("global_step")
+        epoch, step = epoch + 1 if isinstance(epoch, int) else None, step if isinstance(step, int) else None
         if not _is_chosen(path):
             _refuse_another_epoch(folder, results, checkpoint, epoch)
         _fill(model, content["state_dict"], checkpoint)
-    return LoadedRun(folder, checkpoint, config, model.eval(), results, epoch)
+    return LoadedRun(folder, checkpoint, config, model.eval(), results, epoch, step)
 
 
 def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:

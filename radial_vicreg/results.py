@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
 from radial_vicreg.locks import LockedError, changing
+from radial_vicreg.origin import images_of, is_of
 
 SCHEMA_VERSION = 2
 """1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""
@@ -73,9 +74,29 @@ class Effective(_Part):
     device: str | None = None
 
 
+class Place(_Part):
+    """How far the weights were trained."""
+
+    epoch: int | None = None
+    step: int | None = None
+
+
+class Origin(_Part):
+    """Where a figure comes from, see :mod:`radial_vicreg.origin`.
+
+    The weights that were measured, and fingerprints of the training images (where a probe was fitted on them) and of
+    the images that were measured.
+    """
+
+    checkpoint: Place | Literal["untrained"] | None = None
+    train: list[str] | None = None
+    val: list[str] | None = None
+
+
 class ProbeFigures(_Part):
     """Figures of a probe in percent: of classes the first two, of attributes the means of the others."""
 
+    origin: Origin | None = None
     top1: Number = None
     top5: Number = None
     balanced_accuracy: Number = None
@@ -92,7 +113,10 @@ class FrozenProbe(_Part):
 
 
 class Probes(_Part):
-    """Probes by name: ``online_<probe>`` of the last validation, ``offline_<probe>_<features>[_untrained]``."""
+    """Probes by name: ``online_<probe>`` of the last validation, ``offline_<probe>_<features>[_untrained]``.
+
+    ``offline_<probe>_<features>_images_<digits>[_untrained]`` is of other images than the run's.
+    """
 
     __pydantic_extra__: dict[str, ProbeFigures | None]
     online_linear: ProbeFigures | None = None
@@ -148,6 +172,7 @@ class RadiusEntry(_Part):
 
     epoch: int | None = None
     dim: int | None = None
+    origin: Origin | None = None
     eval: RadiusStatistics = Field(default_factory=RadiusStatistics)
     batch: RadiusStatistics = Field(default_factory=RadiusStatistics)
     histogram: Histogram | None = None
@@ -297,9 +322,13 @@ class RunResults(_Part):
         return write_json(path, self.plain())
 
     def probe(self, name: str) -> ProbeFigures:
-        """Look up the figures of a probe; without any where the run has none of that name."""
+        """Look up the figures of a probe on the run's own images; without any where the run has none of that name."""
         found = dict(self.probes or ()).get(name)
-        return found if isinstance(found, ProbeFigures) else ProbeFigures()
+        return found if isinstance(found, ProbeFigures) and self.owns(found) else ProbeFigures()
+
+    def owns(self, figures: ProbeFigures | RadiusEntry) -> bool:
+        """Tell whether figures are of the images of this run, as far as is known."""
+        return is_of(None if figures.origin is None else figures.origin.plain(), images_of(self.config))
 
 
 def _complaint(error: ValidationError) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import lies_in
 from radial_vicreg.identity import digest, hardware_is_known, identity_parts, without_hardware
+from radial_vicreg.origin import Images, images_of, other_images
 from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults
 
 LATEST = "latest"
@@ -56,6 +57,11 @@ class StoredRun:
     def key(self) -> str:
         """Hash of the identity, or of the part of it that is known."""
         return digest(self.parts if self.hardware_is_known else without_hardware(self.parts))
+
+    @cached_property
+    def images(self) -> Images:
+        """Fingerprints of its images, as far as they are known."""
+        return images_of(self.results.config)
 
     @cached_property
     def started(self) -> str:
@@ -205,20 +211,32 @@ class RunsByIdentity:
         """Choose the runs whose stored configuration has the identity of another, the seed included.
 
         Args:
-            config: resolved, as requested. Runs with another ``data.fingerprint`` are left out: same settings, but
-                other images.
+            config: resolved, as requested. Runs with other ``data.fingerprints`` are omitted: a run is one training
+                with one set of validation images.
             processes: number of training processes.
 
         Returns:
             Those runs, in their order.
         """
+        images = images_of(config)
+        return [run for run in self._same_settings(config, processes) if other_images(run.images, images) is None]
+
+    def kept_apart(self, config: Mapping[str, Any], processes: int) -> list[tuple[StoredRun, str]]:
+        """List the runs that :meth:`of` omits for their images alone, and in what those differ.
+
+        Args:
+            config: as for :meth:`of`.
+            processes: number of training processes.
+
+        Returns:
+            Those runs, in their order, each with the reason (:func:`radial_vicreg.origin.other_images`).
+        """
+        images = images_of(config)
+        same = self._same_settings(config, processes)
+        return [(run, reason) for run in same if (reason := other_images(run.images, images)) is not None]
+
+    def _same_settings(self, config: Mapping[str, Any], processes: int) -> list[StoredRun]:
         asked = identity_parts(config, processes)
         exact = self._by_key.get((True, digest(asked)), [])
         loose = self._by_key.get((False, digest(without_hardware(asked))), [])
-        same = [run for run in (*exact, *loose) if _may_be_same_images(run.results.config, config)]
-        return sorted(same, key=lambda run: self._order[run.path])
-
-
-def _may_be_same_images(*configs: Mapping[str, Any]) -> bool:
-    """Compare the marks of the training images, where they are known (:mod:`radial_vicreg.train.run_name`)."""
-    return len({(config.get("data") or {}).get("fingerprint") for config in configs} - {None}) < 2
+        return sorted((*exact, *loose), key=lambda run: self._order[run.path])

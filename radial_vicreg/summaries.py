@@ -11,10 +11,11 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.types import plain
 from radial_vicreg.config.words import field_of
 from radial_vicreg.identity import identity_parts
+from radial_vicreg.origin import images_of, images_remark, other_images
 from radial_vicreg.results import RunResults
 from radial_vicreg.stored_runs import StoredRun
 
-_SETTINGS_LEFT_OUT = re.compile(r"name$")
+_SETTINGS_LEFT_OUT = re.compile(r"(name|data\.fingerprints\.seconds)$")
 _RESULTS_LEFT_OUT = re.compile(
     r"(name|method|seed|max_epochs|config|config_hash|experiment_hash|schema_version|started|history|checkpoint"
     r"|radii\.(history|initial|final\.histogram))(\.|$)"
@@ -135,6 +136,19 @@ def differences(first: RunResults, second: RunResults) -> list[Difference]:
             if values[0] != values[1] and not left_out.match(key):
                 found.append(Difference(part, key, *values))
     return found
+
+
+def images_note(first: RunResults, second: RunResults) -> str | None:
+    """Say why the figures of two runs may not be compared: their images; None where these agree and are known.
+
+    Args:
+        first: results of a run.
+        second: results of another.
+    """
+    images = images_of(first.config), images_of(second.config)
+    if (reason := other_images(*images)) is not None:
+        return f"{reason}: their figures are not comparable"
+    return images_remark([images])
 
 
 def _objective(results: RunResults) -> str | None:

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 import torch
-from helpers import on_two_nodes, read_results, with_resnet, without
+from helpers import on_two_nodes, read_results, with_resnet, without, write_images
 
 from radial_vicreg.identity import config_hash
 from radial_vicreg.solo.limits import knn_fails
@@ -166,6 +166,33 @@ def test_another_number_of_processes_is_refused_before_the_first_step(
     assert said in done.stderr
     assert not list(tmp_path.rglob("*.ckpt"))
     assert not list(tmp_path.rglob("results.json"))
+
+
+def test_a_checkpoint_of_another_run_or_other_images_is_refused(
+    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
+) -> None:
+    def run(*overrides: str) -> CompletedProcess[str]:
+        script = [str(checkout / "main_pretrain.py"), "--config-name", "radialvicreg"]
+        return run_python(*script, *tiny_overrides, "data.val_path=null", "max_epochs=1", *overrides)
+
+    done = run()
+    assert done.returncode == 0, done.stderr[-2000:]
+    folder = run_folder(tmp_path)
+    (checkpoint,) = folder.glob("*.ckpt")
+    before = (folder / "results.json").read_bytes()
+    done = run("optimizer.lr=0.001", f"resume_from_checkpoint='{checkpoint}'")
+    assert done.returncode != 0
+    assert f"resume_from_checkpoint={checkpoint} is of another run: optimizer.lr is 0.3 there" in done.stderr
+    done = run("max_epochs=2", f"resume_from_checkpoint='{checkpoint}'")
+    assert "max_epochs is 1 there and 2 here" in done.stderr
+    done = run(f"data.val_path={tmp_path / 'val'}")  # the same name, which auto-resume finds
+    assert done.returncode != 0
+    assert f"auto-resume has found {checkpoint}, which was validated on other images (none and 2:" in done.stderr
+    write_images(tmp_path / "larger", size=64)
+    done = run(f"data.train_path={tmp_path / 'larger'}")
+    assert done.returncode != 0
+    assert f"auto-resume has found {checkpoint}, which was trained on other images (2:" in done.stderr
+    assert (folder / "results.json").read_bytes() == before
 
 
 def pretrained(checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path) -> Path:

@@ -39,16 +39,19 @@ def run(arguments: Sequence[str]) -> int:
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.stored_runs import single_run
-    from radial_vicreg.summaries import differences
+    from radial_vicreg.summaries import differences, images_note
 
     folders = [single_run(path) for path in (parsed.first, parsed.second)]
-    found = differences(*map(_results, folders))
+    results = [_results(folder) for folder in folders]
+    found, note = differences(*results), images_note(*results)
     if parsed.json:
         runs = dict(zip(("first", "second"), map(str, folders), strict=True))
-        print_json({**runs, "differences": [one._asdict() for one in found]})
+        print_json({**runs, "images": note, "differences": [one._asdict() for one in found]})
         return 0
     for name, folder in zip("AB", folders, strict=True):
         print(f"{name}: {folder}")
+    if note is not None:
+        print(f"images: {note}")
     for part in ("configuration", "results"):
         rows = [(one.key, _text(one.first), _text(one.second)) for one in found if one.part == part]
         if rows:

@@ -110,6 +110,7 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
 def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool, wait: bool) -> int:
     from radial_vicreg.commands import pretrain
     from radial_vicreg.compose import compose, run_config
+    from radial_vicreg.data.fingerprint import listed_once
     from radial_vicreg.sweeps.claims import RunClaim
     from radial_vicreg.sweeps.runner import pretrain_arguments
     from radial_vicreg.sweeps.status import FINISHED, states_of
@@ -117,14 +118,15 @@ def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool, w
     runs = sweep.runs()
     if not 0 <= index < len(runs):
         raise UserError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
-    (state,) = states_of([runs[index]], overrides)
-    if state.status == FINISHED:
-        print(f"run {index} is finished: {state.folder}")
-        return 0
-    print(f"run {index}: {shlex.join(state.run.overrides)}")
-    request = read_request(pretrain.parser(), pretrain_arguments(state.run, overrides, resume))
-    config = run_config(compose(*request.where))
-    return pretrain.train(config, RunClaim(config, f"training run {index}", on_wait=_say if wait else None))
+    with listed_once():
+        (state,) = states_of([runs[index]], overrides)
+        if state.status == FINISHED:
+            print(f"run {index} is finished: {state.folder}")
+            return 0
+        print(f"run {index}: {shlex.join(state.run.overrides)}")
+        request = read_request(pretrain.parser(), pretrain_arguments(state.run, overrides, resume))
+        config = run_config(compose(*request.where))
+        return pretrain.train(config, RunClaim(config, f"training run {index}", on_wait=_say if wait else None))
 
 
 def _say(text: str) -> None:
@@ -138,7 +140,8 @@ def _print_status(sweep: Sweep, overrides: Sequence[str]) -> None:
     for state in states:
         where = "" if state.folder is None else f"  {os.fspath(state.folder)}"
         error = "" if state.error is None else f"  {' '.join(state.error.split())}"
-        print(f"{state.run.index:>4}  {state.status:<11}  {' '.join(state.run.overrides)}{where}{error}")
+        apart = "" if state.apart is None else f"  (not counted: {state.apart})"
+        print(f"{state.run.index:>4}  {state.status:<11}  {' '.join(state.run.overrides)}{where}{error}{apart}")
     counts = Counter(state.status for state in states)
     others = "".join(f", {count} {status}" for status, count in sorted(counts.items()) if status != FINISHED)
     print(f"{sweep.name}: {len(states)} runs, {counts[FINISHED]} finished{others}")

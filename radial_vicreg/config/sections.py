@@ -27,6 +27,7 @@ _LARGEST_CROP = 4096  # pixels; beyond it the first batch fills any memory
 _WIDEST = 2**20  # of the projector's layers
 _PLACE = Outside("a place of files; data.fingerprint tells the images apart")
 _LOADING = Outside("how images are loaded: other random crops of the same distribution")
+_IMAGES = Outside("which images: it stands with the figures")
 _COUNTED = Outside("follows from the images or the augmentations")
 _MOST_WORKERS = 1024  # a slip of the finger must not start a million processes
 
@@ -44,6 +45,14 @@ class BackboneConfig(Section):
     def arguments(self) -> dict[str, Any]:
         """List the constructor's arguments."""
         return {} if self.kwargs is None else self.kwargs.given()
+
+
+class FingerprintsConfig(Section):
+    """Fingerprints of the images, ``VERSION:DIGITS`` each; written by the run."""
+
+    train: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="of the training images")
+    val: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="of the validation images")
+    seconds: float | None = Field(None, ge=0, description="that listing the folders took")
 
 
 class DataConfig(Section):
@@ -73,8 +82,11 @@ class DataConfig(Section):
     )
     num_large_crops: Annotated[int | None, _COUNTED] = Field(None, ge=0, description="counted by solo-learn")
     num_small_crops: Annotated[int | None, _COUNTED] = Field(None, ge=0, description="counted by solo-learn")
-    fingerprint: Annotated[Text | None, Outside("which images: it stands with the figures")] = Field(
-        None, description="mark of the training images, written by the run"
+    fingerprint: Annotated[Text | None, _IMAGES] = Field(
+        None, description="of the training images, ends the run's name; written by it"
+    )
+    fingerprints: Annotated[FingerprintsConfig | None, _IMAGES, Says("a section")] = Field(
+        None, description="of training and validation images, VERSION:DIGITS each; written by the run"
     )
 
 

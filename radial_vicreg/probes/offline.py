@@ -11,9 +11,11 @@ import torch
 from radial_vicreg.checkpoints import file_checksum
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
+from radial_vicreg.data.fingerprint import fingerprints_of
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
+from radial_vicreg.origin import Images, compare_fingerprints, digits, images_of, origin_of
 from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
@@ -38,7 +40,9 @@ def probe_run(
     on_bad_image: str | None = None,
     for_results: bool = False,
 ) -> tuple[Path, dict[str, Any]]:
-    """Probe one run and write ``<run>/probes/<probe>-<features>[-untrained].json``.
+    """Probe one run and write ``<run>/probes/<probe>-<features>[-images-<digits>][-untrained].json``.
+
+    Figures of other images than the run's own have the digits of their fingerprints in the name.
 
     Args:
         path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
@@ -61,12 +65,15 @@ def probe_run(
     if probe not in PROBES or features not in KINDS:
         raise UserError(f"probe must be one of {', '.join(PROBES)} and features one of {', '.join(KINDS)}")
     run = open_run(path, untrained=untrained)
-    name = f"{probe}-{features}{'-untrained' if untrained else ''}.json"
-    file = claim_output(run.folder / "probes" / name, "file")
+    config = _with_images(run.config, train_path=train, val_path=val, on_bad_image=on_bad_image)
+    images = _fingerprints(config)
+    others = _others(images, _own_images(run))
+    name = "-".join([probe, features, *(["images", others] if others else []), *["untrained"] * untrained])
+    file = claim_output(run.folder / "probes" / f"{name}.json", "file")
     if for_results:
         results = claim_output(run.folder / RESULTS, "file")
         _check_same_epoch(RunResults.read(results) if results.is_file() else None, run.folder, run.epoch, untrained)
-    data = open_data(_with_images(run.config, train_path=train, val_path=val, on_bad_image=on_bad_image))
+    data = open_data(config)
     found = run_features(run, data, features, untrained, workers)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     (x, y), (x_val, y_val) = ((a.to(device), b.to(device)) for a, b in (found.train, found.val))
@@ -76,6 +83,8 @@ def probe_run(
         "features": features,
         "untrained": untrained,
         **_identity(run, untrained),
+        "origin": origin_of(images, None if untrained else run.epoch, run.step),
+        "other_images": others,
         "train_path": str(data.config.data.train_path),
         "val_path": str(data.config.data.val_path),
         "train_images": len(x),
@@ -94,6 +103,8 @@ def probe_run(
 def add_to_results(folder: Path, content: dict[str, Any]) -> str:
     """Add the figures of a probe to ``results.json`` as ``probes.offline_<probe>_<features>[_untrained]``.
 
+    Those of other images than the run's own are kept apart, as ``probes.offline_<probe>_<features>_images_<digits>``.
+
     Args:
         folder: the run's.
         content: of :func:`probe_run`.
@@ -104,12 +115,15 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
     Raises:
         UserError: there is no ``results.json``, or the checkpoint is not that of the finished run.
     """
-    key = f"offline_{content['probe']}_{content['features']}{'_untrained' if content['untrained'] else ''}"
+    others = content.get("other_images")
+    words = ["offline", content["probe"], content["features"], *(["images", others] if others else [])]
+    key = "_".join([*words, *["untrained"] * content["untrained"]])
 
     def with_figures(stored: RunResults | None) -> RunResults:
         results = _check_same_epoch(stored, folder, content["epoch"], content["untrained"])
         known = {} if results.probes is None else results.probes.plain()
-        results.probes = Probes.model_validate(known | {key: {**content["test"], "chosen": content["chosen"]}})
+        figures = {**content["test"], "chosen": content["chosen"], "origin": content["origin"]}
+        results.probes = Probes.model_validate(known | {key: figures})
         return results
 
     RunResults.update(folder / RESULTS, with_figures)
@@ -128,9 +142,10 @@ def summary(content: dict[str, Any]) -> str:
     )
     skipped = sum(content["skipped_images"].values())
     state = "untrained" if content["untrained"] else f"epoch {content['epoch']}"
+    others = ", other than those of the run" if content["other_images"] else ""
     return (
         f"{content['probe']} probe of {content['feature_dim']} {content['features']} features ({state}): {figures} on "
-        f"{content['val_images']} images ({chosen}, chosen on held-out training images"
+        f"{content['val_images']} images{others} ({chosen}, chosen on held-out training images"
         f"{f'; {skipped} unreadable images left out' if skipped else ''})"
     )
 
@@ -147,6 +162,26 @@ def _check_same_epoch(results: RunResults | None, folder: Path, epoch: int | Non
 def _with_images(config: RunConfig, **given: str | Path | None) -> RunConfig:
     changes = {key: str(value) for key, value in given.items() if value is not None}
     return config.model_copy(update={"data": config.data.model_copy(update=changes)})
+
+
+def _fingerprints(config: RunConfig) -> Images:
+    found = fingerprints_of(config)
+    return Images(found.train, found.val)
+
+
+def _own_images(run: LoadedRun) -> Images:
+    """Find out which images are the run's own: those that it has recorded, else those that lie where it read them."""
+    recorded, there = images_of(run.config.plain()), _fingerprints(run.config)
+    return Images(*(found if known is None else known for known, found in zip(recorded, there, strict=True)))
+
+
+def _others(images: Images, own: Images) -> str:
+    """Give the digits by which figures of other images than the run's own are kept apart; empty for its own.
+
+    Images that cannot be compared with the run's are others: it is not known that they are the same.
+    """
+    same = [compare_fingerprints(*pair).same for pair in zip(images, own, strict=True)]
+    return "" if all(same) else digits(" ".join(mark for marks in images for mark in marks or ()))
 
 
 def _identity(run: LoadedRun, untrained: bool) -> dict[str, Any]:

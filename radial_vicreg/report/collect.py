@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import digest, without_hardware
+from radial_vicreg.origin import images_remark, other_images
+from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
 from radial_vicreg.stored_runs import StoredRun, find_results
@@ -28,7 +30,7 @@ def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure
 
     def read(results: RunResults) -> float | None:
         entry = results.radii.initial if moment == "initial" else results.radii.final
-        return None if entry is None else getattr(entry.eval, statistic)
+        return None if entry is None or not results.owns(entry) else getattr(entry.eval, statistic)
 
     return read
 
@@ -38,7 +40,8 @@ def frozen_figure(moment: Literal["untrained", "trained"], metric: str) -> Figur
 
     def read(results: RunResults) -> float | None:
         probe = None if results.probes is None else results.probes.frozen_linear
-        return getattr(None if probe is None else getattr(probe, moment), metric, None)
+        figures = None if probe is None else getattr(probe, moment)
+        return getattr(figures, metric) if figures is not None and results.owns(figures) else None
 
     return read
 
@@ -71,11 +74,13 @@ class Run:
         path: of its ``results.json``, relative to the folder that was searched.
         stored: the file itself, with the run's identity.
         setting: what the run was.
+        image_set: its images, shared by those runs that may be compared; found among all runs.
     """
 
     path: str
     stored: StoredRun
     setting: Setting
+    image_set: ImageSet | None = None
 
     @property
     def results(self) -> RunResults:
@@ -101,7 +106,7 @@ class Experiment:
         experiment_hash: of the configuration without the seed.
         setting: what they were.
         runs: one a seed, by seed.
-        notes: what else they disagree in: hosts, versions.
+        notes: what else they disagree in: hosts, versions; why other runs of these settings are kept apart.
     """
 
     experiment_hash: str
@@ -154,10 +159,10 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
 
 
 def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
-    """Put the seeds of one experiment together: the same identity and the same images.
+    """Put the seeds of one experiment together: the same identity, and the same training and validation images.
 
     The identity is computed from each run's configuration. Of several runs of one seed, the one that began last counts.
-    Nothing is averaged over different identities.
+    Nothing is averaged over different identities or images (:mod:`radial_vicreg.report.image_sets`).
 
     Args:
         runs: finished ones.
@@ -166,7 +171,7 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
         The experiments, sorted by what they are, and the runs that were left out.
     """
     experiments, problems = [], []
-    for identity, members in _by_identity(list(runs)).items():
+    for identity, members in _by_identity(_with_image_sets(list(runs))).items():
         newest: dict[int | None, Run] = {}
         for run in sorted(members, key=lambda member: (member.stored.started, member.path)):
             if run.seed in newest:
@@ -175,6 +180,8 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
             newest[run.seed] = run
         kept = sorted(newest.values(), key=lambda member: str(member.seed))
         experiments.append(Experiment(identity[0], kept[0].setting, kept, _disagreements(kept)))
+    for experiment in experiments:
+        experiment.notes += _why_apart(experiment, experiments)
     return sorted(experiments, key=lambda found: (found.setting.order, found.experiment_hash)), problems
 
 
@@ -194,6 +201,37 @@ def _by_identity(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
         identity = next(iter(candidates)) if len(candidates) == 1 else _exact(run)
         groups[identity, run.setting.images].append(run)
     return groups
+
+
+def _with_image_sets(runs: list[Run]) -> list[Run]:
+    """Find the images that runs share; where one name stands for several, the settings say which they are."""
+    by_name: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_name[run.setting.images].append(run)
+    labelled: dict[str, Run] = {}
+    for name, members in by_name.items():
+        sets = image_sets([run.stored.images for run in members], name)
+        for run in members:
+            own = next(found for found in sets if run.stored.images in found.members)
+            label = own.label([found for found in sets if found is not own])
+            setting = run.setting.on(label) if label else run.setting
+            labelled[run.path] = replace(run, setting=setting, image_set=own)
+    return [labelled[run.path] for run in runs]
+
+
+def _why_apart(experiment: Experiment, others: Iterable[Experiment]) -> list[str]:
+    """Say why runs of the same settings are another experiment: their images."""
+    own = experiment.runs[0].image_set
+    found = {}
+    for other in others:
+        theirs = other.runs[0].image_set
+        if other is experiment or other.experiment_hash != experiment.experiment_hash or not own or not theirs:
+            continue
+        if (reason := other_images(own.best, theirs.best)) is not None:
+            found[f"kept apart from runs of the same settings that were {reason}"] = None
+        elif own is not theirs and own.name == theirs.name:
+            found["kept apart from runs of the same settings: which images they share is not known"] = None
+    return list(found)
 
 
 def _exact(run: Run) -> str:
@@ -217,7 +255,7 @@ def _read(file: Path, name: str) -> Run | Problem:
     try:
         stored = StoredRun(file, results)
         setting = Setting.from_config(results.config, results.processes, results.effective)
-        _ = stored.key, stored.started  # they are asked for later
+        _ = stored.key, stored.started, stored.images  # they are asked for later
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         return Problem(name, "foreign", f"its configuration is not one of VICReg or Radial-VICReg ({error!r})")
     return Run(name, stored, setting)
@@ -231,6 +269,9 @@ def _disagreements(runs: list[Run]) -> list[str]:
     precisions = sorted({str(run.setting.details["precision"]) for run in runs})
     if len(precisions) > 1:
         notes.append(f"seeds ran in different precisions ({', '.join(precisions)})")
+    shared = [run.image_set for run in runs if run.image_set is not None and len(run.image_set.members) > 1]
+    remark = images_remark((known.best, run.stored.images) for known, run in zip(shared, runs, strict=False))
+    notes += [remark] if remark is not None else []
     versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:
         for package, version in (run.results.versions or {}).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -55,7 +55,8 @@ class Setting:
 
     Attributes:
         dataset: ``data.name``, or ``data.dataset`` without one.
-        images: the data set and, for a folder, the last two parts of its path: two folders are two data sets.
+        images: the data set and, for a folder, the last two parts of its path: two folders are two data sets; and which
+            images these are where the name stands for several.
         backbone: ``backbone.name``.
         dim: d of the projector's output.
         objective: radial objective; ``"none"`` also when all its weights are 0; the method's name where its loss is its
@@ -133,6 +134,19 @@ class Setting:
             details=_details(config, processes, beta1, beta2),
             family=_family(config, processes, images),
             grid=_grid(config, processes),
+        )
+
+    def on(self, label: str) -> Setting:
+        """Give the setting on images that the name of their folder does not tell from others.
+
+        Args:
+            label: in what they differ.
+        """
+        return replace(
+            self,
+            images=f"{self.images} ({label})",
+            family=digest({"family": self.family, "images": label}),
+            grid=digest({"grid": self.grid, "images": label}),
         )
 
     @property

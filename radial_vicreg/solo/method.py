@@ -25,6 +25,7 @@ from radial_vicreg.solo.limits import refuse_devices, refuse_impossible, refuse_
 from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
 from radial_vicreg.train.processes import check_launcher
 from radial_vicreg.train.run_name import is_named, named
+from radial_vicreg.train.same_run import check_auto_resumed, check_same_run
 from radial_vicreg.train.step import RadialTraining
 from radial_vicreg.train.trainer import trainer_settings
 
@@ -37,8 +38,9 @@ class RadialVICReg(RadialTraining, BaseMethod):
         own: the configuration of ``radial-vicreg pretrain``; None: solo-learn's script trains.
 
     Raises:
-        UserError: an unknown key or a value out of range in ``method_kwargs``, or a setting that solo-learn's script
-            would ignore (:func:`radial_vicreg.solo.limits.refuse_pretrain_only`).
+        UserError: an unknown key or a value out of range in ``method_kwargs``, a setting that solo-learn's script
+            would ignore (:func:`radial_vicreg.solo.limits.refuse_pretrain_only`), or a ``resume_from_checkpoint`` of
+            another run (:func:`radial_vicreg.train.same_run.check_same_run`).
     """
 
     host = "solo"
@@ -59,6 +61,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
             refuse_pretrain_only(self.config)
             check_optimizer(self.config)
             refuse_impossible(self.config)
+            if (checkpoint := self.config.resume_from_checkpoint) is not None:
+                check_same_run(Path(checkpoint), self.results_config(), self.config.processes, "resume_from_checkpoint")
         self._apply_stem()
         self.add_radial_parts(self.features_dim)
         self._warned_about_size = False
@@ -111,6 +115,16 @@ class RadialVICReg(RadialTraining, BaseMethod):
     def results_config(self) -> dict[str, Any]:
         """Give the configuration with the rates as written; solo-learn's ``parse_cfg`` has scaled them."""
         return self.config.plain() if self.own_loop else configured_rates(self.cfg)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse a checkpoint of other images, which solo-learn's auto-resume finds by its name.
+
+        Raises:
+            UserError: see :func:`radial_vicreg.train.same_run.check_auto_resumed`.
+        """
+        super().on_load_checkpoint(checkpoint)
+        if not self.own_loop and self.config.resume_from_checkpoint is None and self.trainer.ckpt_path is not None:
+            check_auto_resumed(Path(str(self.trainer.ckpt_path)), self.results_config())
 
     def forward(self, X: Tensor) -> dict[str, Any]:
         """Compute features, the probe's logits and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.errors import INTERRUPTED, NOT_FINISHED, STOP_SIGNALS, RunStopped
 from radial_vicreg.files import claim_output
 from radial_vicreg.locks import SECONDS_BETWEEN_LOOKS
@@ -40,6 +41,7 @@ class Outcome(NamedTuple):
     unfinished: list[int]
 
 
+@listed_once()
 def run_missing(
     name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = (), resume: bool = False, wait: bool = True
 ) -> Outcome:
@@ -48,7 +50,7 @@ def run_missing(
     Any number of workers may share a sweep, on one machine or on several with a common ``runs_dir``. The training
     process of a run holds its claim (:class:`~.claims.RunClaim`), and keeps running when its worker is killed. A worker
     tries each run once. What a run prints is appended to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability,
-    which are likely to diverge, come last under their own numbers.
+    which are likely to diverge, come last under their own numbers. Each folder of images is listed once.
 
     Args:
         name: of the sweep, for the logs.

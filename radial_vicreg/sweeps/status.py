@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from radial_vicreg.compose import compose_grid
 from radial_vicreg.config import RunConfig
+from radial_vicreg.data.fingerprint import fingerprints_of, listed_once
 from radial_vicreg.errors import UserError
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
@@ -25,14 +27,17 @@ class RunState:
             ``missing``. A run that was killed stays ``running``.
         folder: where that file is; None for a missing run.
         error: what a failed run said.
+        apart: a finished run of these settings that does not count, and why: its images are others.
     """
 
     run: SweepRun
     status: str
     folder: Path | None = None
     error: str | None = None
+    apart: str | None = None
 
 
+@listed_once()
 def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[RunState]:
     """Look for the results of every run.
 
@@ -41,7 +46,8 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
         overrides: what every run got on top; ``runs_dir`` among them says where to look.
 
     Returns:
-        One state for each run. Of several results of one configuration, a finished one counts, then the newest.
+        One state for each run. Of several results of one configuration on these images, a finished one counts, then the
+        newest. Each folder of images is listed once; one that is not there is compared with none.
 
     Raises:
         UserError: a configuration that cannot be composed, or an override of a swept key.
@@ -51,22 +57,35 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
     states = []
     for run, config in zip(runs, configurations, strict=True):
         best = best_result(config, stored)
-        if best is None:
-            states.append(RunState(run, MISSING))
-        else:
+        if best is not None:
             states.append(RunState(run, best.results.status, best.folder, best.results.error))
+            continue
+        apart = [
+            f"{found.folder} was {reason}"
+            for found, reason in stored.kept_apart(_with_images(config), config.processes)
+            if found.results.status == FINISHED
+        ]
+        states.append(RunState(run, MISSING, apart=next(iter(apart), None)))
     return states
 
 
 def best_result(config: RunConfig, stored: RunsByIdentity) -> StoredRun | None:
     """Choose the result that counts for a configuration: a finished one, else the newest; None without any.
 
+    A result on other images does not count.
+
     Args:
         config: as requested.
         stored: where to look.
     """
-    candidates = stored.of(config.plain(), config.processes)
+    candidates = stored.of(_with_images(config), config.processes)
     return next((found for found in candidates if found.results.status == FINISHED), next(iter(candidates), None))
+
+
+def _with_images(config: RunConfig) -> dict[str, Any]:
+    """List what is requested, with the fingerprints of its images."""
+    data = config.data.model_copy(update={"fingerprints": fingerprints_of(config)})
+    return config.model_copy(update={"data": data}).plain()
 
 
 def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> Iterator[RunConfig]:

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from radial_vicreg.config import ProbesConfig
+from radial_vicreg.origin import Images, is_of, origin_of
 from radial_vicreg.probes.knn import knn_scores
 from radial_vicreg.probes.metrics import ProbeMetrics
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
@@ -37,10 +38,12 @@ class OnlineProbes(pl.Callback):
         settings: section ``probes`` of a configuration.
         crop_size: training resolution in pixels.
         seed: of the heads' initial weights.
+        images: fingerprints of the run's images, which stand with the figures.
     """
 
-    def __init__(self, settings: ProbesConfig, crop_size: int, seed: int = 0) -> None:
+    def __init__(self, settings: ProbesConfig, crop_size: int, seed: int = 0, images: Images | None = None) -> None:
         self.settings, self.crop_size, self.seed = settings, crop_size, seed
+        self.images = Images() if images is None else images
         wanted = {"projector_linear": settings.projector_linear, "mlp": settings.encoder_mlp}
         self.head_names = [name for name, on in wanted.items() if on]
         self.neighbours = settings.knn_neighbours if settings.encoder_knn else ()
@@ -134,7 +137,9 @@ class OnlineProbes(pl.Callback):
         """Compute and log the figures."""
         self._gathered = None
         for name, metrics in self._metrics.items():
-            self.found[f"online_{name}"] = figures = metrics.compute()
+            figures = metrics.compute()
+            origin = origin_of(self.images, trainer.current_epoch + 1, trainer.global_step)
+            self.found[f"online_{name}"] = {**figures, "origin": origin}
             logged = {
                 f"val_{name}_{key.replace('top', 'acc')}": value
                 for key, value in figures.items()
@@ -152,9 +157,13 @@ class OnlineProbes(pl.Callback):
         return {"trainer": trainer, "found": self.found}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`; the heads follow with the first batch, which tells their widths."""
+        """Restore :meth:`state_dict`; the heads follow with the first batch, which tells their widths.
+
+        Figures of other validation images than this run's are no figures of it.
+        """
         self._restored = state_dict["trainer"]
-        self.found = state_dict["found"]
+        found = state_dict["found"]
+        self.found = {name: figures for name, figures in found.items() if is_of(figures.get("origin"), self.images)}
 
     def _listen(self, module: Any, inputs: Any, output: Any) -> None:
         if isinstance(output, dict) and all(key in output for key in _OUTPUTS):

@@ -14,11 +14,13 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, normal_statistics, radius_histogram
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_styles, radii_figure
+from radial_vicreg.origin import Images, is_of, origin_of
 from radial_vicreg.train.log_image import log_measurement, takes_images
 from radial_vicreg.train.online_probes import resize_to
 
 _TRAINING_IMAGES = 2048  # used when there is no validation set
 _BATCH_SIZE = 256
+_VALIDATION = "validation"
 _NOT_LOGGED = ("count",)  # never changes, and results.json has it
 
 
@@ -40,9 +42,10 @@ class RadiusMonitor(pl.Callback):
         max_images: upper limit for validation images.
         gaussianity: also measure what :func:`radial_vicreg.diagnostics.gaussianity_statistics` adds.
         method: whose colour the radii have, see :func:`radial_vicreg.figures.method_key`.
+        run_images: fingerprints of the run's images; those of the measured ones stand with the figures.
 
     Attributes:
-        history: one entry a measurement: ``epoch`` and the statistics of both modes.
+        history: one entry a measurement: ``epoch``, ``origin`` and the statistics of both modes.
         normal: with ``gaussianity``, the statistics of normal samples of the same size.
     """
 
@@ -53,6 +56,7 @@ class RadiusMonitor(pl.Callback):
         max_images: int = 10_000,
         gaussianity: bool = False,
         method: str = "vicreg",
+        run_images: Images | None = None,
     ) -> None:
         if every_n_epochs < 0 or max_images < 2:
             raise UserError(
@@ -63,6 +67,7 @@ class RadiusMonitor(pl.Callback):
         self.every_n_epochs = every_n_epochs
         self.max_images = max_images
         self.gaussianity = gaussianity
+        self.run_images = Images() if run_images is None else run_images
         self.normal: dict[str, float] | None = None
         self._style = method_styles([method])[method]
         self.history: list[dict[str, Any]] = []
@@ -71,9 +76,9 @@ class RadiusMonitor(pl.Callback):
         self.source: str | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measure the untrained network; a resumed run keeps the measurement of its first start."""
+        """Measure the untrained network; a resumed run keeps the measurement of its first start, if of its images."""
         self.final_radii = None  # the checkpoint was its run's last, but is not this run's last
-        if not self.history:
+        if not self.history and trainer.global_step == 0:
             self.initial_radii = self._measure(trainer, pl_module, epoch=0)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -106,7 +111,7 @@ class RadiusMonitor(pl.Callback):
 
     def results(self) -> dict[str, Any]:
         """Give ``radii``: images used, and the statistics at initialisation, in between and at the end."""
-        initial = self.history[0] if self.history else None
+        initial = self.history[0] if self.history and self.history[0]["epoch"] == 0 else None
         final = self.history[-1] if self.final_radii is not None else None
         radii = {
             "images": self.source,
@@ -136,8 +141,11 @@ class RadiusMonitor(pl.Callback):
         return {"history": self.history, "source": self.source, **radii, **normal}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
-        self.history = state_dict["history"]
+        """Restore :meth:`state_dict`, but no measurement of other images than this run's."""
+        history = state_dict["history"]
+        self.history = [entry for entry in history if is_of(entry.get("origin"), self.run_images)]
+        if history and not self.history:
+            return
         self.initial_radii = state_dict["initial_radii"]
         self.source = state_dict["source"]
         self.final_radii = state_dict.get("final_radii")  # absent from older checkpoints
@@ -158,7 +166,11 @@ class RadiusMonitor(pl.Callback):
                     measured[mode] = measure_radii(model, batches, mode == "batch", self.gaussianity)
             except ValueError as error:  # too few images, or embeddings that are not finite
                 raise RunFailed(f"the radii of epoch {epoch} cannot be measured: {error}") from error
-        entry: dict[str, Any] = {"epoch": epoch, "dim": measured["eval"].dim}
+        measured_on = (
+            Images(val=self.run_images.val) if self.source == _VALIDATION else self.run_images._replace(val=())
+        )
+        origin = origin_of(measured_on, epoch or None, trainer.global_step)
+        entry: dict[str, Any] = {"epoch": epoch, "dim": measured["eval"].dim, "origin": origin}
         entry.update({mode: measurement.statistics for mode, measurement in measured.items()})
         self.history.append(entry)
         if self.gaussianity and self.normal is None:
@@ -179,7 +191,7 @@ class RadiusMonitor(pl.Callback):
         loaders = trainer.val_dataloaders
         loader = loaders[0] if isinstance(loaders, list) and loaders else loaders
         if isinstance(loader, DataLoader):
-            return self._evenly_spaced(loader.dataset, self.max_images), "validation"
+            return self._evenly_spaced(loader.dataset, self.max_images), _VALIDATION
         if isinstance(trainer.train_dataloader, DataLoader):
             return self._evenly_spaced(trainer.train_dataloader.dataset, _TRAINING_IMAGES), "training, augmented"
         return None, "none: the data loader has no dataset to draw fixed images from"

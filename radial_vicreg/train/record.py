@@ -17,12 +17,15 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import point_link, remove_leftovers
 from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.notices import warn
+from radial_vicreg.origin import images_of, origin_of
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.results import RESULTS, RunResults
+from radial_vicreg.secrets import without_secrets
 from radial_vicreg.stored_runs import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.train.checkpointing import settle_checkpoints, written_checkpoint
 from radial_vicreg.train.radii import RadiusMonitor
+from radial_vicreg.train.same_run import resumes_other_figures
 from radial_vicreg.train.solo_checkpoints import solo_folder
 from radial_vicreg.train.stop_on_signal import stop_reason
 
@@ -58,6 +61,8 @@ class ResultsWriter(pl.Callback):
         self._lock: HeldLock | None = None
         self._description: dict[str, Any] = {}
         self._written: RunResults | None = None
+        self._processes = 1
+        self._validated: list[int] | None = None  # epoch and step of the weights that were validated last
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Find and claim the folder, write the first, empty results, and point the link ``latest`` at it.
@@ -65,6 +70,7 @@ class ResultsWriter(pl.Callback):
         Raises:
             UserError: another process writes into the folder, or solo-learn chose one that holds another run.
         """
+        self._processes = trainer.world_size
         before, of_this_command = self._predecessor(trainer), self.folder is not None
         if self.folder is None:
             self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
@@ -80,6 +86,11 @@ class ResultsWriter(pl.Callback):
         self._write(trainer, "running")
         if of_this_command and trainer.is_global_zero:
             point_link(Path(self.config.get("runs_dir", "")) / LATEST, self.folder)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Remember of which weights the figures of the host's own probe are."""
+        if not trainer.sanity_checking:
+            self._validated = [trainer.current_epoch + 1, trainer.global_step]
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Add the epoch's metrics; the last epoch's figures are final, and written before its checkpoint."""
@@ -130,13 +141,20 @@ class ResultsWriter(pl.Callback):
         self._release()
 
     def state_dict(self) -> dict[str, Any]:
-        """Keep history and time spent, for a resumed run."""
-        return {"history": self.history, "seconds": self._seconds()}
+        """Keep history and time spent for a resumed run, and the configuration: a checkpoint knows its run."""
+        known = {"config": without_secrets(self.config), "processes": self._processes}
+        return {"history": self.history, "seconds": self._seconds(), "validated": self._validated, **known}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
+        """Restore :meth:`state_dict`, but no figure of other validation images than this run's."""
         self.history = state_dict["history"]
         self._seconds_before = state_dict["seconds"]
+        self._validated = state_dict.get("validated")  # absent from checkpoints of earlier versions
+        if resumes_other_figures(state_dict, self.config):
+            self._validated = None
+            self.history = [
+                {name: value for name, value in entry.items() if not name.startswith("val_")} for entry in self.history
+            ]
 
     def _complete_figures(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the last epoch's figures from what its checkpoint holds.
@@ -239,6 +257,10 @@ class ResultsWriter(pl.Callback):
             return None
         return run if RunsByIdentity([run]).of(self.config, trainer.world_size) else None
 
+    def _origin(self) -> dict[str, Any]:
+        """Say where the figures of the last validation come from."""
+        return {} if self._validated is None else {"origin": origin_of(images_of(self.config), *self._validated)}
+
     def _folder_without_checkpoints(self) -> Path:
         folder = (self.config.get("checkpoint") or {}).get("dir", "trained_models")
         return Path(folder) / str(self.config["method"]) / str(self.config["name"])
@@ -274,7 +296,7 @@ class ResultsWriter(pl.Callback):
             "steps": trainer.global_step,
             "seconds": round(self._seconds(), 1),
             "processes": trainer.world_size,
-            "probes": {"online_linear": _host_probe(last)},
+            "probes": {"online_linear": {**_host_probe(last), **self._origin()}},
             "loss_terms": {name: value for name, value in last.items() if name.startswith("train_")},
             "history": self.history,
         }

@@ -15,10 +15,12 @@ from torch.utils.data import DataLoader
 from radial_vicreg.checkpoints import check_resumable
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import RunData, open_data
+from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
 from radial_vicreg.errors import UserError
 from radial_vicreg.models import check_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
+from radial_vicreg.origin import images_of
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenLinearProbe
 from radial_vicreg.train.hardware import precision_note
@@ -72,6 +74,7 @@ def embedded(config: RunConfig) -> Host:
     return Host("standalone", "it is the embedded one", build_standalone)
 
 
+@listed_once()  # for the processes that Lightning starts, too
 def pretrain(
     config: RunConfig,
     choose_host: Callable[[RunConfig], Host] = embedded,
@@ -267,7 +270,8 @@ def _callbacks(config: RunConfig, data: RunData, val_loader: DataLoader[Any] | N
     if config.probes.frozen_linear:
         if val_loader is None or config.data.no_labels:
             raise UserError("probes.frozen_linear needs labels and data.val_path; set probes.frozen_linear=false")
-        callbacks.append(FrozenLinearProbe(data.plain_training_set(), val_loader, config.data.num_workers))
+        images = images_of(config.plain())
+        callbacks.append(FrozenLinearProbe(data.plain_training_set(), val_loader, config.data.num_workers, images))
     if skipped := data.skipped:
         rank_zero_only(print)(skipped_text(skipped))
         callbacks.append(SkippedImages(skipped))

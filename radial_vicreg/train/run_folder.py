@@ -1,4 +1,4 @@
-"""Where a run writes, and from which checkpoint it goes on."""
+"""Where a run writes, and from which checkpoint it resumes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from lightning.pytorch.utilities import rank_zero_only
 
-from radial_vicreg.checkpoints import CHECKPOINTS, furthest_checkpoint, link_last, named_checkpoint
+from radial_vicreg.checkpoints import furthest_checkpoint, link_last, named_checkpoint
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output
 from radial_vicreg.identity import config_hash
-from radial_vicreg.results import RESULTS
-from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, read_stored_run, stored_runs
+from radial_vicreg.origin import images_of, images_remark
+from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
+from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_around
 
 
 class RunFolder(NamedTuple):
@@ -36,8 +37,9 @@ class RunFolder(NamedTuple):
 def find_run_folder(config: RunConfig) -> RunFolder:
     """Find the folder and checkpoint that ``ckpt`` asks to continue, or where a new run's folder belongs.
 
-    A run goes on in place only in a folder whose ``results.json`` is of this very configuration. A checkpoint from
-    anywhere else is the start of a new run folder, and nothing beside it is touched. Nothing is written.
+    A run goes on in place only in a folder whose ``results.json`` is of this very configuration, with the same images.
+    A checkpoint of this configuration from anywhere else is the start of a new run folder, and nothing beside it is
+    touched. Nothing is written.
 
     Args:
         config: prepared. ``ckpt``: null, ``last`` (of the newest run of this configuration), ``auto`` (``last`` if
@@ -47,27 +49,34 @@ def find_run_folder(config: RunConfig) -> RunFolder:
         The place.
 
     Raises:
-        UserError: no checkpoint of this configuration for ``last``; a path that is no file or cannot be read.
+        UserError: no checkpoint of this configuration for ``last``; a path that is no file, cannot be read or is a
+            checkpoint of another run (:func:`radial_vicreg.train.same_run.check_same_run`).
     """
     parent = Path(config.runs_dir) / _folder_name(config)
     if config.ckpt is None:
         return RunFolder(None, parent, None)
     if config.ckpt not in ("auto", "last"):
         checkpoint = named_checkpoint(Path(config.ckpt), _say)
-        run = _run_around(checkpoint)
+        check_same_run(checkpoint, config.plain(), config.processes, "ckpt")
+        run = run_around(checkpoint)
         if run is not None and RunsByIdentity([run]).of(config.plain(), config.processes):
             return RunFolder(run.folder, parent, checkpoint)
         _say(f"{checkpoint} is not in a run folder of this configuration: its training goes on in a new folder")
         return RunFolder(None, parent, checkpoint)
-    runs = RunsByIdentity(stored_runs(Path(config.runs_dir))).of(config.plain(), config.processes)
+    stored = RunsByIdentity(stored_runs(Path(config.runs_dir)))
+    runs = stored.of(config.plain(), config.processes)
     found = furthest_checkpoint((run.folder for run in runs), _say)
     if found is not None:
+        _remark(runs, found.parent.parent, config)
         return RunFolder(found.parent.parent, parent, found)
+    apart = [_why_not_taken(run, reason, config) for run, reason in stored.kept_apart(config.plain(), config.processes)]
     if config.ckpt == "last":
         raise UserError(
             f"ckpt=last: no checkpoint of this configuration below {config.runs_dir}; leave ckpt out to start anew, or"
-            " use ckpt=auto, which does so where there is none"
+            f" use ckpt=auto, which does so where there is none{''.join(f'. {text}' for text in apart[:1])}"
         )
+    for text in apart[:1]:
+        _say(f"ckpt=auto: {text}. A new run starts")
     return RunFolder(None, parent, None)
 
 
@@ -142,10 +151,18 @@ def _new_folder(parent: Path) -> Path:
     raise UserError(f"could not make a new folder in {parent}")
 
 
-def _run_around(checkpoint: Path) -> StoredRun | None:
-    """Find the run in whose folder a checkpoint lies, if it is one of this program."""
-    folder = checkpoint.parent.parent
-    return read_stored_run(folder / RESULTS) if checkpoint.parent.name == CHECKPOINTS else None
+def _why_not_taken(run: StoredRun, reason: str, config: RunConfig) -> str:
+    """Say why a run of these settings is not handed out, and what can be done with it."""
+    text = f"{run.folder} is not taken: {reason}"
+    return f"{text}; {how_to_measure(run.folder, config.plain())}" if reason.startswith("validated") else text
+
+
+def _remark(runs: list[StoredRun], folder: Path, config: RunConfig) -> None:
+    """Say by how much less than the newest fingerprints the images of the chosen run were compared."""
+    images = images_of(config.plain())
+    chosen = [run.images for run in runs if run.folder == folder]
+    if (remark := images_remark((found, images) for found in chosen)) is not None:
+        _say(f"{folder}: {remark}")
 
 
 def _say(text: str) -> None:

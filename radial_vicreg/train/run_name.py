@@ -1,4 +1,4 @@
-"""The name of a run, and the mark of its images: what solo-learn's auto-resume tells runs apart by.
+"""The name of a run, with the fingerprint of its images: what solo-learn's auto-resume tells runs apart by.
 
 For both hosts, and without PyTorch.
 """
@@ -6,23 +6,23 @@ For both hosts, and without PyTorch.
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.data.fingerprint import fingerprints_of
 from radial_vicreg.identity import config_hash, digest, parts_of_release_0_2
+from radial_vicreg.origin import names_only
 from radial_vicreg.secrets import without_secrets
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
 
 LONGEST_NAME = 120  # characters; solo-learn's checkpoints are called <name>-<version>-ep=<epoch>.ckpt
 _DIGITS = 8
-_FIXED_DATA = ("cifar10", "cifar100", "stl10")  # torchvision checks their files, so the data set's name is enough
-_IMAGES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})  # torchvision's list
 
 
 def named(config: RunConfig, runs: Path) -> RunConfig:
-    """Give a configuration its final name and the mark of its images, once.
+    """Give a configuration its final name and the fingerprints of its images, once.
+
+    The name ends with version 0.2's fingerprint of the training images, since solo-learn's auto-resume compares names.
 
     Args:
         config: of a run. One that has a ``data.fingerprint`` (one that a script reads from ``args.json``, say) is left
@@ -31,12 +31,13 @@ def named(config: RunConfig, runs: Path) -> RunConfig:
             compares names.
 
     Returns:
-        The configuration with ``name`` and ``data.fingerprint``.
+        The configuration with ``name``, ``data.fingerprint`` and ``data.fingerprints``.
     """
     if is_named(config):
         return config
-    mark = data_fingerprint(config.data.dataset, config.data.format, config.data.train_path)
-    data = config.data.model_copy(update={"fingerprint": mark})
+    found = fingerprints_of(config)
+    mark = names_only(found.train)
+    data = config.data.model_copy(update={"fingerprint": mark, "fingerprints": found})
     config = config.model_copy(update={"data": data})
     plain, text = config.plain(), without_secrets(config.name)
     name = run_name(text, config_hash(plain, config.processes), mark)
@@ -57,7 +58,7 @@ def run_name(text: str, identity: str, data: str | None) -> str:
     Args:
         text: the name as configured, made of canonical numbers and rates as written.
         identity: hash of everything that can change the result. Not of a weight that has no effect, which a name holds.
-        data: mark of the training images (:func:`data_fingerprint`), or None.
+        data: fingerprint of the training images (:func:`radial_vicreg.origin.names_only`), or None.
 
     Returns:
         ``<text>-<8 digits for text and identity>[-<data>]``; the text gives way when it is too long.
@@ -69,50 +70,10 @@ def run_name(text: str, identity: str, data: str | None) -> str:
     return (kept if kept == text else kept.rstrip("-._ ")) + suffix
 
 
-def data_fingerprint(dataset: str, data_format: str, train_path: str | None) -> str | None:
-    """Mark a folder of training images by its number of images and their names, wherever it lies.
-
-    Contents and paths stay out of it: a cluster copies the same images to another folder for each job. Every folder is
-    listed once, without a look into the files: half a second for 60,000 images on a local disk, so ten seconds for
-    ImageNet's 1.3 million.
-
-    Args:
-        dataset: ``data.dataset``.
-        data_format: ``data.format``; ``h5`` is one file, and its size its mark.
-        train_path: ``data.train_path``.
-
-    Returns:
-        Eight hexadecimal digits; None for data sets that have one content only (CIFAR, STL-10), and where there is
-        nothing to list.
-    """
-    if dataset in _FIXED_DATA or not train_path:
-        return None
-    path = Path(train_path)
-    if data_format == "h5" or path.is_file():
-        return _digest(f"h5 {path.stat().st_size}") if path.is_file() else None
-    names = sorted(_image_names(path)) if path.is_dir() else []
-    return _digest("\n".join([str(len(names)), *names])) if names else None
-
-
 def _is_unfinished(name: str, config: RunConfig, runs: Path) -> bool:
     """Tell whether a run of this name and identity has begun and not finished."""
     found = RunsByIdentity(stored_runs(runs)).of(config.plain(), config.processes)
     return any(run.results.name == name and run.results.status != "finished" for run in found)
-
-
-def _image_names(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
-    """List class and file names below a folder, without hidden ones and links back to a folder above."""
-    state = folder.stat()
-    if (here := (state.st_dev, state.st_ino)) in above:
-        return  # a ring; the reader of the images refuses it by name
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if os.path.splitext(entry.name)[1].lower() in _IMAGES:
-                yield f"{prefix}{entry.name}"
-            elif entry.is_dir():
-                yield from _image_names(Path(entry.path), f"{prefix}{entry.name}/", above | {here})
 
 
 def _digest(text: str) -> str:

@@ -16,6 +16,7 @@ from radial_vicreg.distributed import mean_over_ranks
 from radial_vicreg.figures import configured_method
 from radial_vicreg.models import build_projector
 from radial_vicreg.notices import warn
+from radial_vicreg.origin import images_of
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.checkpointing import last_checkpoint
 from radial_vicreg.train.cost import StepCost
@@ -140,13 +141,14 @@ class RadialTraining(_Base):
     def configure_callbacks(self) -> list[pl.Callback]:
         """Attach probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
         config = self.config
+        images = images_of(config.plain())
         callbacks: list[pl.Callback] = []
         if not config.data.no_labels:
-            callbacks.append(OnlineProbes(config.probes, config.crop_size, seed=config.seed))
+            callbacks.append(OnlineProbes(config.probes, config.crop_size, config.seed, images))
         if config.diagnostics.enabled:
             settings = config.diagnostics
             measured = (config.crop_size, settings.every_n_epochs, settings.max_images, settings.gaussianity)
-            callbacks.append(RadiusMonitor(*measured, method=configured_method(config.plain())))
+            callbacks.append(RadiusMonitor(*measured, method=configured_method(config.plain()), run_images=images))
         callbacks.append(StepCost())
         callbacks.append(ResultsWriter(self.results_config(), host=self.host, folder=self.results_folder))
         if self.results_folder is not None and config.loggers.csv:

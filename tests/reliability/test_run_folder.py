@@ -16,13 +16,17 @@ from omegaconf import DictConfig, OmegaConf
 from radial_vicreg import cli
 from radial_vicreg.checkpoints import epoch_checkpoints, find_checkpoint
 from radial_vicreg.compose import run_config
+from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
 from radial_vicreg.train.run_folder import choose_run_folder
 
 
-def save(path: Path, epochs: int) -> Path:
+def save(path: Path, epochs: int, cfg: DictConfig | None = None) -> Path:
+    """A checkpoint; with a configuration it says itself of which run it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save({"state_dict": {}, "epoch": epochs - 1, "global_step": 3 * epochs}, path)
+    state = {} if cfg is None else {"config": OmegaConf.to_container(cfg, resolve=True), "processes": 1}
+    content = {"state_dict": {}, "epoch": epochs - 1, "global_step": 3 * epochs, "callbacks": {"ResultsWriter": state}}
+    torch.save(content, path)
     return path
 
 
@@ -74,7 +78,7 @@ class TestAGivenCheckpoint:
         self, place: str, cfg: DictConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         home = tmp_path / "home"
-        mine = save(home / place / "epoch-4.ckpt", 4)
+        mine = save(home / place / "epoch-4.ckpt", 4, cfg)
         (home / "results.json").write_text('{"mine": true}')
         (home / ".draft.tmp").touch()
         before = listing(home)
@@ -84,11 +88,31 @@ class TestAGivenCheckpoint:
         assert listing(home) == before
         assert "goes on in a new folder" in capsys.readouterr().out
 
-    def test_of_another_configuration_starts_a_new_folder(self, cfg: DictConfig, tmp_path: Path) -> None:
+    def test_of_another_configuration_is_refused_by_what_it_says_before_what_lies_beside_it(
+        self, cfg: DictConfig, tmp_path: Path
+    ) -> None:
         other: Any = OmegaConf.merge(cfg, {"method_kwargs": {"radial_ce_loss_weight": 1.0}})
         run = leave_run(tmp_path / "somewhere", other, 4)
-        folder, _ = choose(with_ckpt(cfg, run / "checkpoints" / "epoch-4.ckpt"))
-        assert folder != run
+        differs = "method_kwargs.radial_ce_loss_weight is 1 there and 100 here"
+        with pytest.raises(UserError, match=differs):
+            choose(with_ckpt(cfg, run / "checkpoints" / "epoch-4.ckpt"))
+        own = leave_run(tmp_path / "own", cfg)
+        with pytest.raises(UserError, match=differs):
+            choose(with_ckpt(cfg, save(own / "checkpoints" / "epoch-4.ckpt", 4, other)))
+        assert not (tmp_path / "runs").exists()
+
+    def test_that_nobody_knows_is_refused(self, cfg: DictConfig, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match="does not say of which configuration it is"):
+            choose(with_ckpt(cfg, save(tmp_path / "models" / "epoch-4.ckpt", 4)))
+
+    @pytest.mark.parametrize("state", [[], {"config": []}, {"config": {"data": 3}}, {"config": {}, "processes": "x"}])
+    def test_whose_state_is_somebody_else_s_is_refused_in_one_line(
+        self, state: Any, cfg: DictConfig, tmp_path: Path
+    ) -> None:
+        path = save(tmp_path / "models" / "epoch-4.ckpt", 4)
+        torch.save({**torch.load(path, weights_only=True), "callbacks": {"ResultsWriter": state}}, path)
+        with pytest.raises(UserError):
+            choose(with_ckpt(cfg, path))
 
     def test_whose_link_names_a_file_that_is_gone_falls_back_to_the_epoch_before(
         self, cfg: DictConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]

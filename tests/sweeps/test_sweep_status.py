@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,11 @@ from omegaconf import OmegaConf
 from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.compose.grid import composed_points
+from radial_vicreg.data import fingerprint
+from radial_vicreg.files import write_json
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
 from radial_vicreg.sweeps.runner import pretrain_arguments
+from radial_vicreg.sweeps.status import composed_runs
 
 WriteResult = Callable[..., Path]
 
@@ -56,6 +60,50 @@ def test_a_finished_result_counts_whatever_came_after(
     os.utime(done, (1, 1))
     os.utime(later, (2, 2))
     assert states_of([run], [runs_dir])[0].folder == done.parent
+
+
+def test_a_run_on_other_images_does_not_count_and_folders_are_listed_once(
+    small_sweep: Path,
+    runs_dir: str,
+    image_folder: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = load_sweep(small_sweep).runs()
+    paths = [f"data.{name}_path={image_folder(name, per_class=2)}" for name in ("train", "val")]
+    overrides = ["shared/dataset=folder", *paths, runs_dir]
+    known = fingerprint.fingerprints_of(next(composed_runs(runs[:1], overrides))).model_dump()
+    for run, marks in zip(runs, (known, {**known, "val": ("2:ffffffff",)}, None), strict=False):  # the last: 0.2's
+        (config,) = composed_runs([run], overrides)
+        content = {"schema_version": 2, "config": config.plain(), "status": "finished"}
+        content["config"]["data"] |= {} if marks is None else {"fingerprints": marks}
+        write_json(tmp_path / "runs" / f"run-{run.index}" / "results.json", content)
+    real, listed = fingerprint._marks, []
+    monkeypatch.setattr(fingerprint, "_marks", lambda path, form: listed.append(path.name) or real(path, form))
+    states = states_of(runs, overrides)
+    assert [state.status for state in states] == ["finished", "missing", "finished", "missing"]
+    assert sorted(listed) == ["train", "val"]
+    reason = f"{tmp_path}/runs/run-1 was validated on other images (2:ffffffff and {known['val'][1]})"
+    assert [state.apart for state in states] == [None, reason, None, None]
+    assert cli.main(["sweep", str(small_sweep), "--status", *overrides]) == 0
+    assert f"(not counted: {reason})" in capsys.readouterr().out
+
+
+def test_the_processes_of_a_sweep_get_what_was_listed(
+    small_sweep: Path, runs_dir: str, image_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = image_folder("train", per_class=2)
+    listed: list[str] = []
+
+    def train(arguments: list[str], log: Path) -> int:  # in a process that inherits the environment
+        listed.extend(json.loads(os.environ[fingerprint._LISTED]))
+        return 0
+
+    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
+    overrides = ["shared/dataset=folder", f"data.train_path={images}", "data.val_path=null", runs_dir]
+    assert run_missing("small", load_sweep(small_sweep).runs()[:2], overrides) == []
+    assert listed == [str(images), str(images)]
 
 
 def test_half_written_and_foreign_files_are_no_results(

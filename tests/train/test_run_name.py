@@ -1,20 +1,21 @@
-"""Names that tell runs apart, and the mark of a folder of images."""
+"""Names that tell runs apart."""
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from radial_vicreg.compose import canonical_numbers, compose, run_config
+from radial_vicreg.data.fingerprint import fingerprints_of
 from radial_vicreg.files import write_json
 from radial_vicreg.identity import digest, parts_of_release_0_2
+from radial_vicreg.origin import names_only
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.train.run import prepare
-from radial_vicreg.train.run_name import LONGEST_NAME, data_fingerprint, named, run_name
+from radial_vicreg.train.run_name import LONGEST_NAME, named, run_name
 
 IDENTITY = "0123456789ab"
 
@@ -77,7 +78,7 @@ def test_only_an_unfinished_run_of_release_0_2_keeps_its_name(tiny_overrides: li
     clipped, other = (
         run_config(compose("radialvicreg", [*tiny_overrides, f"+gradient_clip_val={value}"])) for value in (0.5, 5)
     )
-    text, mark = clipped.name, data_fingerprint("custom", "image_folder", clipped.data.train_path)
+    text, mark = clipped.name, names_only(fingerprints_of(clipped).train)
     name_of_0_2 = run_name(text, digest(parts_of_release_0_2(clipped.plain())), mark)
     name = named(clipped, tmp_path).name
     assert name != name_of_0_2
@@ -94,40 +95,10 @@ def test_only_an_unfinished_run_of_release_0_2_keeps_its_name(tiny_overrides: li
     assert named(clipped, tmp_path).name == name
 
 
-def test_images_are_told_apart_by_names_and_not_by_path(make_folder: Callable[..., Path], tmp_path: Path) -> None:
-    def mark(folder: Path) -> str | None:
-        return data_fingerprint("custom", "image_folder", str(folder))
-
-    images = make_folder("images", cat=2, dog=1)
-    moved = Path(shutil.copytree(images, tmp_path / "job-17" / "copy"))
-    assert mark(images) == mark(moved) != None  # noqa: E711
-    assert mark(images) == data_fingerprint("custom", "dali", f"{images}/")
-    (moved / ".DS_Store").touch()
-    (moved / "cat" / "notes.txt").touch()
-    assert mark(images) == mark(moved)
-    marks = [mark(images)]
-    (moved / "cat" / "0.png").rename(moved / "dog" / "7.png")
-    marks.append(mark(moved))
-    (moved / "dog").rename(moved / "wolf")
-    marks.append(mark(moved))
-    (moved / "wolf" / "8.JPEG").touch()
-    marks.append(mark(moved))
-    assert len(set(marks)) == 4
-
-
-def test_data_without_a_folder_has_the_mark_that_suits_it(tmp_path: Path) -> None:
-    assert data_fingerprint("cifar10", "image_folder", str(tmp_path)) is None  # torchvision checks its files
-    assert data_fingerprint("custom", "image_folder", str(tmp_path / "absent")) is None
-    file = tmp_path / "images.h5"
-    file.write_bytes(b"1234")
-    small = data_fingerprint("imagenet100", "h5", str(file))
-    file.write_bytes(b"12345")
-    assert small not in (None, data_fingerprint("imagenet100", "h5", str(file)))
-
-
-def test_a_ring_of_links_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "class").mkdir()
-    (tmp_path / "class" / "1.png").touch()
-    before = data_fingerprint("custom", "image_folder", str(tmp_path))
-    (tmp_path / "class" / "loop").symlink_to(tmp_path)
-    assert data_fingerprint("custom", "image_folder", str(tmp_path)) == before
+def test_a_name_ends_with_the_fingerprint_of_names_alone(tiny_overrides: list[str]) -> None:
+    """That of version 0.2: solo-learn's auto-resume compares names."""
+    data = named(run_config(compose("radialvicreg", tiny_overrides))).data
+    assert data.fingerprint == "43285646"
+    assert data.fingerprints is not None
+    assert data.fingerprints.train is not None
+    assert data.fingerprints.train[0] == "1:43285646"

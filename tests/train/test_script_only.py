@@ -37,6 +37,8 @@ READ_AS_A_WHOLE = (
 READ_FROM_PLAIN_CONTAINERS = {
     "data.name": "${data.name}",  # yaml/shared/base.yaml: part of the run's name
     "data.fingerprint": '"fingerprint" in config.data.model_fields_set',
+    "data.fingerprints.val": 'data.get("fingerprints")',
+    "data.fingerprints.seconds": "seconds=round(seconds, 3)",  # recorded
     "data.num_classes": "check_num_classes(config",
     "lock": 'self.config.get("lock")',
     "tag": 'config.get("tag")',

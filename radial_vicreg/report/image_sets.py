@@ -1,0 +1,69 @@
+"""Which runs have the same images: figures of others are neither averaged nor compared."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from radial_vicreg.origin import Images, compare_fingerprints, other_images
+
+_WORDS = {"train": ("trained on", "unknown training images"), "val": ("validated on", "unknown validation images")}
+_NONE = {"train": "without training images", "val": "without validation"}
+
+
+@dataclass
+class ImageSet:
+    """Training and validation images that runs share, as far as is known.
+
+    Attributes:
+        best: the fingerprints of the run that has most of them.
+        members: fingerprints of every run.
+        name: of their folder, which other images may have as well.
+    """
+
+    best: Images
+    members: list[Images] = field(default_factory=list)
+    name: str = ""
+
+    def label(self, others: Sequence[ImageSet]) -> str:
+        """Say in what this set differs from others, for example ``validated on 2:0a1b2c3d``; empty without others."""
+        words = []
+        for part, own, *rest in zip(Images._fields, self.best, *(other.best for other in others), strict=True):
+            if all(compare_fingerprints(own, other).same for other in rest):
+                continue
+            if own is None:
+                words.append(_WORDS[part][1])
+            else:
+                words.append(f"{_WORDS[part][0]} {own[-1]}" if own else _NONE[part])
+        return ", ".join(words)
+
+
+def image_sets(found: Sequence[Images], name: str = "") -> list[ImageSet]:
+    """Sort the images of runs into sets that agree.
+
+    Fingerprints are compared by the newest version that both have. A run that has fewer of them, or none, joins the
+    only set that agrees with it; with several it is a set of its own, since which of them it belongs to is not known.
+
+    Args:
+        found: fingerprints of each run's images.
+        name: of their folder.
+
+    Returns:
+        The sets, those with most fingerprints first; every element of ``found`` is a member of one.
+    """
+    equal: dict[Images, list[Images]] = defaultdict(list)
+    for images in found:
+        equal[images].append(images)
+    sets: list[ImageSet] = []
+    for images in sorted(equal, key=lambda images: (-_known(images), repr(images))):
+        agreeing = [known for known in sets if all(other_images(images, member) is None for member in known.members)]
+        if len(agreeing) == 1 and _known(images) < _known(agreeing[0].best):
+            agreeing[0].members += equal[images]
+        else:
+            sets.append(ImageSet(images, list(equal[images]), name))
+    return sets
+
+
+def _known(images: Images) -> int:
+    return sum(0 if marks is None else 1 + len(marks) for marks in images)

@@ -1,0 +1,162 @@
+"""Whether a training may resume from a checkpoint: one of the same identity, on the same training images.
+
+Lightning restores the optimizer and the schedule of a checkpoint whatever the configuration says. With another rate the
+run would be recorded as one that never was, and with more epochs a restored cosine stays at rate 0 (solo-learn's climbs
+again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from radial_vicreg.checkpoints import CHECKPOINTS, read_checkpoint
+from radial_vicreg.errors import UserError
+from radial_vicreg.identity import differing_keys, identity_parts, without_hardware
+from radial_vicreg.origin import Images, compare_fingerprints, images_of, other_images
+from radial_vicreg.results import RESULTS
+from radial_vicreg.stored_runs import StoredRun, read_stored_run
+
+WRITER = "ResultsWriter"
+"""The callback whose state in a checkpoint holds the configuration of its run."""
+
+_MOST_NAMED = 6
+_SETTINGS = {
+    "objective.loss": "loss",
+    "objective.": "method_kwargs.",
+    "projector.0": "method_kwargs.proj_hidden_dim",
+    "projector.1": "method_kwargs.proj_output_dim",
+    "small_stem": "method_kwargs.small_image_stem",
+}
+"""Beginnings of an identity's keys, and the settings that they come from."""
+
+
+def check_same_run(checkpoint: Path, config: Mapping[str, Any], processes: int, option: str) -> None:
+    """Check that a training of this configuration may resume from a checkpoint.
+
+    Other validation images are allowed while there is something left to train: the weights are the same, and the
+    figures from there on are of the new images (:func:`resumes_other_figures`).
+
+    Args:
+        checkpoint: the file.
+        config: resolved, as requested, with the fingerprints of its images.
+        processes: number of training processes.
+        option: that named the checkpoint, for messages.
+
+    Raises:
+        UserError: it is of another identity (the keys that differ are named), of other training images, of a finished
+            run with other validation images, or does not say of which run it is.
+    """
+    content = read_checkpoint(checkpoint)
+    run = run_around(checkpoint)
+    named = f"{option}={checkpoint}"
+    parts, images, hardware_is_known = _recorded(content, run, named)
+    asked = identity_parts(config, processes)
+    if not hardware_is_known:
+        parts, asked = without_hardware(parts), without_hardware(asked)
+    if found := differing_keys(parts, asked):
+        raise UserError(f"{named} is of another run: {_in_words(found)}; {_remedy(option)}")
+    own = images_of(config)
+    if (reason := other_images(Images(train=images.train), Images(train=own.train))) is not None:
+        raise UserError(f"{named} was {reason}: give its own data.train_path to resume it, or {_leave_out(option)}")
+    epoch, last = content.get("epoch"), config.get("max_epochs")
+    is_finished = isinstance(epoch, int) and isinstance(last, int) and epoch + 1 >= last
+    if is_finished and (reason := other_images(images, own)) is not None:
+        raise UserError(f"{named} is finished and was {reason}: {how_to_measure(checkpoint, config)}")
+
+
+def check_auto_resumed(checkpoint: Path, config: Mapping[str, Any]) -> None:
+    """Refuse what solo-learn's auto-resume has found by its name where its images are others.
+
+    The name holds the identity, but of the images version 0.2's fingerprint of the training images alone.
+
+    Args:
+        checkpoint: the file.
+        config: resolved, as requested, with the fingerprints of its images.
+
+    Raises:
+        UserError: it is of other training or validation images, as far as is known.
+    """
+    try:
+        _, images, _ = _recorded(read_checkpoint(checkpoint), run_around(checkpoint), str(checkpoint))
+    except UserError:  # nothing but its name is known
+        return
+    if (reason := other_images(images, images_of(config))) is not None:
+        measure = f", and {how_to_measure(checkpoint, config)}" if reason.startswith("validated") else ""
+        raise UserError(
+            f"auto-resume has found {checkpoint}, which was {reason}: auto_resume.enabled=False starts a new run,"
+            f" resume_from_checkpoint=PATH resumes a training with other validation images{measure}"
+        )
+
+
+def resumes_other_figures(state: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+    """Tell whether the figures in a checkpoint are of other validation images than this run's.
+
+    Args:
+        state: of the callback :data:`WRITER` in the checkpoint.
+        config: of the run that resumes from it.
+    """
+    recorded = state.get("config")
+    if not isinstance(recorded, Mapping):  # of an earlier version
+        return False
+    return compare_fingerprints(images_of(recorded).val, images_of(config).val).same is False
+
+
+def how_to_measure(run: Path, config: Mapping[str, Any]) -> str:
+    """Say how the weights of a run are measured on other validation images."""
+    val = (config.get("data") or {}).get("val_path")
+    other = f" --val {val}" if val is not None else ""
+    return f"`radial-vicreg probe {run}{other}` measures its weights on these images"
+
+
+def run_around(checkpoint: Path) -> StoredRun | None:
+    """Find the run in whose folder a checkpoint lies, if it is one of this program in either host's layout."""
+    folder = checkpoint.parent.parent if checkpoint.parent.name == CHECKPOINTS else checkpoint.parent
+    return read_stored_run(folder / RESULTS)
+
+
+def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> tuple[dict[str, Any], Images, bool]:
+    """Find out of which run a checkpoint is: as it says itself, else as the results beside it do.
+
+    Returns:
+        Parts of its identity, its images, and whether the requested precision is known.
+    """
+    callbacks = content.get("callbacks")
+    state = callbacks.get(WRITER) if isinstance(callbacks, Mapping) else None
+    recorded = state.get("config") if isinstance(state, Mapping) else None
+    try:
+        if isinstance(state, Mapping) and isinstance(recorded, Mapping):
+            return identity_parts(recorded, state["processes"]), images_of(recorded), True
+        if run is not None:
+            return run.parts, run.images, run.hardware_is_known
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):  # somebody else's
+        pass
+    raise UserError(
+        f"{named} does not say of which configuration it is, and no {RESULTS} of its run lies beside it: put it back"
+        f" into its run's folder (RUN/{CHECKPOINTS}/, or that of solo-learn's script)"
+    )
+
+
+def _in_words(found: list[tuple[str, Any, Any]]) -> str:
+    named = [f"{_setting(key)} is {_shown(one)} there and {_shown(other)} here" for key, one, other in found]
+    more = len(named) - _MOST_NAMED
+    return ", ".join([*named[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _setting(key: str) -> str:
+    return next((f"{name}{key.removeprefix(part)}" for part, name in _SETTINGS.items() if key.startswith(part)), key)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _leave_out(option: str) -> str:
+    return f"leave {option} out to start a new run"
+
+
+def _remedy(option: str) -> str:
+    return f"give its own settings to resume it, or {_leave_out(option)} with these"

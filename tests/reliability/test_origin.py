@@ -1,0 +1,220 @@
+"""A figure is of the weights and the images that it names, and a checkpoint of the run that it names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers import (
+    HOSTS_SOLO_SLOW,
+    one_line,
+    only_run,
+    pull_the_plug,
+    read_results,
+    tiny_settings,
+    write_images,
+)
+
+from radial_vicreg import cli
+from radial_vicreg.report.collect import collect, group
+
+QUICK = ["host=standalone", "diagnostics.enabled=false", "max_epochs=1"]
+
+
+@pytest.fixture
+def finished(finished_run: Callable[[str], Path]) -> Path:
+    """A finished run of two epochs; read, never changed."""
+    return finished_run("standalone")
+
+
+@pytest.fixture
+def its_command(finished: Path, tmp_path: Path) -> list[str]:
+    """The command that trained it, with runs of the test's own."""
+    root = finished.parents[2]
+    return [
+        "pretrain",
+        *tiny_settings(root / "train", root / "val", tmp_path),
+        "host=standalone",
+        "probes.frozen_linear=true",
+    ]
+
+
+def runs_below(folder: Path) -> list[Path]:
+    return sorted(file.parent for file in folder.glob("*/*/results.json"))
+
+
+@pytest.mark.resume
+def test_other_validation_images_are_another_run_of_the_same_training(
+    tiny_overrides: list[str], image_folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pretrain", *tiny_overrides, *QUICK]
+    assert cli.main(command) == 0
+    run = only_run(tmp_path / "runs")
+    other = [*command, f"data.val_path={image_folder('other', per_class=5)}"]
+    capsys.readouterr()
+    assert cli.main([*other, "ckpt=last"]) == 2
+    one_line(capsys.readouterr().err, "ckpt=last: no checkpoint of this configuration", str(run), "validated on other")
+    assert cli.main([*other, "ckpt=auto"]) == 0
+    assert len(runs_below(tmp_path / "runs")) == 2
+    said = capsys.readouterr().out
+    assert f"{run} is not taken: validated on other images (" in said
+    assert f"radial-vicreg probe {run} --val {tmp_path / 'other'}" in said
+
+
+@pytest.mark.resume
+@pytest.mark.parametrize("part", ["train", "val"])
+def test_other_images_under_the_same_names_are_other_images(
+    part: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pretrain", *tiny_overrides, *QUICK]
+    assert cli.main(command) == 0
+    shutil.rmtree(tmp_path / part)
+    write_images(tmp_path / part, per_class=8 if part == "train" else 4, size=64)
+    assert cli.main([*command, "ckpt=last"]) == 2
+    wanted = "trained on other images" if part == "train" else "validated on other images"
+    assert wanted in capsys.readouterr().err
+
+
+@pytest.mark.resume
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("optimizer.lr=0.001", "optimizer.lr is 0.3 there and 0.001 here"),
+        ("max_epochs=3", "max_epochs is 2 there and 3 here"),
+        ("method=vicreg", "method_kwargs.radial_objective is kl there and none here"),
+        ("seed=6", "seed is 5 there and 6 here"),
+    ],
+)
+def test_a_checkpoint_of_another_configuration_is_refused(
+    change: str,
+    said: str,
+    finished: Path,
+    its_command: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    checkpoint = finished / "checkpoints" / "epoch-1.ckpt"
+    assert cli.main([*its_command, change, f"ckpt='{checkpoint}'"]) == 2
+    one_line(capsys.readouterr().err, f"ckpt={checkpoint} is of another run: ", said, "leave ckpt out")
+    assert not list(tmp_path.glob("runs/*/*"))
+
+
+@pytest.mark.resume
+def test_a_checkpoint_knows_its_run_wherever_it_lies(
+    finished: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = Path(shutil.copy(finished / "checkpoints" / "epoch-1.ckpt", tmp_path / "alone.ckpt"))
+    assert cli.main([*its_command, "optimizer.lr=0.001", f"ckpt='{alone}'"]) == 2
+    one_line(capsys.readouterr().err, "optimizer.lr is 0.3 there and 0.001 here")
+    content = torch.load(alone, weights_only=True)  # as version 0.2 has left it
+    for state in content["callbacks"].values():
+        state.pop("config", None)
+    torch.save(content, tmp_path / "old.ckpt")
+    assert cli.main([*its_command, f"ckpt='{tmp_path / 'old.ckpt'}'"]) == 2
+    one_line(capsys.readouterr().err, "does not say of which configuration it is", "results.json")
+    assert cli.main([*its_command, f"ckpt='{alone}'"]) == 0
+    run = only_run(tmp_path / "runs")
+    assert [entry["epoch"] for entry in read_results(run)["history"]] == [1, 2]
+
+
+@pytest.mark.resume
+def test_a_training_that_goes_on_with_other_validation_images_keeps_no_figure_of_the_first(
+    tiny_overrides: list[str],
+    image_folder: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["pretrain", *tiny_overrides, "host=standalone", "probes.frozen_linear=true"]
+    with monkeypatch.context() as patch:
+        pull_the_plug(patch, epochs=1)
+        with pytest.raises(ConnectionAbortedError):
+            cli.main(command)
+    run = only_run(tmp_path / "runs")
+    before = (run / "results.json").read_bytes()
+    other = f"data.val_path={image_folder('other', per_class=5)}"
+    assert cli.main([*command, other, f"ckpt='{run / 'checkpoints' / 'last.ckpt'}'"]) == 0
+    assert (run / "results.json").read_bytes() == before
+    (new,) = (folder for folder in runs_below(tmp_path / "runs") if folder != run)
+    results = read_results(new)
+    first, second = results["history"]
+    assert "val_acc1" in second
+    assert not any(name.startswith("val_") for name in first)
+    assert "train_loss" in first
+    assert results["probes"]["frozen_linear"]["untrained"] is None
+    assert results["radii"]["initial"] is None
+    assert results["radii"]["final"]["origin"]["val"] == results["config"]["data"]["fingerprints"]["val"]
+
+
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+def test_every_figure_names_its_weights_and_its_images(host: str, finished_run: Callable[[str], Path]) -> None:
+    results = read_results(finished_run(host))
+    known = results["config"]["data"]["fingerprints"]
+    assert [mark[:2] for mark in (*known["train"], *known["val"])] == ["1:", "2:", "1:", "2:"]
+    assert known["train"][0] == f"1:{results['config']['data']['fingerprint']}"
+    assert known["seconds"] >= 0
+    both = {"train": known["train"], "val": known["val"]}
+    last = {"epoch": 2, "step": 6}
+    probes = results["probes"]
+    online = {name: figures for name, figures in probes.items() if name.startswith("online_")}
+    assert len(online) == 3
+    assert all(figures["origin"] == {"checkpoint": last, **both} for figures in online.values())
+    assert probes["frozen_linear"]["untrained"]["origin"] == {"checkpoint": "untrained", **both}
+    assert probes["frozen_linear"]["trained"]["origin"] == {"checkpoint": last, **both}
+    radii = results["radii"]
+    assert radii["initial"]["origin"] == {"checkpoint": "untrained", "val": known["val"]}
+    assert radii["final"]["origin"] == {"checkpoint": last, "val": known["val"]}
+
+
+def test_seeds_validated_on_other_images_are_not_averaged(finished: Path, tmp_path: Path) -> None:
+    for seed, val in ((5, "aaaaaaaa"), (6, "bbbbbbbb")):
+        folder = Path(shutil.copytree(finished, tmp_path / f"seed{seed}", ignore=shutil.ignore_patterns("*.ckpt")))
+        content = read_results(folder)
+        content["seed"] = content["config"]["seed"] = seed
+        content["config"]["data"]["fingerprints"]["val"] = ["1:cccccccc", f"2:{val}"]
+        (folder / "results.json").write_text(json.dumps(content))
+    experiments, _ = group(collect(tmp_path)[0])
+    assert [len(found.runs) for found in experiments] == [1, 1]
+    for found in experiments:
+        assert any("validated on other images" in note for note in found.notes)
+
+
+def test_a_probe_of_other_images_is_no_figure_of_the_run(
+    finished: Path, image_folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(finished, tmp_path / "run", symlinks=True))
+    command = ["probe", str(run), "--probe", "knn", "--workers", "0", "--add-to-results"]
+    assert cli.main([*command, "--val", str(image_folder("other", per_class=5))]) == 0
+    said = capsys.readouterr().out
+    probes = read_results(run)["probes"]
+    assert "offline_knn_encoder" not in probes
+    (name,) = (name for name in probes if name.startswith("offline_knn_encoder_images_"))
+    assert f"probes.{name}" in said
+    known = read_results(run)["config"]["data"]["fingerprints"]
+    assert probes[name]["origin"]["train"] == known["train"]
+    assert probes[name]["origin"]["val"] != known["val"]
+    moved = shutil.copytree(finished.parents[2] / "val", tmp_path / "moved")
+    assert cli.main([*command, "--val", str(moved)]) == 0
+    figures: dict[str, Any] = read_results(run)["probes"]
+    assert figures["offline_knn_encoder"]["origin"]["val"] == known["val"]
+    assert figures["offline_knn_encoder"]["origin"]["checkpoint"] == {"epoch": 2, "step": 6}
+    assert {file.name for file in (run / "probes").glob("*.json")} == {
+        "knn-encoder.json",
+        f"knn-encoder-{name.removeprefix('offline_knn_encoder_').replace('_', '-')}.json",
+    }
+
+
+def test_compare_says_why_two_runs_are_kept_apart(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Path(shutil.copytree(finished, tmp_path / "other", ignore=shutil.ignore_patterns("*.ckpt")))
+    content = read_results(other)
+    content["config"]["data"]["fingerprints"]["val"] = ["1:cccccccc", "2:dddddddd"]
+    (other / "results.json").write_text(json.dumps(content))
+    assert cli.main(["compare", str(finished), str(other)]) == 0
+    assert "validated on other images (2:" in capsys.readouterr().out
