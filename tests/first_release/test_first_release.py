@@ -97,7 +97,7 @@ def test_the_report_is_written(release: Path, capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_a_sweep_finds_what_became_of_its_runs(
-    name: str, expected: list[str], overrides: list[str], capsys: pytest.CaptureFixture[str]
+    name: str, expected: list[str], overrides: list[str], release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert statuses(capsys, overrides, name) == expected
 
