@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ def check_runs(runs: Sequence[StoredRun]) -> list[Doubt]:
     Returns:
         The doubts, by run.
     """
-    found = [*_merged(runs), *_other_lengths(runs), *_other_rates(runs)]
+    found = [*_merged(runs), *_other_weights(runs)]
     return sorted(found)
 
 
@@ -65,37 +65,45 @@ def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
                 )
 
 
-def _other_lengths(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
-    groups: dict[tuple[str, Any], list[StoredRun]] = defaultdict(list)
-    for run in runs:
-        if run.results.status == "finished" and run.results.steps is not None:
-            groups[digest(_without_seed(run.parts)), _images(run)].append(run)
-    for members in groups.values():
-        longest = max(Counter(run.results.steps for run in members).items(), key=lambda item: (item[1], item[0]))[0]
-        for run in members:
-            if run.results.steps != longest:
-                yield Doubt(
-                    str(run.folder),
-                    f"it took {run.results.steps:,} steps and other runs of its experiment {longest:,}: it was resumed "
-                    "from a run that a setting such as limit_train_batches had cut short",
-                )
-
-
-def _other_rates(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
+def _other_weights(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
+    """Compare results with the newest checkpoint: its rate, and whether all its epochs had as many batches."""
     for run in runs:
         try:
-            wanted = stored_config(run.results.config).rates.lr
-            groups = read_checkpoint(find_checkpoint(run.folder))["optimizer_states"][0]["param_groups"]
-            trained = float(groups[0]["initial_lr"])
-        except (UserError, KeyError, IndexError, TypeError, ValueError):
-            continue  # without weights or a schedule there is nothing to compare
-        if abs(trained - wanted) > _TOLERANCE * max(abs(wanted), abs(trained)):
-            written = run.results.config["optimizer"]["lr"]
-            yield Doubt(
-                str(run.folder),
-                f"its results say optimizer.lr={written:g}, a peak rate of {wanted:g}, and its checkpoint was trained "
-                f"with {trained:g}: ckpt=PATH had named a checkpoint of another run",
-            )
+            content = read_checkpoint(find_checkpoint(run.folder))
+        except UserError:
+            continue  # without weights there is nothing to compare
+        for reason in (_other_rate(run, content), _cut_epochs(run, content)):
+            if reason is not None:
+                yield Doubt(str(run.folder), reason)
+
+
+def _other_rate(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
+    try:
+        wanted = stored_config(run.results.config).rates.lr
+        trained = float(checkpoint["optimizer_states"][0]["param_groups"][0]["initial_lr"])
+    except (UserError, KeyError, IndexError, TypeError, ValueError):
+        return None  # without a schedule it is not known
+    if abs(trained - wanted) <= _TOLERANCE * max(abs(wanted), abs(trained)):
+        return None
+    return (
+        f"its results say optimizer.lr={run.results.config['optimizer']['lr']:g}, a peak rate of {wanted:g}, and its "
+        f"checkpoint was trained with {trained:g}: ckpt=PATH had named a checkpoint of another run"
+    )
+
+
+def _cut_epochs(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
+    try:
+        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+        last, total = (int(progress[which]["completed"]) for which in ("current", "total"))
+        epochs = int(checkpoint["epoch"]) + 1
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not progress.get("is_last_batch") or total == last * epochs:
+        return None
+    return (
+        f"its {epochs} epochs had {total:,} batches, and the last one alone {last:,}: it was resumed from a run that a "
+        "setting such as limit_train_batches had cut short"
+    )
 
 
 def _images(run: StoredRun) -> Any:

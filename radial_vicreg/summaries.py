@@ -158,6 +158,14 @@ def _objective(results: RunResults) -> str | None:
     return objective
 
 
+def value_at(config: Mapping[str, Any], key: str) -> Any:
+    """Look up a dotted key of a configuration; one that is left out stands for its default."""
+    found: Any = config
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return _default(key) if found is None else found
+
+
 def _default(key: str) -> Any:
     """Look up what a configuration without a key stands for; None for keys that are none of ours."""
     try:

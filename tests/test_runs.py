@@ -434,14 +434,6 @@ class TestCheck:
         assert "handed it out" in reasons["short"]
         assert "limit_train_batches=1 batches" in reasons["short"]
 
-    def test_a_run_of_fewer_steps_than_its_experiment_is_named(
-        self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        for seed in (5, 6):
-            make_run(f"whole{seed}", f"seed={seed}")
-        make_run("short", "seed=7", steps=1)
-        assert list(self.check(tmp_path, capsys)[1]) == ["short"]
-
     def test_a_recorded_rate_that_was_not_trained_with_is_named(
         self, finished_run: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -6,49 +6,104 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import digest, without_hardware
-from radial_vicreg.origin import images_remark, other_images
+from radial_vicreg.origin import compare_fingerprints, images_remark, other_images
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
+from radial_vicreg.results import (
+    Origin,
+    ProbeFigures,
+    RadiusEntry,
+    ResultsError,
+    RunResults,
+    UnreadableResults,
+)
 from radial_vicreg.stored_runs import StoredRun, find_results
+from radial_vicreg.summaries import value_at
 
-Figure = Callable[[RunResults], float | None]
-"""One number of a run's results; None where the run has none."""
+_VALIDATION = ("limit_val_batches",)
+_HEADS = (*_VALIDATION, "probes.lr")
+_KNN = (*_VALIDATION, "probes.knn_temperature", "probes.knn_bank")
+_RADII = (*_VALIDATION, "diagnostics.max_images")
+_MEASURED_WITH = {
+    "online_linear": _VALIDATION,
+    "online_projector_linear": _HEADS,
+    "online_mlp": (*_HEADS, "probes.mlp_hidden_dim"),
+}
+"""Settings that are no part of a run's identity and change what an online probe scores."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a run's results.
+
+    Attributes:
+        read: gives it; None where the run has none.
+        settings: keys of the configuration with which it was measured; figures merge where these agree.
+        origin: where it comes from; figures of other images do not merge.
+    """
+
+    read: Callable[[RunResults], float | None]
+    settings: tuple[str, ...] = ()
+    origin: Callable[[RunResults], Origin | None] = lambda results: None
+
+    def __call__(self, results: RunResults) -> float | None:
+        """Read the number."""
+        return self.read(results)
+
+    def measured_with(self, results: RunResults) -> dict[str, Any]:
+        """List the settings with which the run has measured it, defaults written out."""
+        return {key: value_at(results.config, key) for key in self.settings}
+
+    def images(self, results: RunResults) -> tuple[str, ...] | None:
+        """Give the fingerprints of the images that it was measured on; None where they are not known."""
+        origin = self.origin(results)
+        return None if origin is None or origin.val is None else tuple(origin.val)
 
 
 def probe_figure(probe: str, metric: str) -> Figure:
     """Return a reader of a probe's figure, an attribute of :class:`radial_vicreg.results.ProbeFigures`."""
-    return lambda results: getattr(results.probe(probe), metric)
+    return Figure(
+        lambda results: getattr(results.probe(probe), metric),
+        _KNN if probe.startswith("online_knn") else _MEASURED_WITH.get(probe, ()),
+        lambda results: results.probe(probe).origin,
+    )
 
 
 def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure:
     """Return a reader of a radius statistic (evaluation mode), see :class:`radial_vicreg.results.RadiusStatistics`."""
 
-    def read(results: RunResults) -> float | None:
-        entry = results.radii.initial if moment == "initial" else results.radii.final
-        return None if entry is None or not results.owns(entry) else getattr(entry.eval, statistic)
+    def entry(results: RunResults) -> RadiusEntry | None:
+        found = results.radii.initial if moment == "initial" else results.radii.final
+        return found if found is not None and results.owns(found) else None
 
-    return read
+    return Figure(
+        lambda results: None if (found := entry(results)) is None else getattr(found.eval, statistic),
+        _RADII,
+        lambda results: getattr(entry(results), "origin", None),
+    )
 
 
 def frozen_figure(moment: Literal["untrained", "trained"], metric: str) -> Figure:
     """Return a reader of the linear probe of frozen features, before or after training."""
 
-    def read(results: RunResults) -> float | None:
+    def figures(results: RunResults) -> ProbeFigures | None:
         probe = None if results.probes is None else results.probes.frozen_linear
-        figures = None if probe is None else getattr(probe, moment)
-        return getattr(figures, metric) if figures is not None and results.owns(figures) else None
+        found: ProbeFigures | None = None if probe is None else getattr(probe, moment)
+        return found if found is not None and results.owns(found) else None
 
-    return read
+    return Figure(
+        lambda results: getattr(figures(results), metric, None),
+        origin=lambda results: getattr(figures(results), "origin", None),
+    )
 
 
 def cost_figure(name: Literal["step_seconds", "peak_memory_mb"]) -> Figure:
     """Return a reader of what a training step costs, an attribute of :class:`radial_vicreg.results.Cost`."""
-    return lambda results: getattr(results.cost, name, None)
+    return Figure(lambda results: getattr(results.cost, name, None))
 
 
 @dataclass(frozen=True)
@@ -120,9 +175,18 @@ class Experiment:
         found = {str(run.results.config["tag"]) for run in self.runs if run.results.config.get("tag") is not None}
         return ", ".join(sorted(found))
 
+    def comparable(self, figure: Figure) -> list[Run]:
+        """List the runs whose figure was measured in one way: with equal settings, on images that are not others.
+
+        Where there are several ways, that of most runs counts, and of equally many that of the run that began last.
+        """
+        having = [run for run in self.runs if run.figure(figure) is not None]
+        ways = [[other for other in having if _measured_alike(figure, run, other)] for run in having]
+        return max(ways, key=lambda way: (len(way), max(run.stored.started for run in way)), default=[])
+
     def values(self, figure: Figure) -> list[float]:
-        """List the figure of every run that has it."""
-        found = (run.figure(figure) for run in self.runs)
+        """List the figure of every run that has it, see :meth:`comparable`."""
+        found = (run.figure(figure) for run in self.comparable(figure))
         return [value for value in found if value is not None]
 
 
@@ -201,6 +265,33 @@ def _by_identity(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
         identity = next(iter(candidates)) if len(candidates) == 1 else _exact(run)
         groups[identity, run.setting.images].append(run)
     return groups
+
+
+def apart(experiment: Experiment, figure: Figure) -> str | None:
+    """Say which seeds' figure does not count since it was measured in another way; None where all were measured alike.
+
+    Args:
+        experiment: runs that differ in their seed.
+        figure: one of their figures.
+    """
+    counted = experiment.comparable(figure)
+    others = [run for run in experiment.runs if run not in counted and run.figure(figure) is not None]
+    if not others:
+        return None
+    mine = figure.measured_with(counted[0].results)
+    differing = [
+        f"{key} is {value}, not {mine[key]}"
+        for key, value in figure.measured_with(others[0].results).items()
+        if value != mine[key]
+    ]
+    seeds = ", ".join(str(run.seed) for run in others)
+    return f"seed {seeds} does not count: {'; '.join(differing) or 'measured on other images'}"
+
+
+def _measured_alike(figure: Figure, first: Run, second: Run) -> bool:
+    images = [figure.images(run.results) for run in (first, second)]
+    settings = [figure.measured_with(run.results) for run in (first, second)]
+    return settings[0] == settings[1] and compare_fingerprints(*images).same is not False
 
 
 def _with_image_sets(runs: list[Run]) -> list[Run]:

@@ -65,8 +65,8 @@ class Lead:
 
 
 def by_seed(experiment: Experiment, figure: Figure) -> dict[Hashable, float]:
-    """Look up the figure of every run that has it, by the run's seed."""
-    found = {run.seed: run.figure(figure) for run in experiment.runs}
+    """Look up the figure of every run that has it, measured in one way, by the run's seed."""
+    found = {run.seed: run.figure(figure) for run in experiment.comparable(figure)}
     return {seed: value for seed, value in found.items() if value is not None}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.collect import Experiment, apart
 from radial_vicreg.report.columns import COLUMNS, filled_columns
 from radial_vicreg.report.compare import BOLD_RULE, Lead, by_seed, lead
 from radial_vicreg.report.formats import Text, to_csv
@@ -48,6 +48,12 @@ def setting_cells(experiments: Sequence[Experiment]) -> tuple[list[str], list[li
 def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
     """Note hosts and versions that disagree, and how far the best of each family is from the next."""
     notes = [f"{found.experiment_hash}: {note}" for found in experiments for note in found.notes]
+    notes += [
+        f"{found.experiment_hash}: {name}: {reason}"
+        for found in experiments
+        for name, column in COLUMNS.items()
+        if (reason := apart(found, column.figure)) is not None
+    ]
     names = [f"{found.setting.label} ({found.experiment_hash})" for found in experiments]
     differences = [
         f"{figure}: {names[best]} minus {names[second]} {found.difference}"
