@@ -56,12 +56,12 @@ def images_of(config: Mapping[str, Any]) -> Images:
         return Images(*(None if known.get(part) is None else tuple(known[part]) for part in Images._fields))
     is_fixed, train = dataset in FIXED_DATA, data.get("fingerprint")
     if is_fixed:
-        known: Fingerprints = fixed_fingerprints(dataset, "train")
+        named: Fingerprints = fixed_fingerprints(dataset, "train")
     else:
-        known = None if train is None else (fingerprint(NAMES_ONLY, train),)
+        named = None if train is None else (fingerprint(NAMES_ONLY, train),)
     if data.get("train_path") and not validates(config):
-        return Images(known, ())
-    return Images(known, fixed_fingerprints(dataset, "val") if is_fixed else None)
+        return Images(named, ())
+    return Images(named, fixed_fingerprints(dataset, "val") if is_fixed else None)
 
 
 def validates(config: Mapping[str, Any]) -> bool:

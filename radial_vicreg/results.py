@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
 from radial_vicreg.locks import LockedError, changing
-from radial_vicreg.origin import images_of, is_of
+from radial_vicreg.origin import Images, images_of, is_of
 
 SCHEMA_VERSION = 2
 """1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""
@@ -328,7 +328,19 @@ class RunResults(_Part):
 
     def owns(self, figures: ProbeFigures | RadiusEntry) -> bool:
         """Tell whether figures are of the images of this run, as far as is known."""
-        return is_of(None if figures.origin is None else figures.origin.plain(), images_of(self.config))
+        origin = None if figures.origin is None else figures.origin.plain()
+        return is_of(origin, images_of(self.config)) or is_of(origin, self.measured_images())
+
+    def measured_images(self) -> Images:
+        """Read the images of this run; of one without validation images, those that an offline probe has measured."""
+        images = images_of(self.config)
+        if images.val != ():
+            return images
+        for name, figures in dict(self.probes or ()).items():
+            is_own = name.startswith("offline_") and "_images_" not in name
+            if is_own and isinstance(figures, ProbeFigures) and figures.origin is not None and figures.origin.val:
+                return images._replace(val=tuple(figures.origin.val))
+        return images
 
 
 def _complaint(error: ValidationError) -> str:

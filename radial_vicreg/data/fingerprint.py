@@ -62,7 +62,7 @@ def fingerprints_of(config: RunConfig) -> FingerprintsConfig:
             listing = _listing(data.format, path)
             found[part] = tuple(listing.marks) or None
             seconds += listing.seconds
-    return FingerprintsConfig(**found, seconds=round(seconds, 3))  # type: ignore[arg-type]
+    return FingerprintsConfig(**found, seconds=round(seconds, 3))
 
 
 @contextmanager

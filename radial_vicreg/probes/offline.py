@@ -171,16 +171,18 @@ def _fingerprints(config: RunConfig) -> Images:
 
 def _own_images(run: LoadedRun) -> Images:
     """Find out which images are the run's own: those that it has recorded, else those that lie where it read them."""
-    recorded, there = images_of(run.config.plain()), _fingerprints(run.config)
+    recorded = images_of(run.config.plain()) if run.results is None else run.results.measured_images()
+    there = _fingerprints(run.config)
     return Images(*(found if known is None else known for known, found in zip(recorded, there, strict=True)))
 
 
 def _others(images: Images, own: Images) -> str:
     """Give the digits by which figures of other images than the run's own are kept apart; empty for its own.
 
-    Images that cannot be compared with the run's are others: it is not known that they are the same.
+    Images that cannot be compared with the run's are others: it is not known that they are the same. A run without
+    validation images takes those of the first probe.
     """
-    same = [compare_fingerprints(*pair).same for pair in zip(images, own, strict=True)]
+    same = [known == () or compare_fingerprints(found, known).same for found, known in zip(images, own, strict=True)]
     return "" if all(same) else digits(" ".join(mark for marks in images for mark in marks or ()))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import digest, without_hardware
-from radial_vicreg.origin import compare_fingerprints, images_remark, other_images
+from radial_vicreg.origin import Images, compare_fingerprints, images_remark, other_images
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import (
@@ -249,13 +249,13 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
     return sorted(experiments, key=lambda found: (found.setting.order, found.experiment_hash)), problems
 
 
-def _by_identity(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
+def _by_identity(runs: list[Run]) -> dict[tuple[str, str, bool], list[Run]]:
     """Sort runs by the hash of their identity without the seed, and by their images.
 
     A run whose requested precision is not known takes that of the only experiment that agrees in everything else; with
     several or none, the precision that the file states counts.
     """
-    groups: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    groups: dict[tuple[str, str, bool], list[Run]] = defaultdict(list)
     exact: dict[tuple[str, str], set[str]] = defaultdict(set)
     for run in runs:
         if run.stored.hardware_is_known:
@@ -263,7 +263,7 @@ def _by_identity(runs: list[Run]) -> dict[tuple[str, str], list[Run]]:
     for run in runs:
         candidates = exact[_loose(run)] if not run.stored.hardware_is_known else set()
         identity = next(iter(candidates)) if len(candidates) == 1 else _exact(run)
-        groups[identity, run.setting.images].append(run)
+        groups[identity, run.setting.images, _is_validated(run)].append(run)
     return groups
 
 
@@ -301,24 +301,37 @@ def _with_image_sets(runs: list[Run]) -> list[Run]:
         by_name[run.setting.images].append(run)
     labelled: dict[str, Run] = {}
     for name, members in by_name.items():
-        sets = image_sets([run.stored.images for run in members], name)
+        sets: list[ImageSet] = []
+        for validated in (True, False):
+            part = [_images(run) for run in members if _is_validated(run) is validated]
+            sets += image_sets(part, name, validated)
         for run in members:
-            own = next(found for found in sets if run.stored.images in found.members)
+            own = next(s for s in sets if s.validated is _is_validated(run) and _images(run) in s.members)
             label = own.label([found for found in sets if found is not own])
             setting = run.setting.on(label) if label else run.setting
             labelled[run.path] = replace(run, setting=setting, image_set=own)
     return [labelled[run.path] for run in runs]
 
 
+def _is_validated(run: Run) -> bool:
+    return run.stored.images.val != ()
+
+
+def _images(run: Run) -> Images:
+    """Find the images of a run; a run without validation may be of any that offline probes of others have measured."""
+    images = run.results.measured_images()
+    return images if _is_validated(run) else images._replace(val=images.val or None)
+
+
 def _why_apart(experiment: Experiment, others: Iterable[Experiment]) -> list[str]:
     """Say why runs of the same settings are another experiment: their images."""
     own = experiment.runs[0].image_set
-    found = {}
+    found: dict[str, None] = {}
     for other in others:
         theirs = other.runs[0].image_set
         if other is experiment or other.experiment_hash != experiment.experiment_hash or not own or not theirs:
             continue
-        if (reason := other_images(own.best, theirs.best)) is not None:
+        if (reason := other_images(own.shown(own.best), theirs.shown(theirs.best))) is not None:
             found[f"kept apart from runs of the same settings that were {reason}"] = None
         elif own is not theirs and own.name == theirs.name:
             found["kept apart from runs of the same settings: which images they share is not known"] = None
@@ -360,8 +373,11 @@ def _disagreements(runs: list[Run]) -> list[str]:
     precisions = sorted({str(run.setting.details["precision"]) for run in runs})
     if len(precisions) > 1:
         notes.append(f"seeds ran in different precisions ({', '.join(precisions)})")
-    shared = [run.image_set for run in runs if run.image_set is not None and len(run.image_set.members) > 1]
-    remark = images_remark((known.best, run.stored.images) for known, run in zip(shared, runs, strict=False))
+    remark = images_remark(
+        (known.shown(known.best), known.shown(_images(run)))
+        for run in runs
+        if (known := run.image_set) is not None and len(known.members) > 1
+    )
     notes += [remark] if remark is not None else []
     versions: dict[str, set[str]] = defaultdict(set)
     for run in runs:

@@ -20,16 +20,23 @@ class ImageSet:
         best: the fingerprints of the run that has most of them.
         members: fingerprints of every run.
         name: of their folder, which other images may have as well.
+        validated: whether the runs have validated; the images of others are those that their offline probes measured.
     """
 
     best: Images
     members: list[Images] = field(default_factory=list)
     name: str = ""
+    validated: bool = True
+
+    def shown(self, images: Images) -> Images:
+        """Write that a member has no validation images where nothing is known of any."""
+        return images if self.validated or images.val is not None else images._replace(val=())
 
     def label(self, others: Sequence[ImageSet]) -> str:
         """Say in what this set differs from others, for example ``validated on 2:0a1b2c3d``; empty without others."""
         words = []
-        for part, own, *rest in zip(Images._fields, self.best, *(other.best for other in others), strict=True):
+        best = [found.shown(found.best) for found in (self, *others)]
+        for part, own, *rest in zip(Images._fields, *best, strict=True):
             if all(compare_fingerprints(own, other).same for other in rest):
                 continue
             if own is None:
@@ -39,7 +46,7 @@ class ImageSet:
         return ", ".join(words)
 
 
-def image_sets(found: Sequence[Images], name: str = "") -> list[ImageSet]:
+def image_sets(found: Sequence[Images], name: str = "", validated: bool = True) -> list[ImageSet]:
     """Sort the images of runs into sets that agree.
 
     Fingerprints are compared by the newest version that both have. A run that has fewer of them, or none, joins the
@@ -48,6 +55,7 @@ def image_sets(found: Sequence[Images], name: str = "") -> list[ImageSet]:
     Args:
         found: fingerprints of each run's images.
         name: of their folder.
+        validated: whether the runs have validated.
 
     Returns:
         The sets, those with most fingerprints first; every element of ``found`` is a member of one.
@@ -61,7 +69,7 @@ def image_sets(found: Sequence[Images], name: str = "") -> list[ImageSet]:
         if len(agreeing) == 1 and _known(images) < _known(agreeing[0].best):
             agreeing[0].members += equal[images]
         else:
-            sets.append(ImageSet(images, list(equal[images]), name))
+            sets.append(ImageSet(images, list(equal[images]), name, validated))
     return sets
 
 

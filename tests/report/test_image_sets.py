@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from radial_vicreg.origin import Images
-from radial_vicreg.report.collect import Experiment, collect, group
+from radial_vicreg.report.collect import Experiment, collect, group, probe_figure
 from radial_vicreg.report.image_sets import image_sets
 
 OLD = Images(("1:aaaaaaaa",), None)
@@ -83,3 +83,21 @@ def test_a_run_that_may_be_of_either_images_is_kept_apart(experiments: Callable[
     assert [len(each.runs) for each in found] == [1, 1, 1]
     (old,) = (each for each in found if each.runs[0].stored.images == OLD)
     assert any("which images they share is not known" in note for note in old.notes)
+
+
+def test_runs_without_validation_are_told_apart_by_what_their_probes_measured(
+    make_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    unvalidated = {"train": list(NEW.train or ()), "val": []}
+    for seed, val in ((5, "2:dddddddd"), (6, "2:dddddddd"), (7, "2:ffffffff"), (8, None)):
+        figures = {} if val is None else {"offline_linear_encoder": {"top1": 50.0, "origin": {"val": [val]}}}
+        file = make_run("quickstart", "data.train_path=/data/a/train", seed=seed, probes=figures)
+        content: dict[str, Any] = json.loads(file.read_text())
+        content["config"]["data"] |= {"fingerprints": unvalidated, "val_path": None}
+        file.write_text(json.dumps(content))
+    found, _ = group(collect(tmp_path / "runs")[0])
+    assert sorted([run.seed for run in each.runs] for each in found) == [[5, 6], [7], [8]]
+    assert not any("not compared" in note for each in found for note in each.notes)
+    assert [each.values(probe_figure("offline_linear_encoder", "top1")) for each in found if len(each.runs) == 2] == [
+        [50.0, 50.0]
+    ]
