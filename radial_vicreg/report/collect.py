@@ -10,17 +10,10 @@ from typing import Any, Literal
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import digest, without_hardware
-from radial_vicreg.origin import Images, compare_fingerprints, images_remark, other_images
+from radial_vicreg.origin import Images, images_remark, other_images
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import (
-    Origin,
-    ProbeFigures,
-    RadiusEntry,
-    ResultsError,
-    RunResults,
-    UnreadableResults,
-)
+from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
 from radial_vicreg.stored_runs import StoredRun, find_results
 from radial_vicreg.summaries import value_at
 
@@ -43,12 +36,10 @@ class Figure:
     Attributes:
         read: gives it; None where the run has none.
         settings: keys of the configuration with which it was measured; figures merge where these agree.
-        origin: where it comes from; figures of other images do not merge.
     """
 
     read: Callable[[RunResults], float | None]
     settings: tuple[str, ...] = ()
-    origin: Callable[[RunResults], Origin | None] = lambda results: None
 
     def __call__(self, results: RunResults) -> float | None:
         """Read the number."""
@@ -58,47 +49,34 @@ class Figure:
         """List the settings with which the run has measured it, defaults written out."""
         return {key: value_at(results.config, key) for key in self.settings}
 
-    def images(self, results: RunResults) -> tuple[str, ...] | None:
-        """Give the fingerprints of the images that it was measured on; None where they are not known."""
-        origin = self.origin(results)
-        return None if origin is None or origin.val is None else tuple(origin.val)
-
 
 def probe_figure(probe: str, metric: str) -> Figure:
     """Return a reader of a probe's figure, an attribute of :class:`radial_vicreg.results.ProbeFigures`."""
     return Figure(
         lambda results: getattr(results.probe(probe), metric),
         _KNN if probe.startswith("online_knn") else _MEASURED_WITH.get(probe, ()),
-        lambda results: results.probe(probe).origin,
     )
 
 
 def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure:
     """Return a reader of a radius statistic (evaluation mode), see :class:`radial_vicreg.results.RadiusStatistics`."""
 
-    def entry(results: RunResults) -> RadiusEntry | None:
-        found = results.radii.initial if moment == "initial" else results.radii.final
-        return found if found is not None and results.owns(found) else None
+    def read(results: RunResults) -> float | None:
+        entry = results.radii.initial if moment == "initial" else results.radii.final
+        return None if entry is None or not results.owns(entry) else getattr(entry.eval, statistic)
 
-    return Figure(
-        lambda results: None if (found := entry(results)) is None else getattr(found.eval, statistic),
-        _RADII,
-        lambda results: getattr(entry(results), "origin", None),
-    )
+    return Figure(read, _RADII)
 
 
 def frozen_figure(moment: Literal["untrained", "trained"], metric: str) -> Figure:
     """Return a reader of the linear probe of frozen features, before or after training."""
 
-    def figures(results: RunResults) -> ProbeFigures | None:
+    def read(results: RunResults) -> float | None:
         probe = None if results.probes is None else results.probes.frozen_linear
-        found: ProbeFigures | None = None if probe is None else getattr(probe, moment)
-        return found if found is not None and results.owns(found) else None
+        figures = None if probe is None else getattr(probe, moment)
+        return getattr(figures, metric) if figures is not None and results.owns(figures) else None
 
-    return Figure(
-        lambda results: getattr(figures(results), metric, None),
-        origin=lambda results: getattr(figures(results), "origin", None),
-    )
+    return Figure(read)
 
 
 def cost_figure(name: Literal["step_seconds", "peak_memory_mb"]) -> Figure:
@@ -176,13 +154,13 @@ class Experiment:
         return ", ".join(sorted(found))
 
     def comparable(self, figure: Figure) -> list[Run]:
-        """List the runs whose figure was measured in one way: with equal settings, on images that are not others.
+        """List the runs whose figure was measured with equal settings.
 
-        Where there are several ways, that of most runs counts, and of equally many that of the run that began last.
+        Where there are several of them, those of most runs count, and of equally many those of the run that began last.
         """
-        having = [run for run in self.runs if run.figure(figure) is not None]
-        ways = [[other for other in having if _measured_alike(figure, run, other)] for run in having]
-        return max(ways, key=lambda way: (len(way), max(run.stored.started for run in way)), default=[])
+        having = [(run, figure.measured_with(run.results)) for run in self.runs if run.figure(figure) is not None]
+        alike = [[other for other, settings in having if settings == mine] for _, mine in having]
+        return max(alike, key=lambda runs: (len(runs), max(run.stored.started for run in runs)), default=[])
 
     def values(self, figure: Figure) -> list[float]:
         """List the figure of every run that has it, see :meth:`comparable`."""
@@ -268,7 +246,7 @@ def _by_identity(runs: list[Run]) -> dict[tuple[str, str, bool], list[Run]]:
 
 
 def apart(experiment: Experiment, figure: Figure) -> str | None:
-    """Say which seeds' figure does not count since it was measured in another way; None where all were measured alike.
+    """Say which seeds' figure does not count since it was measured with other settings; None where all were alike.
 
     Args:
         experiment: runs that differ in their seed.
@@ -285,13 +263,7 @@ def apart(experiment: Experiment, figure: Figure) -> str | None:
         if value != mine[key]
     ]
     seeds = ", ".join(str(run.seed) for run in others)
-    return f"seed {seeds} does not count: {'; '.join(differing) or 'measured on other images'}"
-
-
-def _measured_alike(figure: Figure, first: Run, second: Run) -> bool:
-    images = [figure.images(run.results) for run in (first, second)]
-    settings = [figure.measured_with(run.results) for run in (first, second)]
-    return settings[0] == settings[1] and compare_fingerprints(*images).same is not False
+    return f"seed {seeds} does not count: {'; '.join(differing)}"
 
 
 def _with_image_sets(runs: list[Run]) -> list[Run]:

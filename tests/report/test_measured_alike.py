@@ -41,15 +41,3 @@ def test_a_default_that_is_written_out_is_no_other_setting(make_run: MakeRun, tm
     (experiment,) = group(collect(tmp_path / "runs")[0])[0]
     assert len(experiment.values(MLP)) == 2
     assert not any("does not count" in note for note in experiment_notes([experiment]))
-
-
-def test_offline_figures_of_runs_without_validation_merge_where_their_images_agree(
-    make_run: MakeRun, tmp_path: Path
-) -> None:
-    offline = probe_figure("offline_linear_encoder", "top1")
-    for seed, marks in ((5, ["1:aaaaaaaa", "2:bbbbbbbb"]), (6, ["1:aaaaaaaa", "2:cccccccc"]), (7, ["1:aaaaaaaa"])):
-        probes = {"offline_linear_encoder": {"top1": 50.0 + seed, "origin": {"val": marks}}}
-        make_run("study/vicreg", "data.train_path=images", "data.val_path=null", seed=seed, probes=probes)
-    (experiment,) = group(collect(tmp_path / "runs")[0])[0]
-    assert len(experiment.values(offline)) == 2, "version 1 agrees with either of the two, which differ"
-    assert any("does not count: measured on other images" in note for note in experiment_notes([experiment]))
