@@ -240,7 +240,7 @@ class Field(NamedTuple):
 FIELDS = {field.key: field for field in fields_of(RunConfig)}
 CANDIDATES: list[Any] = [
     *(True, False, 1, 2, 3, 0.5, 0.25, 7.5, "other", "64-true", "all", "cpu", "solo", "skip", "ram", "take", "none"),
-    *("quantiles", "wasserstein", [1, 2], [0.5, 0.75], [0.1, 0.2, 0.3], {"_target_": "my.Loss"}),
+    *("quantiles", "wasserstein", [1, 2], [0.5, 0.75], [0.1, 0.2, 0.3], ["1:abcdef01"], {"_target_": "my.Loss"}),
 ]
 #: Keys that are read under a condition, and what brings it about.
 CONDITIONS: dict[str, dict[str, Any]] = {
