@@ -14,7 +14,7 @@ from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.run import Host, embedded, prepare, set_up
 from radial_vicreg.train.run_folder import claim_runs_dir, find_run_folder
-from radial_vicreg.train.trainer import build_trainer
+from radial_vicreg.train.trainer import batches_per_epoch, build_trainer
 
 
 def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> list[str]:
@@ -67,7 +67,7 @@ def _lines(
     if place.checkpoint is not None and model is not None:
         check_resumable(place.checkpoint, model)
     goes_on = "" if place.checkpoint is None else f", continuing from {place.checkpoint}"
-    batches = _batches(trainer, config, sizes[0])
+    batches = batches_per_epoch(trainer, config, sizes[0])
     note = equilibrium_note(config)
     return [
         f"run folder: {place.path or place.parent / 'TIME'}{goes_on}",
@@ -77,13 +77,6 @@ def _lines(
         *([] if note is None else [note]),
         "checked: nothing was started or written",
     ]
-
-
-def _batches(trainer: pl.Trainer, config: RunConfig, images: int) -> int:
-    """Count the batches that each process sees in an epoch; ``limit_train_batches`` cuts them."""
-    batches = math.ceil(images / config.processes) // config.optimizer.batch_size
-    limit = trainer.limit_train_batches
-    return min(limit, batches) if isinstance(limit, int) else int(limit * batches)
 
 
 def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,14 @@ from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no
 from radial_vicreg.train.run_name import named
 from radial_vicreg.train.script_only import check_num_classes, refuse_script_only
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
-from radial_vicreg.train.trainer import adopt_rank, build_trainer, check_loggers, check_strategy, equip_trainer
+from radial_vicreg.train.trainer import (
+    adopt_rank,
+    batches_per_epoch,
+    build_trainer,
+    check_loggers,
+    check_strategy,
+    equip_trainer,
+)
 
 _SOLO_VIEWS = 2  # solo-learn's methods compare two large crops
 
@@ -94,7 +102,8 @@ def pretrain(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embed
             check_resumable(checkpoint, model)
         rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
         model.results_folder = str(folder)  # type: ignore[assignment]
-        equip_trainer(trainer, config, folder, steps_per_epoch=len(train_loader))
+        batches = batches_per_epoch(trainer, config, images=len(train_loader.dataset))  # type: ignore[arg-type]
+        equip_trainer(trainer, config, folder, steps_per_epoch=math.ceil(batches / config.accumulation))
         trainer.callbacks.extend(run.callbacks)  # type: ignore[attr-defined]
         fit(trainer, model, train_loader, run.val_loader, checkpoint)
     return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import math
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_pe
         trainer: of :func:`build_trainer`.
         config: prepared.
         folder: the run's.
-        steps_per_epoch: a short epoch is still logged.
+        steps_per_epoch: every epoch is logged at least once, however short. An epoch without would keep what Lightning
+            logged in an earlier one, which a resumed run does not know.
     """
     loggers = build_loggers(config, folder)
     callbacks: list[pl.Callback] = [RunBar(), StopOnSignal(), EpochSeed(config.seed), EpochSummary(config)]
@@ -109,7 +111,14 @@ def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, steps_pe
         callbacks.append(RunCheckpoint(folder / CHECKPOINTS, checkpoint.frequency, checkpoint.keep_prev))
     trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
     trainer.loggers = loggers
-    trainer.log_every_n_steps = min(trainer.log_every_n_steps, steps_per_epoch)  # type: ignore[attr-defined]
+    trainer.log_every_n_steps = min(trainer.log_every_n_steps, max(1, steps_per_epoch))  # type: ignore[attr-defined]
+
+
+def batches_per_epoch(trainer: pl.Trainer, config: RunConfig, images: int) -> int:
+    """Count the batches that each process sees in an epoch; ``limit_train_batches`` cuts them."""
+    batches = math.ceil(images / config.processes) // config.optimizer.batch_size
+    limit = trainer.limit_train_batches
+    return min(limit, batches) if isinstance(limit, int) else int(limit * batches)
 
 
 def adopt_rank(rank: int) -> None:
