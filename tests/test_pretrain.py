@@ -98,6 +98,15 @@ def test_a_lightning_without_safe_loading_trains_and_refuses_to_go_on_from_a_che
     assert results.read_bytes() == kept
 
 
+def test_every_epoch_is_logged_however_short(tiny_overrides: list[str], tmp_path: Path) -> None:
+    """The rates come from a step's log: without one, an epoch has the last one's, and none after a resume."""
+    settings = [*tiny_overrides, "host=standalone", "+limit_train_batches=2", "diagnostics.enabled=false"]
+    assert cli.main(["pretrain", *settings]) == 0
+    history = read_results(only_run(tmp_path / "runs"))["history"]
+    rates = [entry["lr-Lars/projector"] for entry in history]
+    assert len(set(rates)) == 2
+
+
 def test_two_runs_of_one_configuration_get_folders_of_their_own(tiny_overrides: list[str], tmp_path: Path) -> None:
     for _ in range(2):
         assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "max_epochs=1"]) == 0

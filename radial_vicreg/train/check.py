@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import lightning.pytorch as pl
@@ -14,6 +13,7 @@ from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.run import Host, embedded, prepared_trainer, set_up
 from radial_vicreg.train.run_folder import claim_runs_dir, find_run_folder
+from radial_vicreg.train.trainer import batches_per_epoch, steps_per_epoch
 
 
 def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> list[str]:
@@ -65,32 +65,20 @@ def _lines(
     if place.checkpoint is not None and model is not None:
         check_resumable(place.checkpoint, model)
     goes_on = "" if place.checkpoint is None else f", continuing from {place.checkpoint}"
-    batches = _batches(trainer, config, sizes[0])
+    batches = batches_per_epoch(trainer, config, sizes[0])
     note = equilibrium_note(config)
     return [
         f"run folder: {place.path or place.parent / 'TIME'}{goes_on}",
         f"images: {sizes[0]:,} for training, {sizes[1]:,} for validation",
         _steps(trainer, config, batches),
-        *(f"warning: {text}" for text in stability_warnings(config, _steps_of(config, batches))),
+        *(f"warning: {text}" for text in stability_warnings(config, steps_per_epoch(config, batches))),
         *([] if note is None else [note]),
         "checked: nothing was started or written",
     ]
 
 
-def _batches(trainer: pl.Trainer, config: RunConfig, images: int) -> int:
-    """Count the batches that each process sees in an epoch; ``limit_train_batches`` cuts them."""
-    batches = math.ceil(images / config.processes) // config.optimizer.batch_size
-    limit = trainer.limit_train_batches
-    return min(limit, batches) if isinstance(limit, int) else int(limit * batches)
-
-
-def _steps_of(config: RunConfig, batches: int) -> int:
-    """Count the optimizer steps of an epoch, of which the last may have fewer batches."""
-    return math.ceil(batches / config.accumulation)
-
-
 def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
-    steps = _steps_of(config, batches)
+    steps = steps_per_epoch(config, batches)
     epochs = int(trainer.max_epochs or 0)
     total = steps * epochs
     limit = ""

@@ -30,7 +30,14 @@ from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no
 from radial_vicreg.train.run_name import named
 from radial_vicreg.train.script_only import check_num_classes, refuse_script_only
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
-from radial_vicreg.train.trainer import build_trainer, check_loggers, check_strategy, equip_trainer
+from radial_vicreg.train.trainer import (
+    batches_per_epoch,
+    build_trainer,
+    check_loggers,
+    check_strategy,
+    equip_trainer,
+    steps_per_epoch,
+)
 
 _SOLO_VIEWS = 2  # solo-learn's methods compare two large crops
 
@@ -110,7 +117,8 @@ def _train(run: SetUp) -> Path:
             check_resumable(checkpoint, model)
         rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
         model.results_folder = str(folder)  # type: ignore[assignment]
-        equip_trainer(trainer, config, folder, batches_per_epoch=len(train_loader))
+        batches = batches_per_epoch(trainer, config, images=len(train_loader.dataset))  # type: ignore[arg-type]
+        equip_trainer(trainer, config, folder, steps_per_epoch(config, batches))
         trainer.callbacks.extend(run.callbacks)  # type: ignore[attr-defined]
         fit(trainer, model, train_loader, run.val_loader, checkpoint)
     return folder

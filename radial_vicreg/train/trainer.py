@@ -120,14 +120,15 @@ def check_loggers(config: RunConfig) -> None:
             raise MissingPackageError(f"{key}=true needs {names[0]}: pip install 'radial-vicreg[{names[0]}]'")
 
 
-def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, batches_per_epoch: int) -> None:
+def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, epoch_steps: int) -> None:
     """Give a trainer this project's callbacks and loggers; the model attaches radius monitor and results writer.
 
     Args:
         trainer: of :func:`build_trainer`.
         config: prepared.
         folder: the run's.
-        batches_per_epoch: the last step of an epoch with fewer steps than ``log_every_n_steps`` is logged.
+        epoch_steps: every epoch is logged at least once, however short. An epoch without would keep what Lightning
+            logged in an earlier one, which a resumed run does not know.
     """
     loggers = build_loggers(config, folder)
     callbacks: list[pl.Callback] = [RunBar(), StopOnSignal(), EpochSeed(config.seed), EpochSummary(config)]
@@ -137,8 +138,19 @@ def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, batches_
         callbacks.append(RunCheckpoint(folder / CHECKPOINTS, checkpoint.frequency, checkpoint.keep_prev))
     trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
     trainer.loggers = loggers
-    steps = math.ceil(batches_per_epoch / config.accumulation)
-    trainer.log_every_n_steps = min(trainer.log_every_n_steps, steps)  # type: ignore[attr-defined]
+    trainer.log_every_n_steps = min(trainer.log_every_n_steps, max(1, epoch_steps))  # type: ignore[attr-defined]
+
+
+def batches_per_epoch(trainer: pl.Trainer, config: RunConfig, images: int) -> int:
+    """Count the batches that each process sees in an epoch; ``limit_train_batches`` cuts them."""
+    batches = math.ceil(images / config.processes) // config.optimizer.batch_size
+    limit = trainer.limit_train_batches
+    return min(limit, batches) if isinstance(limit, int) else int(limit * batches)
+
+
+def steps_per_epoch(config: RunConfig, batches: int) -> int:
+    """Count the optimizer steps of an epoch of so many batches, of which the last may have fewer."""
+    return math.ceil(batches / config.accumulation)
 
 
 def build_loggers(config: RunConfig, folder: Path) -> list[Any]:

@@ -38,15 +38,17 @@ def die() -> None:
 
 def count_calls(at: Callable[[int], None]) -> None:
     """Counts Python's function calls from the start of training, and tells ``at`` each number."""
-    number = 0
+    number, counted = 0, 0
 
     def profile(frame: Any, event: str, argument: Any) -> None:
         nonlocal number
-        if event == "call":
+        if event == "call" and os.getpid() == counted:  # not in the data-loading processes, which inherit this
             number += 1
             at(number)
 
     def fit(*arguments: Any) -> None:
+        nonlocal counted
+        counted = os.getpid()
         sys.setprofile(profile)
         real_fit(*arguments)
         sys.setprofile(None)

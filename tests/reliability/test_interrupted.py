@@ -21,6 +21,7 @@ from radial_vicreg.locks import HeldLock
 from radial_vicreg.train.stop_on_signal import SIGNALS
 
 STEPS_PER_EPOCH = 3
+WORKERS = ["data.num_workers=2"]  # where two runs are compared: without any, random numbers come from one process
 Add = Callable[[pl.Callback], None]
 
 
@@ -40,7 +41,7 @@ def uninterrupted(run_settings: list[str], tmp_path: Path) -> Callable[[str], Pa
     """Runs the whole thing in a folder of its own."""
 
     def run(host: str) -> Path:
-        assert cli.main([*run_settings, f"host={host}", f"runs_dir={tmp_path / 'whole'}"]) == 0
+        assert cli.main([*run_settings, f"host={host}", *WORKERS, f"runs_dir={tmp_path / 'whole'}"]) == 0
         return only_run(tmp_path / "whole")
 
     return run
@@ -53,7 +54,7 @@ def test_sigterm_stops_cleanly_and_the_run_goes_on_to_the_same_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     expected = uninterrupted(host)
-    settings = [*run_settings, f"host={host}", "ckpt=auto"]
+    settings = [*run_settings, f"host={host}", *WORKERS, "ckpt=auto"]
     add_callback(AtStep(STEPS_PER_EPOCH + 2, lambda: os.kill(os.getpid(), signal.SIGTERM)))
     assert cli.main(settings) == 143
     folder = only_run(tmp_path / "runs")
@@ -106,13 +107,14 @@ def test_a_truncated_newest_checkpoint_falls_back_to_the_one_before(
     run_settings: list[str], tmp_path: Path, uninterrupted: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = uninterrupted("standalone")
-    assert cli.main([*run_settings, "host=standalone"]) == 0
+    settings = [*run_settings, "host=standalone", *WORKERS]
+    assert cli.main(settings) == 0
     checkpoints = only_run(tmp_path / "runs") / "checkpoints"
     assert sorted(file.name for file in checkpoints.iterdir()) == ["epoch-2.ckpt", "epoch-3.ckpt", "last.ckpt"]
     newest = checkpoints / "epoch-3.ckpt"
     newest.write_bytes(newest.read_bytes()[:-1000])
     capsys.readouterr()
-    assert cli.main([*run_settings, "host=standalone", "ckpt=last"]) == 0
+    assert cli.main([*settings, "ckpt=last"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "cannot be read" in line)
     assert str(newest) in line
     assert line.endswith(f"continuing from {checkpoints / 'epoch-2.ckpt'}")

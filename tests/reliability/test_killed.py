@@ -1,4 +1,4 @@
-"""``kill -9`` at twenty moments, the writing of checkpoints included: what is left goes on to the very same end."""
+"""``kill -9`` at twenty moments, the writing of checkpoints included: what is left is resumed to the very same end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import TESTS, first_on_path
+from helpers import TESTS, first_on_path, without
 
 SCRIPT = Path(__file__).with_name("killed_runs.py")
 KILLED = -9
@@ -20,7 +20,8 @@ KILLED = -9
 def test_a_killed_run_goes_on_to_the_same_end(
     host: str, seed: int, run_settings: list[str], tmp_path: Path, run_python: Callable[..., Any]
 ) -> None:
-    arguments = [*run_settings, f"host={host}", "max_epochs=2", "diagnostics.max_images=4"]
+    settings = without(run_settings, "data.num_workers")  # the configuration's own: four
+    arguments = [*settings, f"host={host}", "max_epochs=2", "diagnostics.max_images=4"]
     done = run_python(str(SCRIPT), str(tmp_path), str(seed), *arguments, timeout=1500, PYTHONPATH=first_on_path(TESTS))
     assert done.returncode == 0, done.stderr
     print(done.stdout)

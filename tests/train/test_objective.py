@@ -237,6 +237,7 @@ def test_a_run_with_random_directions_goes_on_as_if_never_stopped(
 ) -> None:
     pytest.importorskip("lightly")
     lejepa = [*tiny_overrides, "host=standalone", "shared/method=lejepa", "loss.num_slices=4", "max_epochs=3"]
+    lejepa.append("data.num_workers=2")
     assert cli.main(["pretrain", *lejepa]) == 0
     expected = weights_of(only_run(tmp_path / "runs"))
     lejepa.append(f"runs_dir={tmp_path / 'stopped'}")
