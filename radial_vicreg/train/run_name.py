@@ -97,7 +97,7 @@ def _image_names(folder: Path, prefix: str = "", above: frozenset[tuple[int, int
                 continue
             if os.path.splitext(entry.name)[1].lower() in _IMAGES:
                 yield f"{prefix}{entry.name}"
-            elif entry.is_dir():
+            elif os.path.isdir(entry.path):  # entry.is_dir() raises at a link to itself
                 yield from _image_names(Path(entry.path), f"{prefix}{entry.name}/", above | {here})
 
 
