@@ -146,7 +146,7 @@ def _entries(
                 continue
             if os.path.splitext(entry.name)[1].lower() in _IMAGES:
                 names.append(f"{prefix}{entry.name}")
-            elif entry.is_dir():
+            elif os.path.isdir(entry.path):  # entry.is_dir() raises at a link to itself
                 folders.append((f"{prefix}{entry.name}/", above | {here}))
     return names, folders
 

@@ -26,7 +26,7 @@ def class_folders(root: str | Path) -> list[str]:
         return sorted(
             entry.name
             for entry in entries
-            if entry.is_dir() and not entry.name.startswith(".") and entry.name != _MACOS_FOLDER
+            if _is_folder(entry) and not entry.name.startswith(".") and entry.name != _MACOS_FOLDER
         )
 
 
@@ -62,17 +62,19 @@ def labelled_files(root: str, classes: Sequence[str], left_out: list[str] | None
         UserError: as :func:`image_files`, or a link gives an image of one class to another.
         OSError: a folder may not be listed.
     """
-    owners: dict[_Identity, tuple[int, str]] = {}  # of every folder: its class, and the path by which it was found
+    owners: dict[_Identity, tuple[int, str]] = {}  # of each folder of images: its class, and where it was found
     linked: list[tuple[int, str]] = []
     samples: list[tuple[str, int]] = []
     for label, name in enumerate(classes):
         for place in _places(os.path.join(root, name), left_out):
+            if not place.names:
+                continue
             owner, path = owners.setdefault(place.identity, (label, place.path))
             if owner != label:
-                raise _two_labels(place.path, path)
+                raise _two_labels(place.path, path, root)
             samples += ((path, label) for path in place.files())
             linked += ((label, os.path.join(place.path, name)) for name in place.linked)
-    _refuse_linked_files(linked, owners)
+    _refuse_linked_files(linked, owners, root)
     return samples
 
 
@@ -124,8 +126,8 @@ def _places(folder: str, left_out: list[str] | None) -> list[_Place]:
     waiting: list[tuple[str, frozenset[_Identity]]] = [(folder, frozenset())]
     while waiting:
         path, above = waiting.pop()
-        around = above | {_identity(path)}  # the folders on the way, by identity and not by name
         place = _Place(path, _identity(path), [], [])
+        around = above | {place.identity}  # the folders on the way, by identity and not by name
         with os.scandir(path) as entries:
             for entry in entries:
                 if _is_folder(entry):
@@ -144,12 +146,15 @@ def _places(folder: str, left_out: list[str] | None) -> list[_Place]:
     return sorted(found)
 
 
-def _refuse_linked_files(linked: Iterable[tuple[int, str]], owners: Mapping[_Identity, tuple[int, str]]) -> None:
+def _refuse_linked_files(
+    linked: Iterable[tuple[int, str]], owners: Mapping[_Identity, tuple[int, str]], root: str
+) -> None:
     """Refuse links to files of another class, and links of two classes to one file.
 
     Args:
         linked: class and path of each link.
-        owners: class and path of each folder.
+        owners: class and path of each folder of images.
+        root: folder of the class folders.
     """
     identities: dict[str, _Identity] = {}  # thousands of links lead to a few folders
     targets: dict[tuple[_Identity, str], tuple[int, str]] = {}
@@ -164,18 +169,30 @@ def _refuse_linked_files(linked: Iterable[tuple[int, str]], owners: Mapping[_Ide
             identities[folder] = _identity(folder)
         owner, path = owners.get(identities[folder], (label, ""))
         if owner != label and is_image(name):
-            raise _two_labels(link, os.path.join(path, name))
+            raise _two_labels(link, os.path.join(path, name), root)
         owner, path = targets.setdefault((identities[folder], name), (label, link))
         if owner != label:
-            raise _two_labels(link, path)
+            raise _two_labels(link, path, root)
 
 
-def _two_labels(path: str, other: str) -> UserError:
-    link, other = (other, path) if os.path.islink(other) and not os.path.islink(path) else (path, other)
+def _two_labels(path: str, other: str, root: str) -> UserError:
+    """Make the error for one folder or image that is found at two places; the one that a link leads to is named."""
+    link = _link_on(path, root)
+    if link is None and (link := _link_on(other, root)) is not None:
+        other = path
     return UserError(
-        f"{shown(link)} is a link to images of another class, {shown(other)}: one image would have two labels, remove"
-        " the link"
+        f"{shown(link or path)} is a link to images of another class, {shown(other)}: one image would have two labels,"
+        " remove the link"
     )
+
+
+def _link_on(path: str, root: str) -> str | None:
+    """Find the link by which a path leads on; links above ``root`` do not count."""
+    while len(path) > len(root):
+        if os.path.islink(path):
+            return path
+        path = os.path.dirname(path)
+    return None
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -25,7 +25,12 @@ from radial_vicreg.errors import UserError
 # In Lightning's order: torchrun may itself run in a job of Slurm.
 _LAUNCHERS: tuple[tuple[type[ClusterEnvironment], str, str], ...] = (
     (TorchElasticEnvironment, "torchrun", "start it with torchrun --nnodes={nodes} --nproc_per_node={local}"),
-    (SLURMEnvironment, "Slurm", "ask Slurm for --nodes={nodes} --ntasks-per-node={local} and start it with srun"),
+    (
+        SLURMEnvironment,
+        "Slurm",
+        "ask Slurm for --nodes={nodes} --ntasks-per-node={local} and start it with srun (a run of its own in each task:"
+        " unset SLURM_NTASKS)",
+    ),
     (LSFEnvironment, "LSF", "start {total} with jsrun"),
     (MPIEnvironment, "MPI", "start {total} with mpirun"),
 )

@@ -27,6 +27,7 @@ from radial_vicreg.data.imagenet_source import find_images
 from radial_vicreg.data.staging import MARKER, is_complete
 from radial_vicreg.errors import UserError
 from radial_vicreg.train.processes import adopt_rank
+from radial_vicreg.train.run_name import data_fingerprint
 
 Corpus = dict[str, dict[Path, Any]]
 
@@ -164,6 +165,7 @@ TWO_LABELS = {
     "class": ({"c": "a"}, "c", "a"),
     "inner": ({"b/inner": "a/deep"}, "b/inner", "a/deep"),
     "class_of_inner": ({"c": "a/deep"}, "c", "a/deep"),
+    "folders_of_folder": ({"b/to set": "../set", "a/to set": "../set"}, "b/to set", "a/to set/x"),
     "outside": ({"a/pool": "../pool", "b/pool": "../pool"}, "b/pool", "a/pool"),
     "file": ({"b/same.png": "a/0.png"}, "b/same.png", "a/0.png"),
     "file_of_inner": ({"b/same.png": "a/deep/0.png"}, "b/same.png", "a/deep/0.png"),
@@ -175,10 +177,10 @@ TWO_LABELS = {
 
 @pytest.fixture
 def two_classes(make_folder: Callable) -> Path:
-    """Classes a, with an inner folder, and b; and a folder of one image that is in neither."""
+    """Classes a, with an inner folder, and b; and folders of one image each that are in neither."""
     root: Path = make_folder(a=2, b=1)
-    for folder in (root / "a" / "deep", root.parent / "pool"):
-        folder.mkdir()
+    for folder in (root / "a" / "deep", root.parent / "pool", root.parent / "set" / "x"):
+        folder.mkdir(parents=True)
         shutil.copy(root / "a" / "0.png", folder)
     return root
 
@@ -202,9 +204,17 @@ def test_a_link_within_one_class_repeats_its_images(two_classes: Path) -> None:
     (root / "a" / "again.png").symlink_to(root / "a" / "0.png")
     (root / "b" / "pool").symlink_to(root.parent / "pool")
     (root / "b" / "pool.png").symlink_to(root.parent / "pool" / "0.png")
+    (root.parent / "notes").mkdir()
+    for folder in "a", "b":  # without an image, there is none with two labels
+        (root / folder / "notes").symlink_to(root.parent / "notes")
+        (root / folder / "itself").symlink_to(root / folder / "itself")
+        (root / folder / "gone").symlink_to(root / "nowhere")
+    (root / "itself").symlink_to(root / "itself")
+    assert data_fingerprint("custom", "image_folder", str(root)) is not None
     found = LabelledFolder(root)
     assert len(found) == before + 4
     assert found.targets == sorted(found.targets)
+    (root / "itself").unlink()  # where torchvision stops
     assert [path for path, _ in found.samples] == [path for path, _ in ImageFolder(root).samples]
 
 
