@@ -136,11 +136,13 @@ def test_images_and_subsets_are_those_of_solo_learn_s_own_data_set(make_folder: 
         assert torch.equal(mine[1], other[1])
 
 
-@pytest.mark.parametrize("where", ["a/again", "loop"])
-def test_a_link_that_leads_back_is_an_error(make_folder: Callable, where: str) -> None:
+@pytest.mark.parametrize(
+    ("where", "target", "named"), [("a/again", "a", "a/again"), ("loop", "", "loop/loop"), ("a/up", "", "a/up")]
+)
+def test_a_link_that_leads_back_is_an_error(make_folder: Callable, where: str, target: str, named: str) -> None:
     root = make_folder(a=1)
-    (root / where).symlink_to(root if where == "loop" else root / "a")
-    with pytest.raises(ValueError, match="is a link to a folder that it lies in: remove it"):
+    (root / where).symlink_to(root / target)
+    with pytest.raises(ValueError, match=f"^{root / named} is a link to a folder that it lies in: remove it"):
         LabelledFolder(root)
 
 
@@ -175,6 +177,14 @@ def test_macos_s_files_are_no_images_and_are_counted_once(
     assert capsys.readouterr().out == f"{root}: left out 3 file(s) of macOS (._*), which are no images\n"
     assert len(UnlabelledFolder(root / "a")) == 2
     assert capsys.readouterr().out == f"{root / 'a'}: left out 2 file(s) of macOS (._*), which are no images\n"
+
+
+def test_one_process_alone_says_that_files_are_left_out(
+    make_folder: Callable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert len(LabelledFolder(with_macos_files(make_folder(a=2)))) == 2
+    assert capsys.readouterr().out == ""
 
 
 def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
