@@ -135,3 +135,9 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "access", lambda place, mode: False)  # the superuser may write anywhere
     with pytest.raises(ValueError, match=f"no permission to write into {tmp_path}"):
         claim_output(tmp_path / "new" / "file.json", "file")
+
+
+def test_a_folder_that_may_be_written_but_not_entered_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda place, mode: not mode & os.X_OK)
+    with pytest.raises(ValueError, match=f"no permission to write into {tmp_path}"):
+        claim_output(tmp_path / "new" / "file.json", "file")

@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from radial_vicreg.files import write_json
 from radial_vicreg.locks import HeldLock, LockedError, changing
@@ -127,6 +128,19 @@ def test_another_error_of_the_file_system_is_not_hidden(path: Path, monkeypatch:
     monkeypatch.setattr(fcntl, "flock", broken)
     with pytest.raises(OSError, match="Input/output error"):
         HeldLock(path, "x").acquire()
+
+
+def test_a_change_that_fails_lets_go_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+
+    def fail() -> None:
+        with changing(file):
+            raise RuntimeError("in between")
+
+    with pytest.raises(RuntimeError) as kept:  # its traceback keeps the lock's object alive
+        fail()
+    FileLock(tmp_path / ".results.json.lock").acquire(timeout=0)
+    assert str(kept.value) == "in between"
 
 
 def test_changes_of_one_file_wait_for_one_another(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from radial_vicreg.export import writing as export
 from radial_vicreg.files import write_json
 from radial_vicreg.probes import offline
 from radial_vicreg.report import build
-from radial_vicreg.train import run as train
+from radial_vicreg.solo import host
+from radial_vicreg.train import run
 
 
 @pytest.fixture
@@ -107,7 +108,8 @@ def test_a_probe_knows_before_it_begins_whether_it_can_be_added(
 def test_training_claims_its_runs_before_images_are_read(
     tiny_overrides: list[str], taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forbid(train, "build_standalone")
+    forbid(host, "build_standalone")
+    forbid(run, "open_data")
     _refused(["pretrain", *tiny_overrides, "host=standalone", f"runs_dir={taken}"], capsys, str(taken), IN_THE_WAY)
 
 

@@ -219,6 +219,16 @@ def test_what_is_no_finite_number_is_no_figure(file: Path) -> None:
             ForeignResults,
             "probes.p.top1 cannot be 'high'",
         ),
+        (
+            b'{"schema_version": 2, "config": {}, "status": "failed", "epochs": "2"}',
+            ForeignResults,
+            "epochs cannot be '2'",
+        ),
+        (
+            b'{"schema_version": 2, "config": {}, "status": "failed", "processes": 0}',
+            ForeignResults,
+            "processes cannot be 0",
+        ),
     ],
 )
 def test_damaged_and_foreign_files_are_refused_in_one_line(

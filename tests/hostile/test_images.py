@@ -142,11 +142,13 @@ def test_images_and_subsets_are_those_of_solo_learn_s_own_data_set(make_folder: 
         assert torch.equal(mine[1], other[1])
 
 
-@pytest.mark.parametrize("where", ["a/again", "loop"])
-def test_a_link_that_leads_back_is_an_error(make_folder: Callable, where: str) -> None:
+@pytest.mark.parametrize(
+    ("where", "target", "named"), [("a/again", "a", "a/again"), ("loop", "", "loop/loop"), ("a/up", "", "a/up")]
+)
+def test_a_link_that_leads_back_is_an_error(make_folder: Callable, where: str, target: str, named: str) -> None:
     root = make_folder(a=1)
-    (root / where).symlink_to(root if where == "loop" else root / "a")
-    with pytest.raises(ValueError, match="is a link to a folder that it lies in: remove it"):
+    (root / where).symlink_to(root / target)
+    with pytest.raises(ValueError, match=f"^{root / named} is a link to a folder that it lies in: remove it"):
         LabelledFolder(root)
 
 

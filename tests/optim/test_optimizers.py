@@ -93,6 +93,13 @@ def test_unknown_optimizer_lists_the_known() -> None:
         build_optimizer(make_config(optimizer__name="lamb"), Model().groups(0.1))
 
 
+@pytest.mark.parametrize(("name", "argument"), [("sgd", "lr"), ("adamw", "weight_decay"), ("lars", "trust_clip")])
+def test_what_is_set_elsewhere_is_no_argument(name: str, argument: str) -> None:
+    config = make_config(optimizer__name=name, optimizer__kwargs={argument: 0.5})
+    with pytest.raises(UserError, match=rf"optimizer\.kwargs {argument} do not fit optimizer\.name={name}"):
+        check_optimizer(config)
+
+
 def test_arguments_of_another_optimizer_are_named() -> None:
     config = make_config(optimizer__name="adamw")
     for build in (check_optimizer, lambda config: build_optimizer(config, Model().groups(0.1))):

@@ -156,3 +156,20 @@ def test_training_without_an_end_has_no_cosine(steps: float) -> None:
     optimizer = build_optimizer(make_config(), groups())
     with pytest.raises(UserError, match=r"positive finite number of steps"):
         build_scheduler(make_config(), optimizer, steps)  # type: ignore[arg-type]
+
+
+def test_after_its_end_a_schedule_stays_at_its_minimum() -> None:
+    assert [warmup_cosine_lr(step, 0.3, 2, 20, 3e-5, 1e-3) for step in (20, 21, 25, 40)] == [1e-3] * 4
+
+
+def test_a_warm_up_of_negative_length_is_refused() -> None:
+    optimizer = build_optimizer(make_config(), groups())
+    with pytest.raises(UserError, match=r"warmup >= 0, got 60, -1$"):
+        WarmupCosine(optimizer, warmup=-1, total=60, start_lr=3e-5)
+
+
+def test_the_ends_of_a_schedule_grow_with_accumulated_batches_as_its_peak_does() -> None:
+    config = make_config(accumulate_grad_batches=3, scheduler__min_lr=1e-3, scheduler__warmup_epochs=2)
+    schedule = build_scheduler(config, build_optimizer(config, groups()), 60)["lr_scheduler"]["scheduler"]
+    assert (schedule.start_lr, schedule.min_lr) == pytest.approx((9e-5, 3e-3))
+    assert schedule.base_lrs[0] == pytest.approx(0.3 * 4 / 256 * 3)

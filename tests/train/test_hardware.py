@@ -80,6 +80,15 @@ def test_gpus_take_bfloat16_where_all_of_them_have_it(
     assert effective_hardware(make_config("16-mixed", "gpu"))["precision"] == "16-mixed"
 
 
+def test_a_gpu_whose_build_of_pytorch_has_no_bfloat16_takes_float16(
+    monkeypatch: pytest.MonkeyPatch, make_config: MakeConfig
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 4))  # ROCm counts otherwise
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    assert effective_hardware(make_config("auto", "gpu"))["precision"] == "16-mixed"
+
+
 def test_what_differs_from_the_request_is_said(processor: Callable[[str], None], make_config: MakeConfig) -> None:
     processor("amx_bf16")
     assert precision_note(make_config("bf16-mixed")) is None
