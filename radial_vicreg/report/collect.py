@@ -6,15 +6,24 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.types import plain
+from radial_vicreg.config.words import field_of
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import digest, without_hardware
+from radial_vicreg.identity import differing_keys, digest, without_hardware
 from radial_vicreg.origin import Images, images_remark, other_images
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
 from radial_vicreg.stored_runs import StoredRun, find_results
+
+_MEASURED_WITH = (
+    *("probes.lr", "probes.mlp_hidden_dim", "probes.knn_temperature", "probes.knn_bank"),
+    *("diagnostics.max_images", "limit_val_batches"),
+)
+"""Settings that change no weight, but figures: these are averaged only where the settings agree."""
 
 Figure = Callable[[RunResults], float | None]
 """One number of a run's results; None where the run has none."""
@@ -159,7 +168,7 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
 
 
 def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
-    """Put the seeds of one experiment together: the same identity, and the same training and validation images.
+    """Put the seeds of one experiment together: the same identity, images and settings of what is measured.
 
     The identity is computed from each run's configuration. Of several runs of one seed, the one that began last counts.
     Nothing is averaged over different identities or images (:mod:`radial_vicreg.report.image_sets`).
@@ -185,13 +194,13 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
     return sorted(experiments, key=lambda found: (found.setting.order, found.experiment_hash)), problems
 
 
-def _by_identity(runs: list[Run]) -> dict[tuple[str, str, bool], list[Run]]:
-    """Sort runs by the hash of their identity without the seed, and by their images.
+def _by_identity(runs: list[Run]) -> dict[tuple[str, str, str], list[Run]]:
+    """Sort runs by the hash of their identity without the seed, by their images, and by what changes their figures.
 
     A run whose requested precision is not known takes that of the only experiment that agrees in everything else; with
     several or none, the precision that the file states counts.
     """
-    groups: dict[tuple[str, str, bool], list[Run]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
     exact: dict[tuple[str, str], set[str]] = defaultdict(set)
     for run in runs:
         if run.stored.hardware_is_known:
@@ -199,7 +208,8 @@ def _by_identity(runs: list[Run]) -> dict[tuple[str, str, bool], list[Run]]:
     for run in runs:
         candidates = exact[_loose(run)] if not run.stored.hardware_is_known else set()
         identity = next(iter(candidates)) if len(candidates) == 1 else _exact(run)
-        groups[identity, run.setting.images, _is_validated(run)].append(run)
+        measured = digest({"validated": _is_validated(run), **_measured_with(run.results.config)})
+        groups[identity, run.setting.images, measured].append(run)
     return groups
 
 
@@ -220,6 +230,17 @@ def _with_image_sets(runs: list[Run]) -> list[Run]:
             setting = run.setting.on(label) if label else run.setting
             labelled[run.path] = replace(run, setting=setting, image_set=own)
     return [labelled[run.path] for run in runs]
+
+
+def _measured_with(config: dict[str, Any]) -> dict[str, Any]:
+    """List the settings of :data:`_MEASURED_WITH`, with their defaults."""
+    found: dict[str, Any] = {}
+    for key in _MEASURED_WITH:
+        section, _, name = key.rpartition(".")
+        part = config if not section else config.get(section) or {}
+        value = part.get(name)
+        found[key] = plain(field_of(key, RunConfig).get_default()) if value is None else value
+    return found
 
 
 def _is_validated(run: Run) -> bool:
@@ -244,6 +265,11 @@ def _why_apart(experiment: Experiment, others: Iterable[Experiment]) -> list[str
             found[f"kept apart from runs of the same settings that were {reason}"] = None
         elif own is not theirs and own.name == theirs.name:
             found["kept apart from runs of the same settings: which images they share is not known"] = None
+        settings = _measured_with(experiment.runs[0].results.config), _measured_with(other.runs[0].results.config)
+        for key, one, another in differing_keys(*settings) if own.name == theirs.name else ():
+            found[
+                f"kept apart from runs of the same settings that were measured with another {key} ({one} and {another})"
+            ] = None
     return list(found)
 
 
@@ -268,7 +294,7 @@ def _read(file: Path, name: str) -> Run | Problem:
     try:
         stored = StoredRun(file, results)
         setting = Setting.from_config(results.config, results.processes, results.effective)
-        _ = stored.key, stored.started, stored.images  # they are asked for later
+        _ = stored.key, stored.started, stored.images, _measured_with(results.config)  # they are asked for later
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         return Problem(name, "foreign", f"its configuration is not one of VICReg or Radial-VICReg ({error!r})")
     return Run(name, stored, setting)

@@ -101,3 +101,12 @@ def test_runs_without_validation_are_told_apart_by_what_their_probes_measured(
     assert [each.values(probe_figure("offline_linear_encoder", "top1")) for each in found if len(each.runs) == 2] == [
         [50.0, 50.0]
     ]
+
+
+def test_seeds_measured_with_other_settings_are_not_averaged(make_run: Callable[..., Path], tmp_path: Path) -> None:
+    for seed, override in ((5, "probes.lr=0.001"), (6, "probes.lr=0.01"), (7, "diagnostics.every_n_epochs=3")):
+        make_run("quickstart", "data.train_path=/data/a/train", override, seed=seed)
+    found, _ = group(collect(tmp_path / "runs")[0])
+    assert sorted([run.seed for run in each.runs] for each in found) == [[5, 7], [6]]
+    for each in found:
+        assert any("measured with another probes.lr (" in note for note in each.notes)
