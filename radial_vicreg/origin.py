@@ -131,7 +131,7 @@ def compare_fingerprints(first: Fingerprints, second: Fingerprints) -> Compared:
 
 
 def other_images(first: Images, second: Images) -> str | None:
-    """Say in what the images of two runs differ; None where they agree as far as is known.
+    """Describe in what the images of two runs differ; None where they agree as far as is known.
 
     Args:
         first: images of a run.
@@ -149,7 +149,7 @@ def other_images(first: Images, second: Images) -> str | None:
 
 
 def images_remark(pairs: Iterable[tuple[Images, Images]]) -> str | None:
-    """Say of runs whose images agree by how much less than the newest fingerprint; None where by that.
+    """Describe which images agree by less than their newest fingerprints, or are not compared; None without any.
 
     Args:
         pairs: images of two runs each.

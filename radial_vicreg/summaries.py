@@ -139,7 +139,7 @@ def differences(first: RunResults, second: RunResults) -> list[Difference]:
 
 
 def images_note(first: RunResults, second: RunResults) -> str | None:
-    """Say why the figures of two runs may not be compared: their images; None where these agree and are known.
+    """Describe why the figures of two runs may not be compared: their images; None where these agree and are known.
 
     Args:
         first: results of a run.

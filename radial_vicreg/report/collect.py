@@ -296,7 +296,7 @@ def _images(run: Run) -> Images:
 
 
 def _why_apart(experiment: Experiment, others: Iterable[Experiment]) -> list[str]:
-    """Say why runs of the same settings are another experiment: their images."""
+    """Describe why runs of the same settings are another experiment: their images."""
     own = experiment.runs[0].image_set
     found: dict[str, None] = {}
     for other in others:

@@ -33,7 +33,7 @@ class ImageSet:
         return images if self.validated or images.val is not None else images._replace(val=())
 
     def label(self, others: Sequence[ImageSet]) -> str:
-        """Say in what this set differs from others, for example ``validated on 2:0a1b2c3d``; empty without others."""
+        """Describe in what this set differs from others: ``validated on 2:0a1b2c3d``; empty without others."""
         words = []
         best = [found.shown(found.best) for found in (self, *others)]
         for part, own, *rest in zip(Images._fields, *best, strict=True):

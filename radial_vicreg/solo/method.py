@@ -13,6 +13,7 @@ from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
 from radial_vicreg.config import MethodConfig, RunConfig
+from radial_vicreg.config.types import plain
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
 from radial_vicreg.keys import SMALL_IMAGE_DATASETS
 from radial_vicreg.models import apply_small_stem
@@ -102,6 +103,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         of_the_host = {key: value for key, value in _method_kwargs(cfg).items() if key in host_keys}
         cfg.method_kwargs = {**config.method_kwargs.model_dump(), **of_the_host}
         cfg.name, cfg.data.fingerprint = config.name, config.data.fingerprint
+        if config.data.fingerprints is not None:
+            cfg.data.fingerprints = plain(config.data.fingerprints.model_dump())
         if config.data.multi_label:
             cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
         resolve_in_place(cfg)

@@ -258,7 +258,7 @@ class ResultsWriter(pl.Callback):
         return run if RunsByIdentity([run]).of(self.config, trainer.world_size) else None
 
     def _origin(self) -> dict[str, Any]:
-        """Say where the figures of the last validation come from."""
+        """Describe where the figures of the last validation come from."""
         return {} if self._validated is None else {"origin": origin_of(images_of(self.config), *self._validated)}
 
     def _folder_without_checkpoints(self) -> Path:

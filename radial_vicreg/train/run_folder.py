@@ -152,13 +152,13 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _why_not_taken(run: StoredRun, reason: str, config: RunConfig) -> str:
-    """Say why a run of these settings is not handed out, and what can be done with it."""
+    """Describe why a run of these settings is not taken, and what can be done with it."""
     text = f"{run.folder} is not taken: {reason}"
     return f"{text}; {how_to_measure(run.folder, config.plain())}" if reason.startswith("validated") else text
 
 
 def _remark(runs: list[StoredRun], folder: Path, config: RunConfig) -> None:
-    """Say by how much less than the newest fingerprints the images of the chosen run were compared."""
+    """Print which images of the chosen run were compared by less than their newest fingerprints."""
     images = images_of(config.plain())
     chosen = [run.images for run in runs if run.folder == folder]
     if (remark := images_remark((found, images) for found in chosen)) is not None:

@@ -104,7 +104,7 @@ def resumes_other_figures(state: Mapping[str, Any], config: Mapping[str, Any]) -
 
 
 def how_to_measure(run: Path, config: Mapping[str, Any]) -> str:
-    """Say how the weights of a run are measured on other validation images."""
+    """Describe how the weights of a run are measured on other validation images."""
     val = (config.get("data") or {}).get("val_path")
     other = f" --val {val}" if val is not None else ""
     return f"`radial-vicreg probe {run}{other}` measures its weights on these images"

@@ -21,6 +21,7 @@ from helpers import (
 )
 
 from radial_vicreg import cli
+from radial_vicreg.identity import differing_keys
 from radial_vicreg.report.collect import collect, group
 
 QUICK = ["host=standalone", "diagnostics.enabled=false", "max_epochs=1"]
@@ -123,6 +124,16 @@ def test_a_checkpoint_knows_its_run_wherever_it_lies(
 
 
 @pytest.mark.resume
+def test_a_finished_run_has_nothing_left_to_train_for_other_validation_images(
+    finished: Path, its_command: list[str], image_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = finished / "checkpoints" / "last.ckpt"
+    other = image_folder("other", per_class=5)
+    assert cli.main([*its_command, f"data.val_path={other}", f"ckpt='{checkpoint}'"]) == 2
+    one_line(capsys.readouterr().err, "is finished and was validated on other images (2:", f"--val {other}` measures")
+
+
+@pytest.mark.resume
 def test_a_training_that_goes_on_with_other_validation_images_keeps_no_figure_of_the_first(
     tiny_overrides: list[str],
     image_folder: Callable[..., Path],
@@ -207,6 +218,18 @@ def test_a_probe_of_other_images_is_no_figure_of_the_run(
         "knn-encoder.json",
         f"knn-encoder-{name.removeprefix('offline_knn_encoder_').replace('_', '-')}.json",
     }
+
+
+def test_keys_that_differ_are_listed_with_both_values() -> None:
+    first = {"optimizer": {"lr": 0.3, "kwargs": {}}, "crops": [{"size": 32.0}], "seed": 5.0}
+    second = {"optimizer": {"lr": 0.1, "kwargs": {"eta": 0.02}}, "crops": [{"size": 32.0}, {"size": 16.0}], "seed": 5.0}
+    assert differing_keys(first, first) == []
+    assert differing_keys(first, second) == [
+        ("crops.1.size", None, 16.0),
+        ("optimizer.kwargs", {}, None),
+        ("optimizer.kwargs.eta", None, 0.02),
+        ("optimizer.lr", 0.3, 0.1),
+    ]
 
 
 def test_compare_says_why_two_runs_are_kept_apart(
