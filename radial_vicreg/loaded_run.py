@@ -127,9 +127,11 @@ def _refuse_another_epoch(folder: Path, results: RunResults | None, checkpoint: 
     if results is None or _same_epoch(results, epoch):
         return
     file = checkpoint.with_name(checkpoint.resolve().name)
+    of_the_script = (folder / "args.json").is_file()
+    resume = f"main_pretrain.py and resume_from_checkpoint={file}" if of_the_script else "ckpt=auto"
     raise UserError(
         f"{folder} has figures of epoch {results.epochs} ({RESULTS}) and weights of epoch {epoch} ({file.name}, its "
-        f"newest checkpoint): resume the run with ckpt=auto to get both of one epoch, or give {file} to use those "
+        f"newest checkpoint): resume the run with {resume} to get both of one epoch, or give {file} to use those "
         "weights without those figures"
     )
 

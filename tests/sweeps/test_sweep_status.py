@@ -152,6 +152,25 @@ def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_rest(
     assert "run 0 failed with exit status 1: it broke" in capsys.readouterr().err
 
 
+def test_a_run_that_died_before_it_was_called_finished_is_returned_to_and_one_without_its_checkpoint_is_not(
+    small_sweep: Path, runs_dir: str, write_result: WriteResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = load_sweep(small_sweep).runs()
+    write_result(runs[0], "running", epochs=400, max_epochs=400)
+    write_result(runs[1], "finished", checkpoint={"name": "epoch-400.ckpt", "epoch": 400, "step": 78000})  # deleted
+    write_result(runs[2], "finished", checkpoint=None)
+    write_result(runs[3], "finished")  # of a version that did not name it
+    started: list[list[str]] = []
+
+    def train(arguments: list[str], log: Path) -> int:
+        started.append(arguments)
+        return 0
+
+    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
+    assert run_missing("small", runs, [runs_dir], resume=True) == []
+    assert started == [runs[0].arguments(runs_dir, "ckpt=auto")]
+
+
 def test_unfinished_runs_are_continued_on_request(small_sweep: Path, runs_dir: str) -> None:
     run = load_sweep(small_sweep).runs()[0]
     assert pretrain_arguments(run, [runs_dir], resume=False) == run.arguments(runs_dir)
