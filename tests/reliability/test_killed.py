@@ -22,7 +22,7 @@ def test_a_killed_run_goes_on_to_the_same_end(
 ) -> None:
     settings = without(run_settings, "data.num_workers")  # the configuration's own: four
     arguments = [*settings, f"host={host}", "max_epochs=2", "diagnostics.max_images=4"]
-    done = run_python(str(SCRIPT), str(tmp_path), str(seed), *arguments, timeout=1500, PYTHONPATH=first_on_path(TESTS))
+    done = run_python(str(SCRIPT), str(tmp_path), str(seed), *arguments, timeout=3000, PYTHONPATH=first_on_path(TESTS))
     assert done.returncode == 0, done.stderr
     print(done.stdout)
     attempts = [json.loads(line) for line in done.stdout.splitlines()]
