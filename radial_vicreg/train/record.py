@@ -124,8 +124,9 @@ class ResultsWriter(pl.Callback):
         self.folder = before.folder
         self._acquire()
         try:
-            self._description, self._written = before.results.plain(), before.results
+            self._written = before.results
             if before.results.epochs != trainer.max_epochs:
+                self._description = before.results.plain()
                 self._complete_figures(trainer, pl_module)
             settle_checkpoints(trainer)
             self._finish(trainer, trainer.ckpt_path)
