@@ -100,9 +100,14 @@ def test_a_change_that_fails_lets_go_of_the_file(tmp_path: Path, monkeypatch: py
     kept: list[FileLock] = []  # a lock that nobody keeps is let go of in any case
     make = locks._file_lock
     monkeypatch.setattr(locks, "_file_lock", lambda path: kept.append(make(path)) or kept[-1])
-    with pytest.raises(RuntimeError, match="in between"), changing(tmp_path / "results.json"):
-        assert kept[0].is_locked
-        raise RuntimeError("in between")
+
+    def fail() -> None:
+        with changing(tmp_path / "results.json"):
+            assert kept[0].is_locked
+            raise RuntimeError("in between")
+
+    with pytest.raises(RuntimeError, match="in between"):
+        fail()
     assert [lock.is_locked for lock in kept] == [False]
 
 
