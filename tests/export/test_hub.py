@@ -20,6 +20,7 @@ from PIL import Image
 from radial_vicreg.cli import main
 from radial_vicreg.data.build import RunData
 from radial_vicreg.export import export_run, load_exported
+from radial_vicreg.export.card import _without_folders
 from radial_vicreg.loaded_run import open_run
 
 local_dir = pytest.mark.skipif(version(timm.__version__) < version("1.0.16"), reason="local-dir: is timm 1.0.16's")
@@ -171,6 +172,13 @@ def test_nothing_that_is_published_names_folders_of_this_machine(make_run: Calla
     for name in ("README.md", "card.json", "config.json"):
         assert str(tmp_path) not in (card_file.parent / name).read_text()
     assert str(tmp_path) in json.loads(export_run(folder, "timm")[0].read_text())["config"]["data"]["train_path"]
+
+
+def test_folders_in_lists_are_shortened_too() -> None:
+    assert _without_folders({"a": ["/home/me/images", "b/c", 3], "d": ("/x/y",)}) == {
+        "a": ["images", "b/c", 3],
+        "d": ["y"],
+    }
 
 
 @pytest.mark.parametrize("name", ["README.md", "config.json"])

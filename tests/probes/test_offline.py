@@ -157,6 +157,24 @@ def test_the_command_prints_one_line_and_adds_to_results_when_asked(
     assert "k20" in json.loads((folder / "results.json").read_text())["probes"]["offline_knn_encoder"]
 
 
+def test_untrained_features_belong_to_the_seed_and_need_no_epoch(make_run: Callable) -> None:
+    folder = make_run()
+    probe_run(folder, probe="knn", untrained=True)
+    results = json.loads((folder / "results.json").read_text())
+    results["config"]["seed"] = 6
+    write_json(folder / "results.json", results)
+    content = probe_run(folder, probe="knn", untrained=True)[1]
+    assert not content["features_cached"]
+    assert add_to_results(folder, content) == "offline_knn_encoder_untrained"
+
+
+def test_half_of_a_cache_is_extracted_again(make_run: Callable) -> None:
+    folder = make_run()
+    probe_run(folder, probe="knn")
+    next((folder / "probes" / "features").glob("*encoder-val.pt")).unlink()
+    assert not probe_run(folder, probe="knn")[1]["features_cached"]
+
+
 def test_an_intermediate_checkpoint_is_not_added_to_results(make_run: Callable) -> None:
     folder = make_run()
     with pytest.raises(ValueError, match=r"checkpoint is of epoch 1, results.json of epoch 2"):

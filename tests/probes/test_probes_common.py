@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.probes import KNNProbe, LinearProbe, MLPProbe, mlp
-from radial_vicreg.probes.selection import hold_out
+from radial_vicreg.probes.features import _fingerprint, extract
+from radial_vicreg.probes.selection import Standardiser, hold_out
 
 PROBES = {"linear": LinearProbe, "mlp": lambda: MLPProbe(rates=(3e-3,), hidden_dim=32), "knn": KNNProbe}
 
@@ -130,3 +133,43 @@ def test_the_split_follows_the_seed() -> None:
 def test_too_few_images_to_hold_one_out_are_refused(labels: torch.Tensor, needed: int) -> None:
     with pytest.raises(UserError, match=rf"needs {needed} or more, got {len(labels)}$"):
         LinearProbe().fit(torch.randn(len(labels), 4), labels)
+
+
+def test_constant_features_stay_zero_when_they_are_standardised() -> None:
+    features = torch.stack([torch.full((7,), 0.1), torch.arange(7.0)], dim=1)
+    standardised = Standardiser(features)(features)
+    assert standardised[:, 0].abs().max() < 1e-5
+    assert float(standardised[:, 1].std(correction=0)) == pytest.approx(1)
+
+
+class InMemory(SimpleNamespace):
+    def __len__(self) -> int:
+        return 2
+
+
+def test_the_cache_tells_images_apart_by_pixels_labels_and_choice(tmp_path: Path) -> None:
+    pixels, file = np.zeros((4, 2, 2, 3), dtype=np.uint8), tmp_path / "a.png"
+    file.touch()
+    whole = InMemory(data=pixels, targets=[0, 1, 0, 1])
+    different = [
+        whole,
+        InMemory(data=pixels + 1, targets=[0, 1, 0, 1]),
+        InMemory(data=pixels, targets=[1, 1, 0, 1]),
+        InMemory(dataset=whole, indices=[0, 1]),
+        InMemory(dataset=whole, indices=[0, 2]),
+        InMemory(samples=[(str(file), 0)]),
+        InMemory(samples=[(str(file), 1)]),
+    ]
+    assert len({_fingerprint(images) for images in different}) == len(different)
+    assert _fingerprint(whole) == _fingerprint(InMemory(data=pixels.copy(), targets=[0, 1, 0, 1]))
+
+
+def test_features_are_those_of_evaluation_and_the_mode_is_left_alone() -> None:
+    norm = torch.nn.BatchNorm1d(3)
+    model = torch.nn.Sequential(norm)
+    model.forward = lambda images: {"feats": norm(images)}  # type: ignore[method-assign]
+    images = torch.randn(8, 3) + 5
+    found, _ = extract(model, [(images, torch.arange(8))], ["feats"])
+    assert torch.allclose(found["feats"], images, atol=1e-4)
+    assert model.training
+    assert norm.training

@@ -94,6 +94,15 @@ def test_values_of_a_step_are_logged_so_often(
         assert call.keys() >= {key for key in VICREG if key.endswith("_step")} | {"train_loss_step"}
 
 
+@pytest.mark.parametrize("host", HOSTS)
+def test_an_epoch_that_max_steps_cuts_has_its_means(host: str, record: Callable[..., Recorder]) -> None:
+    recorder = record(f"host={host}", "+max_steps=4", "diagnostics.enabled=false", "data.val_path=null")
+    assert [step for step, call in zip(recorder.steps, recorder.calls, strict=True) if "train_loss_epoch" in call] == [
+        2,
+        3,
+    ]
+
+
 def test_the_names_in_the_docs_are_those_that_are_logged(
     record: Callable[..., Recorder], pytestconfig: pytest.Config
 ) -> None:
