@@ -27,6 +27,15 @@ AS_REQUESTED_SINCE = 2
 _PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
 _HARDWARE = ("precision", "sync_batchnorm")
 _RELEASE_0_2 = "0.2"
+# Beginnings of an identity's keys, and the settings that they come from.
+_SETTINGS = {
+    "objective.loss": "loss",
+    "objective.": "method_kwargs.",
+    "projector.0": "method_kwargs.proj_hidden_dim",
+    "projector.1": "method_kwargs.proj_output_dim",
+    "small_stem": "method_kwargs.small_image_stem",
+    "trainer.": "",
+}
 # Sections whose keys are hashed one by one. The others are reduced to what they come to.
 _SECTIONS: dict[str, type[Section]] = {
     "backbone": BackboneConfig,
@@ -182,7 +191,7 @@ def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[
         second: the same of another run.
 
     Returns:
-        Dotted keys, sorted, each with the values of both; None where one of them has no such key.
+        Settings as a command line names them, each with the values of both; None where one of them has no such key.
     """
 
     def leaves(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -195,7 +204,11 @@ def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[
 
     one, other = dict(leaves(first, "")), dict(leaves(second, ""))
     return [
-        (key, one.get(key), other.get(key))
+        (_setting(key), one.get(key), other.get(key))
         for key in sorted(one.keys() | other.keys())
         if one.get(key) != other.get(key)
     ]
+
+
+def _setting(key: str) -> str:
+    return next((f"{name}{key.removeprefix(part)}" for part, name in _SETTINGS.items() if key.startswith(part)), key)

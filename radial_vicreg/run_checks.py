@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from radial_vicreg.checkpoints import find_checkpoint, read_checkpoint
 from radial_vicreg.compose import stored_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import digest, parts_of_release_0_2
+from radial_vicreg.identity import differing_keys, digest, parts_of_release_0_2
 from radial_vicreg.stored_runs import StoredRun
 
 _TOLERANCE = 1e-6  # relative; rates are stored after a multiplication
@@ -53,8 +53,9 @@ def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
     for members in groups.values():
         for run in members:
             others = [other for other in members if _without_seed(other.parts) != _without_seed(run.parts)]
-            added = sorted(_flat(run.parts) - _flat(parts_of_release_0_2(run.results.config, run.results.processes)))
-            mine = ", ".join(f"{key}={value}" for key, value in added) or "without such settings"
+            before = parts_of_release_0_2(run.results.config, run.results.processes)
+            added = [f"{key}={value}" for key, value, _ in differing_keys(run.parts, before)]
+            mine = ", ".join(added) or "without such settings"
             if others:
                 names = ", ".join(str(other.folder) for other in others[:_SHOWN])
                 more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
@@ -112,14 +113,3 @@ def _images(run: StoredRun) -> Any:
 
 def _without_seed(parts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if name != "seed"}
-
-
-def _flat(parts: Mapping[str, Any], prefix: str = "") -> set[tuple[str, str]]:
-    """List dotted keys with their values as texts; arguments of the Trainer stand at the top."""
-    found: set[tuple[str, str]] = set()
-    for key, value in parts.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, "" if key == "trainer" else f"{prefix}{key}.")
-        else:
-            found.add((f"{prefix}{key}", str(value)))
-    return found

@@ -22,14 +22,6 @@ WRITER = "ResultsWriter"
 """The callback whose state in a checkpoint holds the configuration of its run."""
 
 _MOST_NAMED = 6
-_SETTINGS = {
-    "objective.loss": "loss",
-    "objective.": "method_kwargs.",
-    "projector.0": "method_kwargs.proj_hidden_dim",
-    "projector.1": "method_kwargs.proj_output_dim",
-    "small_stem": "method_kwargs.small_image_stem",
-}
-"""Beginnings of an identity's keys, and the settings that they come from."""
 
 
 def check_same_run(checkpoint: Path, config: Mapping[str, Any], processes: int, option: str) -> None:
@@ -139,13 +131,9 @@ def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> 
 
 
 def _in_words(found: list[tuple[str, Any, Any]]) -> str:
-    named = [f"{_setting(key)} is {_shown(one)} there and {_shown(other)} here" for key, one, other in found]
+    named = [f"{key} is {_shown(one)} there and {_shown(other)} here" for key, one, other in found]
     more = len(named) - _MOST_NAMED
     return ", ".join([*named[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
-
-
-def _setting(key: str) -> str:
-    return next((f"{name}{key.removeprefix(part)}" for part, name in _SETTINGS.items() if key.startswith(part)), key)
 
 
 def _shown(value: Any) -> str:
