@@ -90,7 +90,8 @@ def check_processes(config: RunConfig, trainer: pl.Trainer) -> None:
         )
     if config.processes > 1 and not (config.model_extra or {}).get("use_distributed_sampler", True):
         raise UserError(
-            "use_distributed_sampler=false lets every process train on all images in an order of its own: leave it out"
+            f"use_distributed_sampler must not be false with {config.processes} processes: each would train on all"
+            " images, in an order of its own; leave it out"
         )
 
 

@@ -119,7 +119,7 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
         pytest.param({}, ["devices=2", "strategy=xla"], ("torch_xla",), id="xla"),
         pytest.param(
             *({}, ["devices=2", "+use_distributed_sampler=false"]),
-            ("use_distributed_sampler=false", "every process"),
+            ("use_distributed_sampler must not be false with 2 processes", "leave it out"),
             id="sampler",
         ),
         pytest.param(
