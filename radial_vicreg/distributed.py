@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from radial_vicreg.devices import process_device
+
 
 def is_distributed() -> bool:
     """Tell whether ``torch.distributed`` is initialised with more than one process."""
@@ -91,7 +93,7 @@ def any_rank(flag: bool) -> bool:
     if not is_distributed():
         return flag
     on_gpu = dist.get_backend() == "nccl"
-    votes = torch.tensor([int(flag)], device=torch.device("cuda") if on_gpu else torch.device("cpu"))
+    votes = torch.tensor([int(flag)], device=process_device(on_gpu))
     dist.all_reduce(votes, op=dist.ReduceOp.MAX)
     return bool(votes.item())
 

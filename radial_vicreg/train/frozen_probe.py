@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import lightning.pytorch as pl
-import torch
 from torch.utils.data import DataLoader, Dataset
 
 from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.probes.linear import LinearProbe
+from radial_vicreg.random_state import own_random_numbers
 
 
 class FrozenLinearProbe(pl.Callback):
@@ -55,7 +55,7 @@ class FrozenLinearProbe(pl.Callback):
         self.untrained = state_dict["untrained"]
 
     def _score(self, model: pl.LightningModule) -> dict[str, float]:
-        with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
+        with own_random_numbers(0, model.device):
             train, val = (extract(model, loader, ("feats",)) for loader in (self.train_loader, self.val_loader))
         probe = LinearProbe().fit(train[0]["feats"], train[1])
         return probe.score(val[0]["feats"], val[1])

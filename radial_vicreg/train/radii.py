@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import lightning.pytorch as pl
-import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, normal_statistics, radius_histogram
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_styles, radii_figure
+from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.train.log_image import log_measurement, takes_images
 from radial_vicreg.train.online_probes import resize_to
 
@@ -149,8 +149,7 @@ class RadiusMonitor(pl.Callback):
             return None
         measured: dict[str, RadiusMeasurement] = {}
         # Augmentations, workers and kernels may draw random numbers, which must not change the training's.
-        with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
-            torch.manual_seed(0)
+        with own_random_numbers(0, model.device):
             dtype = next(model.parameters()).dtype
             batches = [batch.to(model.device, dtype) for batch in images]
             try:
