@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -31,12 +32,14 @@ class Waiting(TorchDispatchMode):
 
     Attributes:
         waited: the allowed places that did.
+        preparing: everything may wait while this is true.
     """
 
     def __init__(self, allowed: dict[str, str]) -> None:
         super().__init__()
         self.allowed = allowed
         self.waited: set[str] = set()
+        self.preparing = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, func.overloadpacket.__name__
@@ -45,8 +48,12 @@ class Waiting(TorchDispatchMode):
         if name in _VALUES:
             if on_gpu:
                 self._wait(name)
-            if name == "_local_scalar_dense":  # a fake tensor has no value, on the CPU neither
+            if name == "_local_scalar_dense":  # a fake tensor has no value, on the CPU neither: all are 1
                 return 1.0 if tensors[0].is_floating_point() else 1
+        if name == "index" and any(index is not None and index.dtype == torch.bool for index in args[1]):
+            if on_gpu:
+                self._wait("indexing by a mask")
+            return args[0]  # as if the mask, of the first dimensions, took everything
         result = func(*args, **kwargs)
         if name in _COPIES and not kwargs.get("non_blocking", args[2] if len(args) > 2 and name == "copy_" else False):
             source = args[1] if name == "copy_" else args[0]
@@ -55,6 +62,8 @@ class Waiting(TorchDispatchMode):
         return result
 
     def _wait(self, what: str) -> None:
+        if self.preparing:
+            return
         ours = [frame for frame in traceback.extract_stack() if "/radial_vicreg/" in frame.filename]
         places = [f"{Path(frame.filename).stem}.{frame.name}" for frame in reversed(ours)]
         for place in places:
@@ -73,10 +82,26 @@ def fake_gpu(allowed: dict[str, str] | None = None) -> Iterator[Waiting]:
     """
     _chi._cached_quantiles.cache_clear()  # a fake tensor belongs to its block
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), Waiting(allowed or {}) as waiting:
+        with (
+            patch.object(nn.Module, "_apply", _apply),
+            FakeTensorMode(allow_non_fake_inputs=True),
+            Waiting(allowed or {}) as waiting,
+        ):
             yield waiting
     finally:
         _chi._cached_quantiles.cache_clear()
+
+
+def _apply(module: nn.Module, function: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+    """Convert a module; PyTorch's own would swap tensors in place, which fake ones refuse."""
+    for part in module.modules():
+        for name, weight in part._parameters.items():
+            if weight is not None:
+                part._parameters[name] = nn.Parameter(function(weight.detach()), weight.requires_grad)
+        for name, buffer in part._buffers.items():
+            if buffer is not None:
+                part._buffers[name] = function(buffer)
+    return module
 
 
 def assert_on_gpu(*values: Any) -> None:
