@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import traceback
 from collections.abc import Callable
@@ -178,3 +179,14 @@ class Squares(torch.utils.data.Dataset[tuple[Image.Image, int]]):
 
     def __getitem__(self, index: int) -> tuple[Image.Image, int]:
         return Image.new("RGB", (4, 4)), index
+
+
+def test_no_other_module_seeds_the_generators_that_all_share() -> None:
+    package = Path(random_state.__file__).parent
+    found = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("torch.manual_seed", "torch.random.fork_rng")
+    }
+    assert found == {"train/epoch_seed.py"}
