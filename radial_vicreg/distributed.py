@@ -1,13 +1,18 @@
-"""The few collectives that the losses need; each is the identity when there is only one process."""
+"""The few collectives that are needed; each is the identity when there is only one process."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+from radial_vicreg.devices import process_device
+
+T = TypeVar("T")
 
 _trainer_rank = 0
 
@@ -108,7 +113,7 @@ def any_rank(flag: bool) -> bool:
     if not is_distributed():
         return flag
     on_gpu = dist.get_backend() == "nccl"
-    votes = torch.tensor([int(flag)], device=torch.device("cuda") if on_gpu else torch.device("cpu"))
+    votes = torch.tensor([int(flag)], device=process_device(on_gpu))
     dist.all_reduce(votes, op=dist.ReduceOp.MAX)
     return bool(votes.item())
 
@@ -117,6 +122,51 @@ def gather_integers(values: Sequence[int], device: torch.device) -> Tensor:
     """Collect every rank's ``values`` in a table of shape ``(world_size, len(values))``, int64 on ``device``."""
     row = torch.tensor([list(values)], dtype=torch.int64).to(device, non_blocking=True)
     return all_gather(row)
+
+
+def gather_chunks(own: Tensor, chunk: int) -> Tensor:
+    """Put together what the ranks computed of chunks of rows in turn: rank 0 of the first, rank 1 of the second, ...
+
+    Args:
+        own: this rank's rows one after the other, ``(n, d)``; n may differ between ranks and be 0, d then as well.
+        chunk: rows of a chunk; only the last one of all may have fewer.
+
+    Returns:
+        All rows in their order, equal on every rank; ``own`` itself with one process.
+    """
+    if not is_distributed():
+        return own
+    shapes = gather_integers(own.shape, own.device)
+    most, width = shapes.amax(dim=0).tolist()
+    padded = own.new_zeros(most, width)
+    padded[: len(own), : own.shape[1]] = own
+    of_ranks = all_gather(padded).view(-1, most, width)
+    chunks = [rows[:count].split(chunk) for rows, count in zip(of_ranks, shapes[:, 0].tolist(), strict=True)]
+    return torch.cat([rows for turn in itertools.zip_longest(*chunks) for rows in turn if rows is not None])
+
+
+def once(compute: Callable[[], T]) -> T:
+    """Compute something on rank 0 alone.
+
+    Args:
+        compute: takes no collectives; what it returns or raises can be pickled.
+
+    Returns:
+        Its result on every rank; an exception is raised on every rank.
+    """
+    if not is_distributed():
+        return compute()
+    outcome: list[Any] = [None, None]
+    if rank() == 0:
+        try:
+            outcome[0] = compute()
+        except Exception as error:
+            outcome[1] = error
+    dist.broadcast_object_list(outcome, src=0)
+    if outcome[1] is not None:
+        raise outcome[1]
+    result: T = outcome[0]
+    return result
 
 
 def _all_gather(x: Tensor) -> Tensor:

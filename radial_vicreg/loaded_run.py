@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from radial_vicreg.checkpoints import CHECKPOINTS, LAST_CHECKPOINT, find_checkpoint, read_checkpoint
 from radial_vicreg.compose import stored_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.keys import METHODS
 from radial_vicreg.models import Encoder, build_encoder
+from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.results import RESULTS, ForeignResults, RunResults
 from radial_vicreg.stored_runs import single_run
 
@@ -70,8 +69,7 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
     checkpoint = find_checkpoint(path)
     folder = checkpoint.parent.parent if checkpoint.parent.name == CHECKPOINTS else checkpoint.parent
     config, results = _configuration(folder)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+    with own_random_numbers(config.seed):
         model = build_encoder(config)
     epoch = step = None
     if not untrained:

@@ -125,22 +125,23 @@ class HeldLock:
 
 
 @contextmanager
-def changing(path: str | Path) -> Iterator[None]:
-    """Keep other processes from changing a file while it is read, changed and written.
+def changing(path: str | Path, patience: float = _PATIENCE) -> Iterator[None]:
+    """Keep other processes from changing a file or folder while it is read, changed and written.
 
     Args:
-        path: the file.
+        path: the file or folder.
+        patience: seconds to wait for another process.
 
     Raises:
-        LockedError: another process has held the lock for a minute.
+        LockedError: another process has held the lock for longer.
         OSError: the folder cannot be written.
     """
     path = Path(path)
     lock = _file_lock(path.with_name(f".{path.name}.lock"))
     try:
-        lock.acquire(timeout=_PATIENCE)
+        lock.acquire(timeout=patience)
     except Timeout as error:
-        raise LockedError(f"another process has been changing {path} for {_PATIENCE:g} s: try again later") from error
+        raise LockedError(f"another process has been changing {path} for {patience:g} s: try again later") from error
     except OSError as error:
         _warn_unsupported(path, error)
     try:

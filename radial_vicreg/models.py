@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.random_state import own_random_numbers
 
 _VIT_ARCHITECTURES = {
     "vit_tiny": "vit_tiny_patch16_224",
@@ -90,7 +91,7 @@ def check_backbone(config: RunConfig) -> None:
     name = config.backbone.name
     if (name in _RESNETS and not arguments) or (name not in _RESNETS and timm_architecture(name) is None):
         return  # a plain ResNet takes any size; a host names the backbones that it has
-    with torch.random.fork_rng(devices=[]):
+    with own_random_numbers(config.seed):
         backbone = build_backbone(config)[0].to("meta")  # timm before 1.0.21 cannot build a ViT there
     for index, augmentation in enumerate(config.augmentations):
         size = augmentation.crop_size

@@ -200,11 +200,16 @@ class DataNotes(_Part):
 class Cost(_Part):
     """Median seconds from the end of one training step to the end of the next, and the largest memory.
 
-    On a CPU the process's largest resident memory, on a GPU the largest that PyTorch had allocated.
+    On a CPU the process's largest resident memory, on a GPU the largest that PyTorch had allocated in a step. What is
+    measured between steps, the radii and the frozen probe, has its own median seconds and largest memory on the GPU.
     """
 
     step_seconds: Number = None
     peak_memory_mb: Number = None
+    radii_seconds: Number = None
+    radii_memory_mb: Number = None
+    frozen_linear_seconds: Number = None
+    frozen_linear_memory_mb: Number = None
 
 
 class SavedCheckpoint(_Part):

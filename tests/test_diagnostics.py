@@ -75,6 +75,18 @@ def test_the_two_modes_use_running_and_batch_statistics() -> None:
     assert batch.dim == 3
 
 
+def test_a_synchronised_batch_norm_takes_this_process_s_batch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes may have no batch; in training mode it waits for them, and on a CPU it would refuse."""
+    images = torch.randn(16, 4) * 5 + 3
+    model = Embedder()
+    expected = measure_radii(model, [images], batch_statistics=True)
+    model.norm = nn.SyncBatchNorm.convert_sync_batchnorm(model.norm)
+    before = copy.deepcopy(model.state_dict())
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    assert torch.equal(measure_radii(model, [images], batch_statistics=True).radii, expected.radii)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 def test_one_image_is_too_few_to_measure() -> None:
     with pytest.raises(ValueError, match="at least 2 images, got 1"):
         measure_radii(Embedder(), [torch.randn(1, 4)], batch_statistics=False)

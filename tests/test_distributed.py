@@ -126,6 +126,34 @@ def _collectives(rank: int) -> dict[str, Any]:
         "local": local_value,
         "any_rank": (distributed.any_rank(rank == 1), distributed.any_rank(False)),
         "is_distributed": distributed.is_distributed(),
+        **_shared(rank),
+    }
+
+
+ROWS = torch.arange(22.0).reshape(11, 2)
+CHUNK = 3  # four chunks, the last of two rows: ranks have unequal numbers of rows
+
+
+def _shared(rank: int) -> dict[str, Any]:
+    """What ranks put together that they have computed in shares, and what the first computes for all."""
+    world, called = distributed.world_size(), []
+    chunks = ROWS.split(CHUNK)[rank::world]
+    only_first = ROWS[:CHUNK] if rank == 0 else torch.empty(0, 0)
+
+    def fail() -> None:
+        called.append(rank)
+        raise ValueError("not finite")
+
+    def answer() -> int:
+        called.append(rank)
+        return 42 + rank
+
+    return {
+        "chunks": distributed.gather_chunks(torch.cat(chunks), CHUNK),
+        "one_chunk": distributed.gather_chunks(only_first, CHUNK),
+        "once": distributed.once(answer),
+        "once_refused": _message(lambda: distributed.once(fail)),
+        "called": called,
     }
 
 
@@ -214,6 +242,19 @@ def test_one_rank_is_enough_for_any_rank(ranks: list[dict[str, Any]]) -> None:
         assert rank["collectives"]["is_distributed"] is True
 
 
+def test_chunks_that_ranks_compute_in_turn_come_together_in_order(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert torch.equal(rank["collectives"]["chunks"], ROWS)
+        assert torch.equal(rank["collectives"]["one_chunk"], ROWS[:CHUNK])
+
+
+def test_the_first_rank_computes_for_all_and_its_error_is_everybody_s(ranks: list[dict[str, Any]]) -> None:
+    for number, rank in enumerate(ranks):
+        assert rank["collectives"]["once"] == 42
+        assert rank["collectives"]["once_refused"] == "not finite"
+        assert rank["collectives"]["called"] == ([0, 0] if number == 0 else [])
+
+
 def test_unequal_batches_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         assert "(V, N, d) differ between ranks: [(2, 4, 3), (2, 3, 3)" in rank["refusals"]["unequal"]
@@ -251,4 +292,6 @@ def test_without_processes_every_collective_is_the_identity() -> None:
     assert distributed.mean_over_ranks(x) is x
     assert distributed.broadcast_from_rank_zero(x) is x
     assert distributed.any_rank(True) is True
+    assert distributed.gather_chunks(x, 2) is x
+    assert distributed.once(lambda: x) is x
     assert distributed.gather_integers((3, 2), x.device).tolist() == [[3, 2]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,20 @@ from torchvision.datasets import CIFAR10, CIFAR100
 from radial_vicreg.data.staging import claim_folder, is_complete, staged_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.files import claim_output
+from radial_vicreg.locks import changing
 
 _CLASSES = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 _SPLITS = {"train": True, "val": False}
 _SIZES = (50_000, 10_000)
+_DOWNLOAD_PATIENCE = 3600.0  # seconds to wait for a process that downloads 170 MB
 
 
 def open_cifar(
     name: str, root: str | Path, train: bool, transform: Callable[[Image.Image], Any] | None = None
 ) -> CIFAR10:
     """Open a split of CIFAR, after downloading it where it is not there.
+
+    Of processes that share the folder, such as those of a node, one downloads and the others wait.
 
     Args:
         name: ``cifar10`` or ``cifar100``.
@@ -36,12 +41,17 @@ def open_cifar(
     Raises:
         UserError: unknown name.
         UnreachableError: it is not there and cannot be downloaded.
+        LockedError: another process has been downloading it for an hour.
     """
     if name not in _CLASSES:
         raise UserError(f"unknown dataset {name!r}: expected one of {', '.join(_CLASSES)}")
     dataset_class = _CLASSES[name]
+    with suppress(RuntimeError):  # incomplete or not there; a complete copy may be in a folder that is read-only
+        return dataset_class(str(root), train=train, transform=transform, download=False)
     try:
-        return dataset_class(str(root), train=train, transform=transform, download=True)
+        Path(root).mkdir(parents=True, exist_ok=True)
+        with changing(Path(root) / dataset_class.base_folder, _DOWNLOAD_PATIENCE):
+            return dataset_class(str(root), train=train, transform=transform, download=True)
     except (OSError, RuntimeError) as error:
         raise UnreachableError(
             f"{name} is not under {root} and could not be downloaded ({error}): connect to the network, or"

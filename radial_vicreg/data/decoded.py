@@ -82,7 +82,7 @@ class DecodedImages:
         """Hand all pixels over as one tensor, block by block, so that they are never held twice.
 
         Args:
-            device: where the tensor shall be.
+            device: where the tensor shall be; a GPU with its index.
 
         Returns:
             uint8, shape ``(n, 3, H, W)``. No image is left here.

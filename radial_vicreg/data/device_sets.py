@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 from radial_vicreg.config import AugmentationConfig
 from radial_vicreg.data.batch_augmentation import BatchAugmentation, Normalisation
 from radial_vicreg.data.decoded import DecodedImages
+from radial_vicreg.devices import process_device
 
 
 class DeviceImages(Dataset[int]):
@@ -28,7 +29,7 @@ class DeviceImages(Dataset[int]):
     def __init__(self, images: DecodedImages, on_gpu: bool) -> None:
         self._decoded: DecodedImages | None = images
         self._count = len(images)
-        self._device = torch.device("cuda" if on_gpu else "cpu")
+        self._on_gpu = on_gpu
         self._images = torch.empty(0)
         self._targets = images.targets
 
@@ -54,9 +55,10 @@ class DeviceImages(Dataset[int]):
     def _take(self, indexes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
         """Take numbers, uint8 pixels ``(N, 3, H, W)`` and targets of a batch."""
         if self._decoded is not None:
-            self._images, self._decoded = self._decoded.move_to(self._device), None
-            self._targets = self._targets.to(self._device)
-        chosen = torch.tensor(indexes).to(self._device, non_blocking=True)
+            device = process_device(self._on_gpu)
+            self._images, self._decoded = self._decoded.move_to(device), None
+            self._targets = self._targets.to(device)
+        chosen = torch.tensor(indexes).to(self._images.device, non_blocking=True)
         return chosen, self._images[chosen], self._targets[chosen]
 
 

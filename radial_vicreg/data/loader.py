@@ -102,7 +102,7 @@ def build_train_loader(config: RunConfig, dataset: Dataset[Any]) -> DataLoader[A
         shuffle=sampler is None,
         generator=None if sampler is None else sampler.generator,
         num_workers=0 if on_device else config.data.num_workers,  # a process's own GPU is of no use to its workers
-        pin_memory=torch.cuda.is_available() and not on_device,
+        pin_memory=_on_gpu(config) and not on_device,
         collate_fn=dataset.collate if on_device else collate,  # type: ignore[attr-defined]
         drop_last=True,
     )
@@ -137,7 +137,7 @@ def build_val_loader(config: RunConfig, data: RunData) -> DataLoader[Any] | None
         dataset,
         batch_size=config.optimizer.batch_size,
         num_workers=config.data.num_workers,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=_on_gpu(config),
         collate_fn=collate,
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import timm
-import torch
 import torchvision
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
@@ -14,6 +13,7 @@ from torch import nn
 from radial_vicreg.diagnose.images import Transform, guarded, plain_transform
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.hints import nearest
+from radial_vicreg.random_state import own_random_numbers
 
 _IMAGENET_SIZE = 224  # pixels
 _IMAGENET_CLASSES = 1000
@@ -35,8 +35,7 @@ def build_named(library: str, name: str, pretrained: bool, seed: int) -> tuple[n
         UserError: no such name, or a network that cannot be built so.
         UnreachableError: its weights cannot be had.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with own_random_numbers(seed):
         model, transform = _LIBRARIES[library](name, pretrained)
     return model.eval(), transform
 

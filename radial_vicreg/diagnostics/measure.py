@@ -59,28 +59,50 @@ def measure_radii(
         >>> measured.dim, measured.statistics["count"], round(measured.statistics["radius_mean"], 3)
         (12, 8.0, 1.732)
     """
+    embeddings = [embed(model, images, batch_statistics) for images in batches]
+    return measure_embeddings(torch.cat(embeddings) if embeddings else torch.empty(0, 0), gaussianity)
+
+
+@torch.no_grad()
+def embed(model: nn.Module, images: Tensor, batch_statistics: bool) -> Tensor:
+    """Embed a batch, and leave the model exactly as it was; see :func:`measure_radii`.
+
+    Returns:
+        float32 ``(B, d)``, on the model's device.
+    """
     with _batch_norm_mode(model, batch_statistics):
-        embeddings = [model(images)["z"].float().cpu() for images in batches]
-    if sum(len(z) for z in embeddings) < 2:
-        raise ValueError("radii need at least 2 images, got " + str(sum(len(z) for z in embeddings)))
-    z = torch.cat(embeddings)
+        z: Tensor = model(images)["z"].float()
+    return z
+
+
+@torch.no_grad()
+def measure_embeddings(z: Tensor, gaussianity: bool = False) -> RadiusMeasurement:
+    """Measure the radii of embeddings ``(N, d)``, where they are; see :func:`measure_radii`.
+
+    Raises:
+        ValueError: there are fewer than two, or they are not finite.
+    """
+    if len(z) < 2:
+        raise ValueError(f"radii need at least 2 images, got {len(z)}")
     statistics = gaussianity_statistics(z) if gaussianity else radius_statistics(z)
-    return RadiusMeasurement(radii=z.norm(dim=1), dim=z.shape[1], statistics=statistics)
+    return RadiusMeasurement(radii=z.norm(dim=1).cpu(), dim=z.shape[1], statistics=statistics)
 
 
 @contextmanager
 def _batch_norm_mode(model: nn.Module, batch_statistics: bool) -> Iterator[None]:
     training = {module: module.training for module in model.modules()}
     norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
-    saved = [{name: buffer.clone() for name, buffer in norm.named_buffers()} for norm in norms]
+    running = [(norm.running_mean, norm.running_var) for norm in norms]
     model.eval()
-    for norm in norms:
-        norm.train(batch_statistics)
+    if batch_statistics:
+        # Without running statistics a BatchNorm takes the batch's in evaluation mode, too, and a SyncBatchNorm does not
+        # wait for other processes, which may have no batch.
+        for norm in norms:
+            norm.running_mean = norm.running_var = None
     try:
         yield
     finally:
         for module, was_training in training.items():
             module.training = was_training
-        for norm, buffers in zip(norms, saved, strict=True):
-            for name, buffer in buffers.items():
-                getattr(norm, name).copy_(buffer)
+        for norm, statistics in zip(norms, running, strict=True):
+            norm.running_mean, norm.running_var = statistics

@@ -18,6 +18,7 @@ from radial_vicreg.checkpoints import file_checksum, read_tensors
 from radial_vicreg.data.batches import collate
 from radial_vicreg.data.build import RunData, TransformedImages
 from radial_vicreg.data.errors import resources_named
+from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.loaded_run import LoadedRun
@@ -74,7 +75,7 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
     kept = {split: _read(file) for split, file in names.items()}
     if kept["train"] is not None and kept["val"] is not None:
         return Features(kept["train"], kept["val"], cached=True)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = process_device(torch.cuda.is_available())
     run.model.to(device)
     for split, dataset in zip(("train", "val"), datasets, strict=True):
         loader = feature_loader(dataset, run.config.data.num_workers if workers is None else workers)

@@ -52,13 +52,15 @@ class ProbeMetrics:
     Args:
         outputs: number of classes, or of attributes.
         multi_label: attributes that are each there or not, instead of classes that exclude one another.
+        over_processes: every process computes, from the scores of all; otherwise one may do so alone, from its own.
     """
 
-    def __init__(self, outputs: int, multi_label: bool) -> None:
+    def __init__(self, outputs: int, multi_label: bool, over_processes: bool = True) -> None:
         self.multi_label = multi_label
         self._metrics: dict[str, Metric]
+        common: dict[str, Any] = {"validate_args": False, "sync_on_compute": over_processes}
         if multi_label:
-            settings: dict[str, Any] = {"num_labels": outputs, "average": None, "validate_args": False}
+            settings: dict[str, Any] = {"num_labels": outputs, "average": None, **common}
             self._metrics = {
                 "counts": MultilabelStatScores(**settings),
                 "auroc": MultilabelAUROC(**settings),
@@ -71,7 +73,7 @@ class ProbeMetrics:
                     top_k=min(k, outputs),
                     average="micro",
                     ignore_index=_UNLABELLED,
-                    validate_args=False,
+                    **common,
                 )
                 for k in (1, 5)
             }
@@ -97,7 +99,7 @@ class ProbeMetrics:
                 metric.update(scores.float(), targets)
 
     def compute(self) -> dict[str, Any]:
-        """Compute all figures in percent, over every process, and clear what was collected.
+        """Compute all figures in percent and clear what was collected.
 
         Returns:
             Classes: ``top1`` and ``top5`` (100 with fewer than 6 classes). Attributes: the mean of

@@ -12,6 +12,7 @@ from torch import Tensor
 from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.heads import MLP_HIDDEN_DIM, build_head, probe_loss
 from radial_vicreg.probes.selection import Standardiser
+from radial_vicreg.random_state import own_random_numbers
 
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 _BATCH_SIZE = 256
@@ -40,8 +41,7 @@ class MLPProbe(Probe):
     def _fit(self, features: Tensor, encoded: Tensor, candidate: float) -> None:
         self._standardise = Standardiser(features)
         x = self._standardise(features)
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.manual_seed(self.seed)
+        with own_random_numbers(self.seed), torch.enable_grad():
             head = build_head("mlp", x.shape[1], self._targets.outputs, self.hidden_dim).to(x.device)
             optimizer = torch.optim.AdamW(head.parameters(), lr=candidate, weight_decay=_WEIGHT_DECAY)
             a_epoch = math.ceil(len(x) / _BATCH_SIZE)

@@ -12,6 +12,7 @@ from radial_vicreg.checkpoints import file_checksum
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.fingerprint import fingerprints_of
+from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
@@ -75,7 +76,7 @@ def probe_run(
         _check_same_epoch(RunResults.read(results) if results.is_file() else None, run.folder, run.epoch, untrained)
     data = open_data(config)
     found = run_features(run, data, features, untrained, workers)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = process_device(torch.cuda.is_available())
     (x, y), (x_val, y_val) = ((a.to(device), b.to(device)) for a, b in (found.train, found.val))
     fitted = PROBES[probe](seed=seed).fit(x, y, bar=f"{probe} probe")
     content = {

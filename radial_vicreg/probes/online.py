@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.distributed import mean_over_ranks
 from radial_vicreg.probes.heads import build_head, probe_loss
+from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.schedule import warmup_cosine_lr
 
 
@@ -22,7 +23,7 @@ class HeadTrainer:
         total_steps: length of the cosine; None keeps the rate.
         lr: first rate. Adam's steps do not depend on the scale of the features, which changes during training.
         hidden_dim: width of the MLP's hidden layer.
-        seed: of the initial weights; the same on every process. The global generator is left as it was.
+        seed: of the initial weights; the same on every process. No generator's state is changed.
         device: where the features are.
     """
 
@@ -36,8 +37,7 @@ class HeadTrainer:
         seed: int,
         device: torch.device,
     ) -> None:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with own_random_numbers(seed):
             built = {name: build_head(kind, width, outputs, hidden_dim) for name, (kind, width) in heads.items()}
         self.heads = nn.ModuleDict(built).to(device)
         self.lr, self.total_steps, self.steps = lr, total_steps, 0

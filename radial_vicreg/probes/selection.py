@@ -52,7 +52,7 @@ class Targets:
 
     def score(self, scores: Tensor, encoded: Tensor) -> dict[str, Any]:
         """Compute figures in percent, see :class:`radial_vicreg.probes.metrics.ProbeMetrics`."""
-        metrics = ProbeMetrics(self.outputs, self.multi_label).to(scores.device)
+        metrics = ProbeMetrics(self.outputs, self.multi_label, over_processes=False).to(scores.device)
         metrics.update(scores, encoded)
         return metrics.compute()
 

@@ -30,6 +30,8 @@ from radial_vicreg.train.same_run import check_auto_resumed, check_same_run
 from radial_vicreg.train.step import RadialTraining
 from radial_vicreg.train.trainer import trainer_settings
 
+_STEP_METRICS = ("train_class_loss", "train_acc1", "train_acc5", "train_attribute_acc")
+
 
 class RadialVICReg(RadialTraining, BaseMethod):
     """VICReg plus a loss that pulls the norms of the embeddings towards the Chi distribution (arXiv 2602.14272).
@@ -67,6 +69,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self._apply_stem()
         self.add_radial_parts(self.features_dim)
         self._warned_about_size = False
+        self._step_metrics: dict[str, Tensor] = {}
         self.multi_label = self.config.data.multi_label
         if self.multi_label:
             self.balanced_accuracy = BalancedAccuracy(NUM_ATTRIBUTES)
@@ -170,16 +173,28 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return out
 
     def log_dict(self, dictionary: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """Log solo-learn's metrics; of attributes its means over batches are ``*_attribute_acc``, without a top-5."""
+        """Log solo-learn's metrics; of attributes its means over batches are ``*_attribute_acc``, without a top-5.
+
+        What it logs of a training step is kept for :meth:`radial_step`, which averages it over the processes with the
+        terms of the objective.
+        """
         if self.multi_label:
             kept = {name: value for name, value in dictionary.items() if not name.endswith("acc5")}
             dictionary = {name.replace("acc1", "attribute_acc"): value for name, value in kept.items()}
-        super().log_dict(dictionary, *args, **kwargs)
+        others = {}
+        for name, value in dictionary.items():
+            if name in _STEP_METRICS:
+                self._step_metrics[name.removeprefix("train_")] = value
+            else:
+                others[name] = value
+        if others:
+            super().log_dict(others, *args, **kwargs)
 
     def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
         """Compute objective and online probe on one batch ``[indexes, [view 1, view 2, ...], targets]``."""
+        self._step_metrics = {}
         out: dict[str, Any] = super().training_step(batch, batch_idx)  # type: ignore[assignment]
-        return self.radial_step(out["z"], out["loss"])
+        return self.radial_step(out["z"], out["loss"], self._step_metrics)
 
     def validation_step(self, batch: list[Tensor], batch_idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Take solo-learn's step; warn once when the images are not of the training resolution."""

@@ -1,10 +1,12 @@
-"""What a training step costs: time and memory."""
+"""What a training step costs, and what is measured between steps: time and memory."""
 
 from __future__ import annotations
 
 import statistics
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import lightning.pytorch as pl
@@ -17,14 +19,22 @@ class StepCost(pl.Callback):
     """Measure the seconds of a step and the largest memory of the process, as ``cost`` in ``results.json``.
 
     A step lasts from the end of one batch to the end of the next of the same epoch: loading counts, validation and
-    measurements between two epochs do not. The GPU is not waited for: over many steps both clocks agree. A run that
-    goes on from a checkpoint measures anew.
+    measurements between two epochs do not, neither with their time nor with their memory on a GPU. The GPU is not
+    waited for: over many steps both clocks agree. A run that goes on from a checkpoint measures anew.
     """
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
         self._last = 0.0
-        self._on_gpu = False
+        self._device = torch.device("cpu")
+        self._peak: int | None = None
+        self._paused = True
+
+    def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
+        """Begin to measure memory after a pause."""
+        if self._paused:
+            self._paused, self._device = False, pl_module.device
+            begin_peak(self._device)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -33,19 +43,89 @@ class StepCost(pl.Callback):
         now = time.perf_counter()
         if batch_idx > 0 and self._last:
             self._seconds.append(now - self._last)
-        self._last, self._on_gpu = now, pl_module.device.type == "cuda"
+        self._last = now
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Leave out the validation's memory."""
+        self.pause()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Let the first batch of the next epoch begin a measurement."""
         self._last = 0.0
+        self.pause()
+
+    def pause(self) -> None:
+        """Keep the memory of the steps so far; what follows is no step, until the next batch."""
+        if not self._paused:
+            self._peak, self._paused = larger(self._peak, peak_of(self._device)), True
 
     def results(self) -> dict[str, Any]:
         """Give ``cost``: median ``step_seconds`` (None before two steps) and ``peak_memory_mb`` (2^20 bytes)."""
-        median = round(statistics.median(self._seconds), 6) if self._seconds else None
-        peak = torch.cuda.max_memory_allocated() if self._on_gpu else _resident()
+        if self._device.type == "cuda":
+            peak = self._peak if self._paused else larger(self._peak, peak_of(self._device))
+        else:
+            peak = _resident()
+        return {"cost": {"step_seconds": _median(self._seconds), "peak_memory_mb": _megabytes(peak)}}
+
+
+class Apart:
+    """Seconds and GPU memory of what a callback measures between steps, apart from those of the steps.
+
+    Args:
+        name: first word of the keys in ``cost``.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._seconds: list[float] = []
+        self._peak: int | None = None
+
+    @contextmanager
+    def measured(self, trainer: pl.Trainer, device: torch.device) -> Iterator[None]:
+        """Measure a block.
+
+        Args:
+            trainer: whose steps pause meanwhile.
+            device: the model's.
+        """
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, StepCost):
+                callback.pause()
+        begin_peak(device)
+        began = time.perf_counter()
+        yield
+        self._seconds.append(time.perf_counter() - began)
+        self._peak = larger(self._peak, peak_of(device))
+
+    def results(self) -> dict[str, Any]:
+        """Give ``cost``: median ``<name>_seconds`` and largest ``<name>_memory_mb``; the latter is None on a CPU."""
         return {
-            "cost": {"step_seconds": median, "peak_memory_mb": None if peak is None else round(peak / _MEGABYTE, 1)}
+            "cost": {f"{self.name}_seconds": _median(self._seconds), f"{self.name}_memory_mb": _megabytes(self._peak)}
         }
+
+
+def begin_peak(device: torch.device) -> None:
+    """Forget the largest memory of a GPU so far."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_of(device: torch.device) -> int | None:
+    """Read the largest memory of a GPU in bytes since :func:`begin_peak`; None for a CPU, which cannot forget it."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
+
+
+def larger(first: int | None, second: int | None) -> int | None:
+    """Choose the larger number; None only where both are."""
+    return max((number for number in (first, second) if number is not None), default=None)
+
+
+def _median(seconds: list[float]) -> float | None:
+    return round(statistics.median(seconds), 6) if seconds else None
+
+
+def _megabytes(count: int | None) -> float | None:
+    return None if count is None else round(count / _MEGABYTE, 1)
 
 
 def _resident() -> int | None:

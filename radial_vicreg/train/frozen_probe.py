@@ -6,15 +6,22 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Subset
 
+from radial_vicreg.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.origin import Images, is_of, origin_of
 from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.probes.linear import LinearProbe
+from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.train.cost import Apart
 
 
 class FrozenLinearProbe(pl.Callback):
     """Fit a logistic regression on encoder features of un-augmented images, untrained and trained.
+
+    Processes share the images; the first one fits the probe, on the model's device, for all. ``cost`` of the results
+    has its time and GPU memory.
 
     Args:
         train_set: (image, label) to fit on, without augmentation.
@@ -31,26 +38,29 @@ class FrozenLinearProbe(pl.Callback):
         self.images = Images() if images is None else images
         self.untrained: dict[str, Any] | None = None
         self.trained: dict[str, Any] | None = None
+        self._cost = Apart("frozen_linear")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Score the untrained encoder; a resumed run keeps the first score, if it is of its images."""
         if self.untrained is None and trainer.global_step == 0:
-            self.untrained = self._score(pl_module, origin_of(self.images))
+            self.untrained = self._score(trainer, pl_module, origin_of(self.images))
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Score the trained encoder after the last epoch, before its checkpoint."""
         if trainer.current_epoch + 1 == trainer.max_epochs:
             origin = origin_of(self.images, trainer.current_epoch + 1, trainer.global_step)
-            self.trained = self._score(pl_module, origin)
+            self.trained = self._score(trainer, pl_module, origin)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Score an encoder whose training ended before ``max_epochs``."""
         if self.trained is None:
-            self.trained = self._score(pl_module, origin_of(self.images, trainer.current_epoch, trainer.global_step))
+            epoch, step = trainer.current_epoch, trainer.global_step
+            self.trained = self._score(trainer, pl_module, origin_of(self.images, epoch, step))
 
     def results(self) -> dict[str, Any]:
         """Give ``probes.frozen_linear``: top-1 and top-5 of the trained encoder, and of the untrained one."""
-        return {"probes": {"frozen_linear": {"untrained": self.untrained, "trained": self.trained}}}
+        found = {"untrained": self.untrained, "trained": self.trained}
+        return {"probes": {"frozen_linear": found}, **self._cost.results()}
 
     def state_dict(self) -> dict[str, Any]:
         """Keep the untrained score, for a resumed run."""
@@ -62,8 +72,37 @@ class FrozenLinearProbe(pl.Callback):
         if untrained is not None and is_of(untrained.get("origin"), self.images):
             self.untrained = untrained
 
-    def _score(self, model: pl.LightningModule, origin: dict[str, Any]) -> dict[str, Any]:
-        with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
-            train, val = (extract(model, loader, ("feats",)) for loader in (self.train_loader, self.val_loader))
-        probe = LinearProbe().fit(train[0]["feats"], train[1])
-        return {**probe.score(val[0]["feats"], val[1]), "origin": origin}
+    def _score(self, trainer: pl.Trainer, model: pl.LightningModule, origin: dict[str, Any]) -> dict[str, Any]:
+        with self._cost.measured(trainer, model.device):
+            with own_random_numbers(trainer.global_rank, model.device):
+                train, val = (_features(model, loader) for loader in (self.train_loader, self.val_loader))
+            return {**once(lambda: _fitted_score(train, val)), "origin": origin}
+
+
+def _features(model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tensor, Tensor]:
+    """Extract features and labels of all images, in order, on the model's device; each process embeds its share."""
+    dataset = loader.dataset
+    count = len(dataset)  # type: ignore[arg-type]
+    shared = 1 < world_size() <= count
+    if shared:
+        loader = DataLoader(
+            Subset(dataset, range(rank(), count, world_size())),
+            batch_size=loader.batch_size,
+            num_workers=loader.num_workers,
+            collate_fn=loader.collate_fn,
+        )
+    outputs, labels = extract(model, loader, ("feats",))
+    features, labels = outputs["feats"].to(model.device), labels.to(model.device)
+    if not shared:
+        return features, labels
+    rows = gather_chunks(labels.reshape(len(labels), -1), chunk=1)
+    return gather_chunks(features, chunk=1), rows if labels.ndim == 2 else rows[:, 0]
+
+
+def _fitted_score(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor]) -> dict[str, float]:
+    """Fit where the features are, or on the CPU where a GPU that also holds the training has too little memory."""
+    try:
+        return LinearProbe().fit(*train).score(*val)
+    except torch.cuda.OutOfMemoryError:
+        (x, y), (x_val, y_val) = ((features.cpu(), labels.cpu()) for features, labels in (train, val))
+        return LinearProbe().fit(x, y).score(x_val, y_val)

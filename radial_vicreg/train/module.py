@@ -76,9 +76,10 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
         small = [self.projector(self._features(view)) for view in views[large:]]
         probes = [self._probe(out["logits"], targets) for out in outs]
         metrics: dict[str, Any] = {name: sum(probe[name] for probe in probes) / len(probes) for name in probes[0]}
-        named = {f"train_{'class_loss' if name == 'loss' else name}": value for name, value in metrics.items()}
-        self.log_dict(named, on_step=True, on_epoch=True, sync_dist=True)
-        return self.radial_step([*(out["z"] for out in outs), *small], metrics["loss"])
+        class_loss = metrics.pop("loss")
+        return self.radial_step(
+            [*(out["z"] for out in outs), *small], class_loss, {"class_loss": class_loss, **metrics}
+        )
 
     def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         """Log the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size.

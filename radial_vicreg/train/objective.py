@@ -16,6 +16,7 @@ from radial_vicreg.config.sections import LossConfig
 from radial_vicreg.errors import ReportedError, UserError
 from radial_vicreg.keys import LOSS_DEFAULTS
 from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.random_state import own_random_numbers
 
 _LOGGED_BY_THE_HOST = ("class_loss", "acc1", "acc5", "attribute_acc")
 
@@ -41,7 +42,7 @@ def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
     return RadialVICRegLoss(**{**settings, "radial_objective": config.radial_objective}, seed=config.seed)
 
 
-def check_objective(config: RunConfig, device: str) -> None:
+def check_objective(config: RunConfig, device: torch.device) -> None:
     """Call a loss of one's own with random embeddings, so that what is wrong with it shows before a file is written.
 
     Args:
@@ -54,8 +55,7 @@ def check_objective(config: RunConfig, device: str) -> None:
     if config.loss is None:
         return
     shape = (config.views, config.optimizer.batch_size, config.method_kwargs.proj_output_dim)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
+    with own_random_numbers(0, device):
         loss = ForeignLoss(config.loss).to(device)
         views = torch.randn(shape, device=device, requires_grad=True)
         loss(*views)

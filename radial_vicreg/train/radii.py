@@ -11,10 +11,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from radial_vicreg.diagnostics import RadiusMeasurement, measure_radii, normal_statistics, radius_histogram
+from radial_vicreg.diagnostics import RadiusMeasurement, normal_statistics, radius_histogram
+from radial_vicreg.diagnostics.measure import embed, measure_embeddings
+from radial_vicreg.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_styles, radii_figure
 from radial_vicreg.origin import Images, is_of, origin_of
+from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.train.cost import Apart
 from radial_vicreg.train.log_image import log_measurement, takes_images
 from radial_vicreg.train.online_probes import resize_to
 
@@ -29,12 +33,12 @@ class RadiusMonitor(pl.Callback):
 
     Images are evenly spaced ones of the validation set, at most ``max_images``; without a validation set, 2,048
     augmented training images. Images that are not of the training resolution (solo-learn validates image folders
-    at 224 pixels whatever the network trains on) are resized to it. Every process measures the same images, so
-    that nothing has to be gathered.
+    at 224 pixels whatever the network trains on) are resized to it. Processes share the images by batches and gather
+    the embeddings; the first one computes the statistics, on the model's device, for all.
 
     Logs ``radius_eval/*`` and ``radius_batch/*`` in one call for each measurement, with the figure of the radii for W&B
-    and TensorBoard; :meth:`results` goes into ``results.json``. Drawing takes about as long as embedding a few hundred
-    images, so it is left out where nobody would see it.
+    and TensorBoard; :meth:`results` goes into ``results.json``, with a measurement's time and GPU memory, which are no
+    step's. Drawing takes about as long as embedding a few hundred images, so it is left out where nobody would see it.
 
     Args:
         crop_size: training resolution in pixels.
@@ -74,6 +78,7 @@ class RadiusMonitor(pl.Callback):
         self.initial_radii: Tensor | None = None
         self.final_radii: Tensor | None = None
         self.source: str | None = None
+        self._cost = Apart("radii")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Measure the untrained network; a resumed run keeps the measurement of its first start, if of its images."""
@@ -119,7 +124,7 @@ class RadiusMonitor(pl.Callback):
             "final": _with_histogram(final, self.final_radii),
             "history": self.history,
         }
-        return {"radii": radii if self.normal is None else {**radii, "normal": self.normal}}
+        return {"radii": radii if self.normal is None else {**radii, "normal": self.normal}, **self._cost.results()}
 
     def draw(self, folder: str) -> None:
         """Write ``radii.png``, ``.pdf`` and ``.svg``: evaluation-mode radii before and after, with the chi density."""
@@ -155,17 +160,11 @@ class RadiusMonitor(pl.Callback):
         images, self.source = self._images(trainer)
         if images is None:
             return None
-        measured: dict[str, RadiusMeasurement] = {}
-        # Augmentations, workers and kernels may draw random numbers, which must not change the training's.
-        with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
-            torch.manual_seed(0)
-            dtype = next(model.parameters()).dtype
-            batches = [batch.to(model.device, dtype) for batch in images]
-            try:
-                for mode in ("eval", "batch"):
-                    measured[mode] = measure_radii(model, batches, mode == "batch", self.gaussianity)
-            except ValueError as error:  # too few images, or embeddings that are not finite
-                raise RunFailed(f"the radii of epoch {epoch} cannot be measured: {error}") from error
+        with self._cost.measured(trainer, model.device):
+            # Augmentations, workers and kernels may draw random numbers, which must not change the training's.
+            with own_random_numbers(trainer.global_rank, model.device):
+                embeddings = _embeddings(model, images)
+            measured, normal = once(lambda: self._statistics(embeddings, epoch))
         measured_on = (
             Images(val=self.run_images.val) if self.source == _VALIDATION else self.run_images._replace(val=())
         )
@@ -173,11 +172,22 @@ class RadiusMonitor(pl.Callback):
         entry: dict[str, Any] = {"epoch": epoch, "dim": measured["eval"].dim, "origin": origin}
         entry.update({mode: measurement.statistics for mode, measurement in measured.items()})
         self.history.append(entry)
-        if self.gaussianity and self.normal is None:
-            self.normal = normal_statistics(len(measured["eval"].radii), measured["eval"].dim)
+        self.normal = normal
         if trainer.is_global_zero:
             self._log(trainer, entry, measured["eval"].radii)
         return measured["eval"].radii
+
+    def _statistics(
+        self, embeddings: dict[str, Tensor], epoch: int
+    ) -> tuple[dict[str, RadiusMeasurement], dict[str, float] | None]:
+        """Measure both modes, and normal samples of that size where they are missing."""
+        try:
+            measured = {mode: measure_embeddings(z, self.gaussianity) for mode, z in embeddings.items()}
+        except ValueError as error:  # too few images, or embeddings that are not finite
+            raise RunFailed(f"the radii of epoch {epoch} cannot be measured: {error}") from error
+        if not self.gaussianity or self.normal is not None:
+            return measured, self.normal
+        return measured, normal_statistics(len(measured["eval"].radii), measured["eval"].dim)
 
     def _log(self, trainer: pl.Trainer, entry: dict[str, Any], radii: Tensor) -> None:
         figures = {}
@@ -199,11 +209,26 @@ class RadiusMonitor(pl.Callback):
     def _evenly_spaced(self, dataset: Dataset[Any], limit: int) -> Iterator[Tensor]:
         count = len(dataset)  # type: ignore[arg-type]
         chosen = range(0, count, math.ceil(count / limit))
+        # Whole batches: BatchNorm's statistics of a batch do not depend on the number of processes.
+        first = range(rank() * _BATCH_SIZE, len(chosen), world_size() * _BATCH_SIZE)
+        own = [index for start in first for index in chosen[start : start + _BATCH_SIZE]]
         collate = getattr(dataset, "collate", None)  # a data set on the device makes its own batches
-        for batch in DataLoader(Subset(dataset, list(chosen)), batch_size=_BATCH_SIZE, collate_fn=collate):
+        for batch in DataLoader(Subset(dataset, own), batch_size=_BATCH_SIZE, collate_fn=collate):
             images = batch[0] if len(batch) == 2 else batch[1]
             images = images[0] if isinstance(images, (list, tuple)) else images
             yield resize_to(images, self.crop_size)
+
+
+def _embeddings(model: pl.LightningModule, images: Iterator[Tensor]) -> dict[str, Tensor]:
+    """Embed this process's batches in both modes and gather those of all; one batch is on the device at a time."""
+    dtype = next(model.parameters()).dtype
+    own: dict[str, list[Tensor]] = {"eval": [], "batch": []}
+    for batch in images:
+        moved = batch.to(model.device, dtype)
+        for mode, embeddings in own.items():
+            embeddings.append(embed(model, moved, mode == "batch"))
+    none = torch.empty(0, 0, device=model.device)
+    return {mode: gather_chunks(torch.cat(found) if found else none, _BATCH_SIZE) for mode, found in own.items()}
 
 
 def logged_radii(entry: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import RunData, open_data
 from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
+from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
 from radial_vicreg.models import check_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
@@ -241,7 +242,7 @@ def prepare(config: RunConfig) -> RunConfig:
         changes["strategy"] = "auto"
     config = config.model_copy(update=changes)
     _check_first_step(config)
-    check_objective(config, "cuda" if on_gpu else "cpu")
+    check_objective(config, process_device(on_gpu))
     return named(config, runs=Path(config.runs_dir))
 
 

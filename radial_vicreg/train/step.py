@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as pl
@@ -65,15 +65,16 @@ class RadialTraining(_Base):
         self._sums: Tensor | None = None
         self._summed = 0
 
-    def radial_step(self, views: Sequence[Tensor], class_loss: Tensor) -> Tensor:
+    def radial_step(self, views: Sequence[Tensor], class_loss: Tensor, metrics: Mapping[str, Tensor]) -> Tensor:
         """Compute the objective of one batch plus the online probe's loss.
 
-        Log every term under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step`` every
-        ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
+        Log every term and metric under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step``
+        every ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
 
         Args:
             views: projector output of each view, shape ``(N, d)``.
             class_loss: loss of the online probe, 0-d.
+            metrics: of the online probe, one number each, by the names without ``train_``.
 
         Returns:
             The loss to minimise, 0-d.
@@ -89,12 +90,12 @@ class RadialTraining(_Base):
                 raise
             # On a CPU the loss itself refuses them, but the run has failed: the input was not wrong.
             raise self._watch.error(f"not finite at step {self.global_step}: {error}") from error
-        # One collective for all terms instead of one each.
+        # One collective for all numbers: `sync_dist` of Lightning's `log` takes a barrier and an all-reduce for each.
         terms = {**self.objective.terms, "loss": loss.detach()}
-        names = list(terms)
-        values = mean_over_ranks(torch.stack([terms[name].float() for name in names]))
-        self._watch.watch(names, values, self.global_step)
-        self._log_terms(names, values)
+        numbers = {**terms, **metrics}
+        values = mean_over_ranks(torch.stack([number.detach().float().reshape(()) for number in numbers.values()]))
+        self._watch.watch(list(terms), values[: len(terms)], self.global_step)
+        self._log_terms(list(numbers), values)
         return loss
 
     def setup(self, stage: str) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.error import URLError
 
@@ -19,7 +21,11 @@ def cifar100_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """torchvision's layout of CIFAR-100 with 6 training and 3 test images; MD5 checks are switched off."""
     monkeypatch.setattr(torchvision.datasets.CIFAR100, "_check_integrity", lambda self: True)
     monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
-    folder = tmp_path / "cifar" / "cifar-100-python"
+    return write_cifar100(tmp_path / "cifar")
+
+
+def write_cifar100(root: Path) -> Path:
+    folder = root / "cifar-100-python"
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
     for name, count in (("train", 6), ("test", 3)):
@@ -27,7 +33,7 @@ def cifar100_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         labels = [index % 3 for index in range(count)]
         (folder / name).write_bytes(pickle.dumps({"data": pixels, "fine_labels": labels}))
     (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": ["apple", "bear", "crab"]}))
-    return folder.parent
+    return root
 
 
 @pytest.fixture
@@ -82,3 +88,38 @@ def test_export_over_other_images_is_refused(cifar100_root: Path) -> None:
     with pytest.raises(UserError, match=r"not prepared by this command"):
         prepare_cifar("cifar100", cifar100_root, as_folder=True)
     assert (cifar100_root / "train" / "mine.png").exists()
+
+
+def test_processes_that_start_together_download_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a node's processes under torchrun or Slurm; threads have locks of their own here, as processes have."""
+    root, downloads = tmp_path / "cifar", []
+    without_it: set[int] = set()
+    both_found_nothing = threading.Event()
+
+    def is_there(_: object) -> bool:
+        found = (root / "cifar-100-python" / "meta").is_file()
+        if not found:
+            without_it.add(threading.get_ident())
+            if len(without_it) == 2:
+                both_found_nothing.set()
+        return found
+
+    def download(*_: object, **__: object) -> None:
+        downloads.append(1)
+        assert both_found_nothing.wait(60)
+        if len(downloads) == 1:
+            write_cifar100(root)
+
+    monkeypatch.setattr(torchvision.datasets.CIFAR100, "_check_integrity", is_there)
+    monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
+    monkeypatch.setattr("torchvision.datasets.cifar.download_and_extract_archive", download)
+    with ThreadPoolExecutor(2) as pool:
+        sets = list(pool.map(lambda train: open_cifar("cifar100", root, train), [True, False]))
+    assert [len(images) for images in sets] == [6, 3]
+    assert len(downloads) == 1
+
+
+def test_a_copy_that_is_there_is_opened_without_a_lock(cifar100_root: Path) -> None:
+    before = sorted(cifar100_root.iterdir())
+    open_cifar("cifar100", cifar100_root, train=True)  # its folder may be read-only
+    assert sorted(cifar100_root.iterdir()) == before

@@ -249,6 +249,18 @@ def test_nothing_is_kept_by_default(folder_config: MakeConfig, settings: dict[st
     assert not isinstance(build_training_set(config, open_data(config)), DeviceTrainingSet)
 
 
+@pytest.mark.parametrize(("accelerator", "pinned"), [("cpu", False), ("auto", True)])
+def test_batches_are_pinned_for_a_gpu_that_trains(
+    accelerator: str, pinned: bool, folder_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    config = folder_config(accelerator=accelerator)
+    assert train_loader(config).pin_memory is pinned
+    val_loader = build_val_loader(config, open_data(config))
+    assert val_loader is not None
+    assert val_loader.pin_memory is pinned
+
+
 # ---- radial-vicreg pretrain ----
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from radial_vicreg.train import cost
-from radial_vicreg.train.cost import StepCost
+from radial_vicreg.train.cost import Apart, StepCost
 
 
 @pytest.fixture
@@ -20,10 +20,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return times
 
 
-def _end_batches(callback: StepCost, count: int) -> None:
-    module: Any = SimpleNamespace(device=torch.device("cpu"))
+def _end_batches(callback: StepCost, count: int, device: str = "cpu") -> None:
+    module: Any = SimpleNamespace(device=torch.device(device))
     trainer: Any = None
     for index in range(count):
+        callback.on_train_batch_start(trainer, module, None, index)
         callback.on_train_batch_end(trainer, module, None, None, index)
     callback.on_train_epoch_end(trainer, module)
 
@@ -51,3 +52,61 @@ def test_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.MonkeyPa
     assert callback.results()["cost"]["peak_memory_mb"] == 3.0
     monkeypatch.setattr(cost, "_resident", lambda: None)
     assert callback.results()["cost"]["peak_memory_mb"] is None
+
+
+class Allocator:
+    """A stand-in for the memory of a GPU: what is in use, and the most that was since the peak was reset."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.used = self.peak = 0
+        patch.setattr(torch.cuda, "max_memory_allocated", lambda device: self.peak)
+        patch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: self.use(0, reset=True))
+
+    def use(self, megabytes: int, reset: bool = False) -> None:
+        """Use so much more for a moment."""
+        self.peak = max(0 if reset else self.peak, self.used + megabytes * 2**20)
+
+
+def test_a_measurement_s_memory_on_a_gpu_is_no_step_s(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
+    gpu, step, apart = Allocator(monkeypatch), StepCost(), Apart("radii")
+    clock += [float(time) for time in range(100)]
+    trainer: Any = SimpleNamespace(callbacks=[apart, step])
+    module: Any = SimpleNamespace(device=torch.device("cuda:0"))
+
+    def epoch(measured_by: str) -> None:
+        for index in range(2):
+            step.on_train_batch_start(trainer, module, None, index)
+            gpu.use(100)
+            step.on_train_batch_end(trainer, module, None, None, index)
+        if measured_by == "a callback before it":
+            with apart.measured(trainer, module.device):
+                gpu.use(700)
+        else:
+            step.on_validation_start(trainer, module)
+            gpu.use(900)
+        step.on_train_epoch_end(trainer, module)
+
+    with apart.measured(trainer, module.device):
+        gpu.use(500)  # of the untrained network
+    epoch("a callback before it")
+    epoch("the validation")
+    assert step.results()["cost"]["peak_memory_mb"] == 100.0
+    assert apart.results()["cost"] == {"radii_seconds": 1.0, "radii_memory_mb": 700.0}
+
+
+def test_a_step_that_is_still_under_way_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu, step = Allocator(monkeypatch), StepCost()
+    trainer: Any = None
+    step.on_train_batch_start(trainer, SimpleNamespace(device=torch.device("cuda:0")), None, 0)  # type: ignore
+    gpu.use(300)
+    assert step.results()["cost"]["peak_memory_mb"] == 300.0  # of a run that fails here
+
+
+def test_on_a_cpu_a_measurement_has_seconds_alone(clock: list[float]) -> None:
+    apart = Apart("radii")
+    assert apart.results()["cost"] == {"radii_seconds": None, "radii_memory_mb": None}
+    clock += [1.0, 3.0, 10.0, 14.0]
+    for _ in range(2):
+        with apart.measured(SimpleNamespace(callbacks=[]), torch.device("cpu")):  # type: ignore[arg-type]
+            pass
+    assert apart.results()["cost"] == {"radii_seconds": 3.0, "radii_memory_mb": None}

@@ -125,7 +125,7 @@ def test_half_precision_ends_at_the_loss() -> None:
 )
 def test_what_is_no_loss_is_refused_before_a_run_starts(returned: str, said: str) -> None:
     with pytest.raises(UserError, match=rf"loss\._target_={HERE}.Loss {said}"):
-        check_objective(own(returned=returned), "cpu")
+        check_objective(own(returned=returned), torch.device("cpu"))
 
 
 def test_terms_that_change_from_step_to_step_are_refused() -> None:
@@ -152,12 +152,12 @@ def test_a_loss_that_cannot_be_built_says_why(target: str, arguments: dict[str, 
 
 def test_a_loss_of_another_number_of_views_is_refused() -> None:
     with pytest.raises(UserError, match=r"cannot be called with 3 views .*: with loss_views=pair it gets \(z1, z2\)"):
-        check_objective(own(crops=3, views="all"), "cpu")
+        check_objective(own(crops=3, views="all"), torch.device("cpu"))
 
 
 def test_checking_leaves_the_random_numbers_alone() -> None:
     state = torch.get_rng_state()
-    check_objective(own(), "cpu")
+    check_objective(own(), torch.device("cpu"))
     assert torch.equal(torch.get_rng_state(), state)
 
 

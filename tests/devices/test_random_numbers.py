@@ -1,0 +1,192 @@
+"""Random numbers of the device: a resumed run has those of an uninterrupted one, and only ``EpochSeed`` sets them."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from configs import make_config
+from helpers import HOSTS_SOLO_SLOW, TINY_VIT, assert_same_run, only_run, write_finished_run
+from PIL import Image
+from stand_in import DeviceGenerator
+
+from radial_vicreg import cli, random_state
+from radial_vicreg.compose import compose
+from radial_vicreg.data.decoded import DecodedImages
+from radial_vicreg.data.device_sets import DeviceTrainingSet
+from radial_vicreg.diagnose.backbones import build_named
+from radial_vicreg.loaded_run import open_run
+from radial_vicreg.models import check_backbone
+from radial_vicreg.probes.mlp import MLPProbe
+from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.train import run as train
+from radial_vicreg.train.objective import check_objective
+
+#: What draws on the device, by the settings that ask for it.
+DRAWING = {
+    "device_data": ["data.format=device"],
+    "lejepa": ["shared/method=lejepa"],
+    "visreg": ["shared/method=visreg"],
+    "dropout": ["+backbone.kwargs.proj_drop_rate=0.2"],
+    "drop_path": ["+backbone.kwargs.drop_path_rate=0.5", "backbone.kwargs.depth=2"],
+}
+
+
+@pytest.mark.resume
+@pytest.mark.parametrize("what", DRAWING)
+def test_a_resumed_run_draws_on_the_device_as_an_uninterrupted_one(
+    what: str, device: DeviceGenerator, tiny_overrides: list[str], tmp_path: Path
+) -> None:
+    more = ["host=standalone", "checkpoint.keep_prev=true", "diagnostics.enabled=false", *DRAWING[what]]
+    settings = ["pretrain", *tiny_overrides, *more]
+    assert cli.main(settings) == 0
+    assert device.draws >= 2 * 3  # steps
+    folder = only_run(tmp_path / "runs")
+    expected = shutil.copytree(folder, tmp_path / "whole")
+    for name in ("epoch-2.ckpt", "last.ckpt"):
+        (folder / "checkpoints" / name).unlink()
+    device.generator.manual_seed(99)  # another process begins with another state
+    assert cli.main([*settings, f"ckpt='{folder / 'checkpoints' / 'epoch-1.ckpt'}'"]) == 0
+    assert_same_run(folder, expected)
+
+
+#: Whatever changes the state of a GPU's generator.
+SETTERS = ("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all")
+
+#: Around its sanity check of the validation, even where there is none; it sets what it has read before.
+LIGHTNING_RESTORES = "seed.py:_set_rng_states"
+
+
+@pytest.fixture
+def setters(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Our functions and Lightning's that have set a GPU's random state, as ``file:function``."""
+    callers: list[str] = []
+
+    def note(*_: Any, **__: Any) -> None:
+        frames = [frame for frame in reversed(traceback.extract_stack()) if "/torch/" not in frame.filename]
+        callers.append(f"{Path(frames[1].filename).name}:{frames[1].name}")
+
+    for name in SETTERS:
+        monkeypatch.setattr(torch.cuda, name, note)
+    return callers
+
+
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+def test_nothing_but_the_seed_of_an_epoch_sets_a_device_s_state(
+    host: str, setters: list[str], tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = train.fit
+
+    def fit(*arguments: Any) -> None:
+        setters.clear()  # the seed of the run, before its network was built
+        real(*arguments)
+
+    monkeypatch.setattr(train, "fit", fit)
+    more = [f"host={host}", "probes.frozen_linear=true", "probes.encoder_knn=true", "diagnostics.every_n_epochs=1"]
+    assert cli.main(["pretrain", *tiny_overrides, *more]) == 0
+    ours = [caller for caller in setters if caller != LIGHTNING_RESTORES]
+    assert ours == ["epoch_seed.py:on_train_epoch_start"] * 2
+
+
+def _run(tmp_path: Path) -> Path:
+    return write_finished_run(tmp_path, compose("radialvicreg", [*TINY_VIT, "data.train_path=x"]))
+
+
+#: What draws for itself outside of a run's training, prepared and then called.
+ELSEWHERE: dict[str, Callable[[Path], Callable[[], object]]] = {
+    "open_run": lambda tmp_path: partial(open_run, _run(tmp_path), untrained=True),
+    "mlp": lambda _: partial(MLPProbe([1e-2], hidden_dim=4).fit, torch.randn(20, 3), torch.arange(20) % 2),
+    "backbone": lambda _: partial(build_named, "timm", "test_resnet", pretrained=False, seed=1),
+    "check_backbone": lambda _: partial(
+        check_backbone, make_config(backbone={"name": "timm:test_vit"}, augmentations__0__crop_size=160)
+    ),
+    "check_objective": lambda _: partial(
+        check_objective, make_config(method="mse", loss={"_target_": "torch.nn.MSELoss"}), torch.device("cpu")
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_what_draws_for_itself_leaves_every_state_as_it_was(
+    what: str, setters: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("radial_vicreg.probes.mlp._FEWEST_STEPS", 2)
+    call = ELSEWHERE[what](tmp_path)
+    before = torch.get_rng_state()
+    call()
+    assert setters == []
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> tuple[torch.Generator, torch.Generator]:
+    """Stand-ins for the generators of two GPUs; the second one is the process's."""
+    generators = torch.Generator().manual_seed(1), torch.Generator().manual_seed(2)
+    monkeypatch.setattr(torch.cuda, "init", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "default_generators", generators)
+    return generators
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
+def test_one_gpu_s_numbers_are_seeded_and_restored_and_no_other_gpu_s(
+    name: str, two_gpus: tuple[torch.Generator, torch.Generator]
+) -> None:
+    other, own = two_gpus
+    states = [generator.get_state() for generator in (torch.default_generator, other, own)]
+    expected = torch.rand(3, generator=torch.Generator().manual_seed(5))
+    with own_random_numbers(5, torch.device(name)):
+        assert torch.equal(torch.rand(3), expected)
+        assert torch.equal(torch.rand(3, generator=own), expected)
+        assert torch.equal(other.get_state(), states[1])
+    for generator, state in zip((torch.default_generator, other, own), states, strict=True):
+        assert torch.equal(generator.get_state(), state)
+
+
+def test_a_gpu_is_left_alone_where_no_device_is_named(two_gpus: tuple[torch.Generator, torch.Generator]) -> None:
+    states = [generator.get_state() for generator in two_gpus]
+    with own_random_numbers(5):
+        assert [torch.equal(gpu.get_state(), state) for gpu, state in zip(two_gpus, states, strict=True)] == [True] * 2
+    assert random_state.device_generator(torch.device("cpu")) is None
+
+
+def test_images_on_a_device_move_to_a_gpu_with_its_index(two_gpus: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[torch.device] = []
+
+    def free(device: torch.device) -> tuple[int, int]:
+        asked.append(device)
+        raise MemoryError  # as far as it goes without a GPU
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free)
+    images = DecodedImages(Squares(), threads=1, option="data.format=device", same_size=True)
+    with pytest.raises(MemoryError):
+        DeviceTrainingSet(images, on_gpu=True, pipelines=[], num_crops=[]).collate([0])
+    assert [device.index for device in asked] == [1]
+
+
+class Squares(torch.utils.data.Dataset[tuple[Image.Image, int]]):
+    """Two black images."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
+        return Image.new("RGB", (4, 4)), index
+
+
+def test_no_other_module_seeds_the_generators_that_all_share() -> None:
+    package = Path(random_state.__file__).parent
+    found = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("torch.manual_seed", "torch.random.fork_rng")
+    }
+    assert found == {"train/epoch_seed.py"}
