@@ -12,7 +12,9 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.distributed import mean_over_ranks
+from radial_vicreg.errors import UserError
 from radial_vicreg.figures import configured_method
 from radial_vicreg.models import build_projector
 from radial_vicreg.notices import warn
@@ -104,6 +106,21 @@ class RadialTraining(_Base):
         if stage == "fit":
             adopt_rank(self.trainer.global_rank)
             check_processes(self.config, self.trainer)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse to resume where Lightning does not end with the weights of an uninterrupted run.
+
+        Raises:
+            UserError: with ``max_steps`` it takes every checkpoint for one within an epoch, and with
+                ``overfit_batches`` it replaces the loader's order of images.
+        """
+        super().on_load_checkpoint(checkpoint)
+        counted = canonical_arguments(self.config.plain())
+        for name in (name for name in ("max_steps", "overfit_batches") if name in counted):
+            raise UserError(
+                f"a run with {name} cannot be resumed, since Lightning would not end with the weights of an "
+                "uninterrupted run: start it anew, without a checkpoint, or set max_epochs in its place"
+            )
 
     def on_train_epoch_start(self) -> None:
         """Start the epoch's means anew."""

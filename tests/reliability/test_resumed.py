@@ -52,6 +52,26 @@ def test_a_run_that_broke_off_after_a_step_is_resumed_to_the_same_end(
 
 
 @pytest.mark.resume
+@pytest.mark.parametrize("setting", ["+max_steps=5", "+overfit_batches=2"])
+def test_a_run_that_would_not_end_alike_is_not_resumed(
+    setting: str,
+    run_settings: list[str],
+    add_callback: Callable[[pl.Callback], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = [*run_settings, "host=standalone", "max_epochs=3", "data.val_path=null", setting]
+
+    def pull_the_plug() -> None:
+        raise ConnectionAbortedError("pulled")
+
+    add_callback(AtStep(4, pull_the_plug))
+    with pytest.raises(ConnectionAbortedError, match="pulled"):
+        cli.main(settings)
+    assert cli.main([*settings, "ckpt=auto"]) == 2
+    assert f"a run with {setting[1:].partition('=')[0]} cannot be resumed" in capsys.readouterr().err
+
+
+@pytest.mark.resume
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("workers", [0, 2])
