@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from radial_vicreg.losses import RadialVICRegLoss
 
 __all__ = ["RadialVICRegLoss", "__version__"]
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 
 def __getattr__(name: str) -> Any:
