@@ -149,8 +149,11 @@ def read_results(folder: Path) -> dict[str, Any]:
 
 
 def results_of(folder: Path) -> dict[str, Any]:
-    """Results without what is a run's own."""
-    return {key: value for key, value in read_results(folder).items() if key not in OWN}
+    """Results without what is a run's own: times, paths, and the checkpoint's name, which solo-learn numbers."""
+    found = {key: value for key, value in read_results(folder).items() if key not in OWN}
+    if saved := found.get("checkpoint"):
+        found["checkpoint"] = {key: value for key, value in saved.items() if key != "name"}
+    return found
 
 
 def checkpoint_of(folder: Path) -> dict[str, Any]:

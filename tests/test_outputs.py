@@ -97,9 +97,13 @@ def test_a_probe_knows_before_it_begins_whether_it_can_be_added(
     run_folder: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
     forbid(offline, "run_features")
-    arguments = ["probe", str(run_folder), "--probe", "knn", "--add-to-results"]
+    options = ["--probe", "knn", "--add-to-results"]
+    arguments = ["probe", str(run_folder), *options]
     write_json(run_folder / "results.json", {**read_results(run_folder), "epochs": 3})
-    _refused(arguments, capsys, "the checkpoint is of epoch 2, results.json of epoch 3: not added")
+    _refused(arguments, capsys, "figures of epoch 3 (results.json) and weights of epoch 2")
+    (checkpoint,) = {path.resolve() for path in run_folder.glob("checkpoints/*.ckpt")}
+    named = ["probe", str(checkpoint), *options]
+    _refused(named, capsys, "the checkpoint is of epoch 2, results.json of epoch 3: not added")
     write_json(run_folder / "args.json", read_results(run_folder)["config"])
     (run_folder / "results.json").unlink()
     _refused(arguments, capsys, "has no results.json to add to")

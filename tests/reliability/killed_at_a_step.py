@@ -4,7 +4,8 @@
 
 ARGUMENT is what follows `radial-vicreg` or, where it does not begin with `pretrain`, solo-learn's ``main_pretrain.py``.
 The runs go to FOLDER/whole and FOLDER/killed. Every process is a fork of this one, which has imported everything and
-computed nothing; several of them are one run as under ``torchrun``. Prints one line of JSON.
+computed nothing; several of them are one run as under ``torchrun`` or, of the script, as on as many nodes. Prints one
+line of JSON.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def attempt(arguments: list[str], folder: Path, processes: int, arm: Callable[[]
 
     def process(rank: int) -> int:
         if processes > 1:
-            place = {"LOCAL_RANK": rank, "RANK": rank, "NODE_RANK": 0, "WORLD_SIZE": processes}
+            of_torchrun = {"LOCAL_RANK": rank, "RANK": rank, "NODE_RANK": 0, "WORLD_SIZE": processes}
+            # On CPUs solo-learn's script has several processes as several nodes of one device.
+            place = of_torchrun if arguments[0] == "pretrain" else {"NODE_RANK": rank}
             os.environ.update({name: str(value) for name, value in place.items()})
             os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
         arm()

@@ -64,7 +64,7 @@ def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
     if validated:
         settings.append(f"data.val_path={tmp_path / 'val'}")
     if processes > 1:
-        settings += [f"devices='{processes}'", "strategy=ddp", f"optimizer.batch_size={8 // processes}"]
+        settings += [f"num_nodes={processes}", "strategy=ddp", f"optimizer.batch_size={8 // processes}"]
     step = random.Random(repr((workers, processes, validated))).randrange(4, 3 * EPOCHS + 1)
     command = [str(AT_A_STEP), str(tmp_path), str(step), str(processes), *settings]
     done = run_python(*command, timeout=600, PYTHONPATH=first_on_path(TESTS))

@@ -91,18 +91,18 @@ def test_a_run_on_other_images_does_not_count_and_folders_are_listed_once(
 
 
 def test_the_processes_of_a_sweep_get_what_was_listed(
-    small_sweep: Path, runs_dir: str, image_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    small_sweep: Path, runs_dir: str, image_folder: Callable[..., Path], started: Any
 ) -> None:
     images = image_folder("train", per_class=2)
     listed: list[str] = []
 
-    def train(arguments: list[str], log: Path) -> int:  # in a process that inherits the environment
+    def train(log: Path) -> int:  # in a process that inherits the environment
         listed.extend(json.loads(os.environ[fingerprint._LISTED]))
         return 0
 
-    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
+    started.then = train
     overrides = ["shared/dataset=folder", f"data.train_path={images}", "data.val_path=null", runs_dir]
-    assert run_missing("small", load_sweep(small_sweep).runs()[:2], overrides) == []
+    assert run_missing("small", load_sweep(small_sweep).runs()[:2], overrides) == ([], [0, 1])
     assert listed == [str(images), str(images)]
 
 
@@ -153,21 +153,14 @@ def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_rest(
 
 
 def test_a_run_that_died_before_it_was_called_finished_is_returned_to_and_one_without_its_checkpoint_is_not(
-    small_sweep: Path, runs_dir: str, write_result: WriteResult, monkeypatch: pytest.MonkeyPatch
+    small_sweep: Path, runs_dir: str, write_result: WriteResult, started: Any
 ) -> None:
     runs = load_sweep(small_sweep).runs()
     write_result(runs[0], "running", epochs=400, max_epochs=400)
     write_result(runs[1], "finished", checkpoint={"name": "epoch-400.ckpt", "epoch": 400, "step": 78000})  # deleted
     write_result(runs[2], "finished", checkpoint=None)
     write_result(runs[3], "finished")  # of a version that did not name it
-    started: list[list[str]] = []
-
-    def train(arguments: list[str], log: Path) -> int:
-        started.append(arguments)
-        return 0
-
-    monkeypatch.setattr("radial_vicreg.sweeps.runner._train", train)
-    assert run_missing("small", runs, [runs_dir], resume=True) == []
+    assert run_missing("small", runs, [runs_dir], resume=True) == ([], [0])
     assert started == [runs[0].arguments(runs_dir, "ckpt=auto")]
 
 

@@ -95,9 +95,9 @@ def test_only_an_unfinished_run_of_release_0_2_keeps_its_name(tiny_overrides: li
     assert named(clipped, tmp_path).name == name
 
 
-def test_a_name_ends_with_the_fingerprint_of_names_alone(tiny_overrides: list[str]) -> None:
+def test_a_name_ends_with_the_fingerprint_of_names_alone(tiny_overrides: list[str], tmp_path: Path) -> None:
     """That of version 0.2: solo-learn's auto-resume compares names."""
-    data = named(run_config(compose("radialvicreg", tiny_overrides))).data
+    data = named(run_config(compose("radialvicreg", tiny_overrides)), tmp_path).data
     assert data.fingerprint == "43285646"
     assert data.fingerprints is not None
     assert data.fingerprints.train is not None
