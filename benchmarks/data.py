@@ -124,16 +124,24 @@ def contestants(options: argparse.Namespace, blur: float) -> dict[str, Batches]:
     """Each pipeline by name; the first is what the others are measured against."""
     config = configuration(options, blur)
     found: dict[str, Batches] = {"Pillow, as it is (default)": ours(config)}
-    solo = importlib.util.find_spec("solo") is not None
+    solo = importable("solo")
     if solo:
         found["solo-learn, Pillow"] = solo_learn(config)
     found["Pillow, data.cache=ram"] = ours(configuration(options, blur, "data.cache=ram"))
     found["torchvision v2, uint8 tensors"] = tensors_from_files(config)
     found["torchvision v2, uint8 tensors kept in memory"] = tensors_from_memory(config)
-    if solo and importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.dali") is not None:
+    if solo and importable("nvidia.dali"):
         found["DALI on the CPU"] = dali(config, options.batch_size)
     found[f"data.format=device ({options.device})"] = on_device(configuration(options, blur, "data.format=device"))
     return found
+
+
+def importable(module: str) -> bool:
+    """Whether a module is installed, and the package that it is in."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def endless(count: int, batch_size: int) -> Iterator[list[int]]:

@@ -1,9 +1,10 @@
 """Whole training steps of both hosts against solo-learn's own VICReg: the same configuration, images and workers.
 
-    python -m benchmarks.step [--dims 512 8192] [--backbones tiny resnet18] [--seconds 45] [--block 6]
+    python -m benchmarks.step [--dims 512 8192] [--backbones tiny resnet18] [--seconds 45] [--block 6] [--compile]
 
 Lightning's loop trains every variant for a few steps in turn; the time from the end of one step to the end of the next
-counts, data, logging and optimizer included, the first steps of a block do not. The last table says where a step of
+counts, data, logging and optimizer included, the first steps of a block do not. Every variant trains in the precision
+of the configuration: float16 on a GPU, float32 on a CPU. The last table says where a step of
 this package's goes, by the clock around each part (on a CPU; a GPU runs behind the clock). The projector's hidden width
 is 512 throughout, so that the loss is not buried under two 8192 x 8192 layers.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import logging
 import statistics
 import tempfile
@@ -43,13 +45,16 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
 from radial_vicreg.solo.host import build_solo
+from radial_vicreg.train.hardware import effective_hardware
 from radial_vicreg.train.run import build_standalone, prepare
 
-SOLO, HOSTED, STANDALONE, FULL = (
+SOLO, HOSTED, STANDALONE, FULL, COMPILED, SOLO_COMPILED = (
     "solo-learn's VICReg",
     "Radial-VICReg, host solo",
     "Radial-VICReg, host standalone",
     "the same, default probes and diagnostics",
+    "host standalone, compiled",
+    "solo-learn's VICReg, compiled",
 )
 LEFT_OUT = 1  # first steps of a block: workers start, the optimizer makes its buffers
 IMAGE_SIZE, FEATURES = 32, 512
@@ -74,14 +79,17 @@ class Stopwatch(pl.Callback):
 class Variant:
     """A model with its loader, trained a block of steps at a time."""
 
-    def __init__(self, model: pl.LightningModule, loader: DataLoader[Any], steps: int, device: str) -> None:
-        self.model, self.loader, self.steps, self.device = model, loader, steps, device
+    def __init__(
+        self, model: pl.LightningModule, loader: DataLoader[Any], steps: int, device: str, precision: Any
+    ) -> None:
+        self.model, self.loader, self.steps, self.device, self.precision = model, loader, steps, device, precision
         self.stopwatch = Stopwatch(device)
 
     def block(self, *callbacks: pl.Callback) -> None:
         trainer = pl.Trainer(
             accelerator="gpu" if self.device == "cuda" else "cpu",
             devices=1,
+            precision=self.precision,
             max_steps=LEFT_OUT + self.steps,
             callbacks=[*callbacks, self.stopwatch],
             logger=False,
@@ -130,19 +138,23 @@ def build(name: str, images: Path, dim: int, backbone: str, options: argparse.Na
     """A variant by its name."""
     plain = ["diagnostics.enabled=false", "probes.projector_linear=false", "probes.encoder_mlp=false"]
     config = configuration(images, dim, options, [] if name == FULL else plain)
-    build_parts = build_standalone if name in (STANDALONE, FULL) else build_solo
+    build_parts = build_standalone if name in (STANDALONE, FULL, COMPILED) else build_solo
     run = build_parts(config, open_data(config))
     model = run.model
-    if name == SOLO:
+    if name in (SOLO, SOLO_COMPILED):
         from solo.methods.vicreg import VICReg
 
         model = VICReg(run.model.cfg).to(memory_format=torch.channels_last)
         model.backbone = run.model.backbone  # the stem that was asked for; solo-learn chooses by the dataset's name
     if backbone == "tiny":
         model.backbone = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(3 * (IMAGE_SIZE // 4) ** 2, FEATURES))
-    if name != SOLO:
+    if name in (COMPILED, SOLO_COMPILED):
+        for part in ("backbone", "projector", *(["objective"] if name == COMPILED else [])):
+            getattr(model, part).compile(backend=options.compile)
+    if name not in (SOLO, SOLO_COMPILED):
         model.results_folder = tempfile.mkdtemp(dir=images.parent)  # type: ignore[assignment]
-    return Variant(model, run.train_loader, options.block, options.device)
+    precision = effective_hardware(config)["precision"]
+    return Variant(model, run.train_loader, options.block, options.device, precision)
 
 
 def compare_steps(images: Path, dim: int, backbone: str, options: argparse.Namespace) -> dict[str, Timing]:
@@ -150,7 +162,12 @@ def compare_steps(images: Path, dim: int, backbone: str, options: argparse.Names
     names = [STANDALONE, FULL]
     if importlib.util.find_spec("solo") is not None:
         names = [SOLO, HOSTED, *names]
+    if options.compile:
+        names += [COMPILED, *([SOLO_COMPILED] if SOLO in names else [])]
     variants = {name: build(name, images, dim, backbone, options) for name in names}
+    if options.ready:
+        for variant in variants.values():
+            variant.loader = ReadyLoader(variant.loader, LEFT_OUT + options.block)
     began, rounds = time.monotonic(), 0
     while rounds < 2 or time.monotonic() - began < options.seconds:
         for variant in variants.values():
@@ -226,6 +243,20 @@ class ClockedLoader(DataLoader[Any]):
             yield batch
 
 
+class ReadyLoader(DataLoader[Any]):
+    """One batch again and again, so that no variant waits for images."""
+
+    def __init__(self, loader: DataLoader[Any], count: int) -> None:
+        super().__init__(loader.dataset, batch_size=None)
+        self.batch, self.count = next(iter(loader)), count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Any:
+        return itertools.repeat(self.batch, self.count)
+
+
 def where_it_goes(images: Path, dim: int, backbone: str, options: argparse.Namespace) -> dict[str, float]:
     """Share of each part in a step of the standalone host, with the default probes and diagnostics."""
     variant = build(FULL, images, dim, backbone, options)
@@ -270,6 +301,8 @@ def main() -> None:
     parser.add_argument("--block", type=int, default=6, help="steps of a variant before the next one's turn")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--ready", action="store_true", help="compare with one batch that is in memory")
+    parser.add_argument("--compile", action="store_const", const="inductor", help="also under torch.compile")
     parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")

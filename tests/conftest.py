@@ -39,12 +39,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_slow = pytest.mark.skip(reason="slow: run with --slow")
     no_solo = pytest.mark.skip(reason="solo-learn is not installed: bash/install_solo_learn.sh")
+    no_gpu = pytest.mark.skip(reason="needs a GPU")
     no_resume = pytest.mark.skip(reason=f"ckpt= needs lightning 2.6, found {lightning.__version__}")
     for item in items:
         if "slow" in item.keywords and not config.getoption("--slow"):
             item.add_marker(no_slow)
         if "solo" in item.keywords and not _solo_installed():
             item.add_marker(no_solo)
+        if "gpu" in item.keywords and not torch.cuda.is_available():
+            item.add_marker(no_gpu)
         if "resume" in item.keywords and version(lightning.__version__) < version("2.6"):
             item.add_marker(no_resume)
 

@@ -16,7 +16,7 @@ from radial_vicreg import cli
 from radial_vicreg.catalogue import CONFIGURATIONS, about, configurations, sweep_names
 from radial_vicreg.commands import pretrain
 from radial_vicreg.commands.hydra_flags import read_request
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
 
 NAMES = {found.name: found.about for found in configurations()}
 
@@ -34,6 +34,13 @@ def test_what_is_listed_is_every_file_that_composes() -> None:
     assert NAMES.keys() == files - parts
     for name in ("quickstart", "cell", "celeba/resnet18/vicreg_d512"):
         assert compose(name, []) is not None
+
+
+@pytest.mark.parametrize("method", sorted(file.stem for file in (CONFIGURATIONS / "shared" / "method").glob("*.yaml")))
+def test_every_method_takes_a_stem(method: str) -> None:
+    choice = [f"shared/method={method}", "method_kwargs.small_image_stem=true"]
+    own = ["method=mse", "loss._target_=torch.nn.MSELoss"] if method == "own" else []
+    assert run_config(compose("radialvicreg", [*choice, *own])).has_small_stem
 
 
 @pytest.mark.parametrize(

@@ -1,103 +1,248 @@
-"""The GPU check on a CPU: every stage leaves its mark, and a stage that fails does not take the others along."""
+"""The GPU check on a CPU: every stage leaves what it found, and whatever happens to one does not touch the others."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from benchmarks import gpu_check
+from benchmarks import gpu_check, gpu_stages
+from benchmarks.gpu_runs import RUNS, Found, Job, Skipped
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.stability import stability_warnings
+from radial_vicreg.config import RunConfig
+from radial_vicreg.train.run import prepare
 
-TRAININGS = [*gpu_check.RUNS, *gpu_check.WIDE_RUNS]
-STAGES = ["images", "objective", "precision", "calibration", "study", *TRAININGS, "torch.compile", "tests"]
-OVERRIDES = [
-    "optimizer.batch_size=8",
-    "method_kwargs.proj_hidden_dim=16",
-    "method_kwargs.proj_output_dim=16",
-    "data.num_workers=0",
-]
-
-
-@pytest.fixture
-def images(image_folder: Callable[..., Path]) -> Path:
-    image_folder("images/train", per_class=8)
-    return image_folder("images/test", per_class=4).parent
+TRAINING = ("precision", "resume", "waits", "speed", "dali", "study")
+#: What a CPU cannot show.
+NEED_GPU = {
+    "tests": 1,
+    "precision": 2,
+    "processes": 1,
+    "waits": 3,
+    "speed": 1,
+    "dali": 1,
+}
 
 
-def _run(images: Path, out: Path, budget: float, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(gpu_check, "OBJECTIVE_SIZES", [(8, 16)])
-    monkeypatch.setattr(gpu_check, "GPU_TESTS", ("tests/train/test_guard.py",))
-    monkeypatch.setattr(gpu_check.objective, "affordable", lambda name, *_: name in gpu_check.objective.OURS)
-    monkeypatch.setattr(gpu_check.objective, "MATMUL_SIZE", {"cpu": 64})
-    monkeypatch.setattr(gpu_check.precision, "SHAPES", ((8, 4),))
-    options = ["--images", str(images), "--out", str(out), "--budget", str(budget), "--device", "cpu"]
-    gpu_check.main([*options, "--override", *OVERRIDES])
-    content: dict[str, Any] = json.loads((out / "gpu_check.json").read_text())
-    return content
+def job(tmp_path: Path, device: str = "cuda", stage: str = "stage") -> Job:
+    return Job(stage, tmp_path, tmp_path, device)
 
 
-def test_a_failing_stage_is_recorded_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_check.objective, "peak_extra_bytes", lambda call, device: 1)  # the profiler takes seconds
-    content = _run(tmp_path / "missing", tmp_path / "out", budget=2.0, monkeypatch=monkeypatch)
-    assert list(content["stages"]) == STAGES
-    assert "train/CLASS/* and test/CLASS/* are needed" in content["stages"]["images"]["error"]
-    assert "there are no images" in content["stages"]["calibration"]["error"]
-    assert content["stages"]["objective"]["result"][0]["seconds"]
-    assert "the calibration failed" in content["stages"]["study"]["error"]
-    for name in ("torch.compile", "tests"):
-        assert "skipped" in content["stages"][name]["result"]
+def configuration(name: str, tmp_path: Path, device: str) -> RunConfig:
+    return run_config(compose(RUNS[name].config_name, [*job(tmp_path, device).overrides(name), "accelerator=cpu"]))
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_run_composes_and_could_start(name: str, tmp_path: Path) -> None:
+    for device in ("cuda", "cpu"):
+        config = configuration(name, tmp_path, device)
+        if not name.startswith("dali"):  # of solo-learn's script
+            prepare(config)
+
+
+def test_the_runs_are_what_the_stages_name(tmp_path: Path) -> None:
+    names = [name for name in RUNS if not name.startswith(("precision", "dali"))]
+    found = {name: configuration(name, tmp_path, "cuda") for name in names}
+    assert [found[f"waits {kind}"].data.format for kind in ("folder", "device")] == ["image_folder", "device"]
+    assert found["waits VICReg"].method == "vicreg"
+    assert found["resume folder"].precision == "16-mixed"  # the default on a GPU
+    assert found["resume lejepa"].method == "lejepa"
+    assert found["resume drop_path"].backbone.arguments()["drop_path_rate"] > 0
+    assert found["study"].method == "radialvicreg"
+    assert all(found[name].has_small_stem for name in ("study", "speed folder", "speed device"))
+
+
+def test_the_stages_train_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = set()
+
+    def train(self: Job, name: str, *_: str, **__: Any) -> Path:
+        trained.add(name)
+        raise Skipped("this test only lists them")
+
+    monkeypatch.setattr(Job, "train", train)
+    monkeypatch.setattr(Job, "train_with_script", train)
+    monkeypatch.setattr(gpu_stages.objective, "machine_rates", lambda device: {})
+    monkeypatch.setattr(gpu_stages.objective, "measure", None)
+    monkeypatch.setattr(gpu_stages.precision, "measure", None)
+    monkeypatch.setattr(gpu_stages.step, "compare_steps", None)
+    monkeypatch.setattr(gpu_stages.data, "importable", lambda module: True)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
+    for stage in TRAINING:
+        gpu_stages.STAGES[stage](job(tmp_path))
+    assert trained == set(RUNS)
+
+
+def test_the_stages_are_those_with_a_limit_and_take_twelve_minutes() -> None:
+    assert list(gpu_check.LIMITS) == list(gpu_stages.STAGES)
+    assert sum(gpu_check.LIMITS.values()) == 12 * 60
+
+
+def test_whatever_is_missing_is_listed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup = tmp_path / "setup.cfg"
+    setup.write_text("[options]\ninstall_requires =\n    torch>=2.3\n    no-such-package>=1,<2\n    numpy>=999\n")
+    assert gpu_check.missing_requirements() == []
+    missing = gpu_check.missing_requirements(setup)
+    assert missing == ["no-such-package>=1,<2", "numpy>=999"]
+    monkeypatch.setattr(gpu_check, "missing_requirements", lambda: missing)
+    assert gpu_check.main(["--out", str(tmp_path / "out")]) == 2
+    printed = capsys.readouterr().out
+    assert "2 requirements are missing: no-such-package>=1,<2, numpy>=999\n" in printed
+    assert "pip install --no-index --find-links wheels 'no-such-package>=1,<2' 'numpy>=999'" in printed
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_gpu_and_no_images_are_said_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert gpu_check.main(["--out", str(tmp_path / "out")]) == 2
+    assert "PyTorch sees no GPU; --device cpu" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        gpu_check.main(["--out", str(tmp_path / "out"), "--images", str(tmp_path / "gone")])
+    assert "gone does not exist" in capsys.readouterr().err
+
+
+def test_a_check_that_fails_or_is_skipped_is_recorded_and_the_next_one_runs(tmp_path: Path) -> None:
+    def fail() -> Found:
+        raise ValueError("this one is wrong")
+
+    def skip() -> Found:
+        raise Skipped("no GPU")
+
+    checks = job(tmp_path)
+    checks.check("first", fail)
+    checks.check("second", skip)
+    checks.check("third", lambda: Found("all of it", True))
+    checks.check("fourth", lambda: Found("half of it", False))
+    written = json.loads((tmp_path / "stage.json").read_text())
+    assert [check["outcome"] for check in written.values()] == ["FAILED", "skipped: no GPU", "passed", "FAILED"]
+    assert written["first"]["said"] == "ValueError: this one is wrong"
+    assert "test_gpu_check.py" in written["first"]["values"]  # its traceback
+    stage = {"status": "done", "seconds": 1.0, "checks": written}
+    rows = gpu_check.table({"stages": {"stage": stage}}).splitlines()[2:]
+    assert [[cell.strip() for cell in row.split("|")[1:5]] for row in rows][2:] == [
+        ["stage", "third", "passed", "all of it"],
+        ["stage", "fourth", "FAILED", "half of it"],
+    ]
+
+
+@pytest.mark.parametrize("archived", [False, True], ids=["folder", "archive"])
+def test_given_images_are_found_and_those_without_classes_are_refused(
+    archived: bool, image_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_stages.step, "make_images", lambda folder, count: folder)
+    image_folder("images/train", per_class=2)
+    given = image_folder("images/test", per_class=1).parent
+    wrong = tmp_path / "images" / "train"
+    for source, outcome in ((given, "passed"), (wrong, "FAILED")):
+        if archived:
+            source = Path(shutil.make_archive(str(tmp_path / source.name), "gztar", source))
+        scratch = tmp_path / outcome
+        scratch.mkdir()
+        checks = Job("images", tmp_path, scratch, "cuda", source)
+        gpu_stages.images(checks)
+        assert checks.checks["large"]["outcome"] == outcome, checks.checks
+        if outcome == "passed":
+            assert len(list(checks.images("train", small=False).glob("*/*"))) == 6
+
+
+#: Stands for a stage that never ends once it has found something.
+HANGS = """
+import json, pathlib, signal, sys
+print("still working", flush=True)
+check = {"outcome": "passed", "said": "", "seconds": 0.0, "values": None}
+path = pathlib.Path(sys.argv[sys.argv.index("--out") + 1], "resume.json")
+path.with_suffix(".new").write_text(json.dumps({"folder": check}))
+path.with_suffix(".new").rename(path)
+signal.pause()
+"""
+
+
+def test_a_stage_that_is_stopped_at_its_limit_leaves_its_checks_and_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hangs.py").write_text(HANGS)
+    monkeypatch.setattr(gpu_check, "STAGE_COMMAND", [sys.executable, str(tmp_path / "hangs.py")])
+    real = subprocess.Popen.wait
+
+    def wait(self: Any, timeout: float | None = None) -> int:
+        if timeout is None:
+            return real(self)
+        while not (tmp_path / "resume.json").is_file():
+            assert self.poll() is None
+        raise subprocess.TimeoutExpired("stage", timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    options = gpu_check.parse(["--out", str(tmp_path), "--device", "cpu"])
+    stage = gpu_check.run_stage("resume", 60.0, options, tmp_path)
+    assert stage["status"] == "STOPPED after 60 s"
+    assert stage["checks"]["folder"]["outcome"] == "passed"
+    assert (tmp_path / "resume.log").read_text() == "still working\n"
+    assert "STOPPED after 60 s" in gpu_check.table({"stages": {"resume": stage}})
+
+
+def test_a_stage_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_check, "STAGE_COMMAND", [sys.executable, "-c", "raise SystemExit('dead')"])
+    stage = gpu_check.run_stage("resume", 60.0, gpu_check.parse(["--out", str(tmp_path)]), tmp_path)
+    assert stage["status"] == "FAILED: exit status 1, see resume.log"
+    assert stage["checks"] == {}
+    assert (tmp_path / "resume.log").read_text() == "dead\n"
+
+
+def test_a_difference_of_one_weight_is_seen(tmp_path: Path) -> None:
+    for name, value in (("first", 1.0), ("second", 1.0 + 2**-20)):
+        weights = {"a": torch.ones(3), "b": torch.tensor([0.0, value])}
+        torch.save({"state_dict": weights, "optimizer_states": [{"state": {0: torch.ones(2)}}]}, tmp_path / name)
+    assert gpu_stages._different(tmp_path / "first", tmp_path / "first") == ([], 3)
+    assert gpu_stages._different(tmp_path / "first", tmp_path / "second") == (["9.5e-07"], 3)
+
+
+def test_steps_are_watched_from_the_end_of_one_to_the_end_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[str] = []
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
+    watch = gpu_stages.Watch()
+    for done in range(1, 9):
+        watch.on_train_batch_end(SimpleNamespace(global_step=done))  # type: ignore[arg-type]
+    assert modes == ["default", "error", "error", "error", "error", "default", "default", "default"]
+    assert watch.steps == len(gpu_stages.WATCHED)
 
 
 def test_the_study_costs_its_runs_and_epochs() -> None:
-    check = SimpleNamespace(epoch_seconds=3.6, overhead=36.0)
-    hours = gpu_check.study_cost(check)  # type: ignore[arg-type]
-    assert hours == {
-        "study_full_short": pytest.approx(7 * (36 + 8 * 3.6) / 3600, abs=1e-3),
-        "study_full_tune": pytest.approx(21 * (36 + 50 * 3.6) / 3600, abs=1e-3),
-        "study_full": pytest.approx(35 * (36 + 400 * 3.6) / 3600, abs=1e-3),
+    assert gpu_stages.sweep_hours(epoch_seconds=3.6, overhead=36.0) == {
+        "study_full_short": pytest.approx(7 * (36 + 8 * 3.6) / 3600),
+        "study_full_tune": pytest.approx(21 * (36 + 50 * 3.6) / 3600),
+        "study_full": pytest.approx(35 * (36 + 400 * 3.6) / 3600),
     }
 
 
-def test_the_pair_differs_in_the_factor_alone_and_has_the_papers_lars_within_its_stability() -> None:
-    normalized, plain = (
-        compose("radialvicreg", [*gpu_check.SETTING, *overrides, "data.train_path=."])
-        for overrides in gpu_check.WIDE_RUNS.values()
-    )
-    assert (normalized.optimizer.name, normalized.method_kwargs.proj_output_dim) == ("lars", 2048)
-    assert stability_warnings(run_config(plain), steps_per_epoch=50_000 // 256) == []
-    assert (normalized.method_kwargs.radial_ce_normalize, plain.method_kwargs.radial_ce_normalize) == (True, False)
-    normalized.method_kwargs.radial_ce_normalize = False
-    assert normalized == plain
-
-
 @pytest.mark.slow
-def test_every_stage_runs_on_a_cpu(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, wide = "Radial-VICReg, centred", "d 2048, radial_ce_normalize false"
-    monkeypatch.setattr(gpu_check, "RUNS", {run: gpu_check.RUNS[run]})
-    monkeypatch.setattr(gpu_check, "WIDE_RUNS", {wide: gpu_check.WIDE_RUNS[wide]})
-    monkeypatch.setattr(gpu_check, "planned_epochs", lambda check, seconds: 2)
-    archive = shutil.make_archive(str(tmp_path / "images"), "xztar", images)
-    content = _run(Path(archive), tmp_path / "out", budget=600.0, monkeypatch=monkeypatch)
-    errors = {name: stage["error"] for name, stage in content["stages"].items() if "error" in stage}
-    assert errors == {}
-    for name in ("calibration", run, wide):
-        result = content["stages"][name]["result"]
-        assert result["status"] == "finished"
-        assert 0 <= result["linear_top1"] <= 100
-        assert result["w1_chi"] > 0
-        assert result["radius_std"] > 0
-        assert result["embedding_mean_norm"] > 0
-        assert result["images_a_second"] > 0
-    assert content["stages"]["study"]["result"]["study_full"] > content["stages"]["study"]["result"]["study_full_short"]
-    assert "study_full_tune" in (tmp_path / "out" / "gpu_check.md").read_text()
-    assert content["stages"]["images"]["result"] == {"train": 24, "test": 12}
-    assert content["stages"]["torch.compile"]["result"]["seconds"]["compiled"]["median"] > 0
-    assert (tmp_path / "out" / "radii-radial-vicreg-centred.png").is_file()
-    assert all(row["finite"] for row in content["stages"]["precision"]["result"])
+def test_every_stage_runs_on_a_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_check.main(["--device", "cpu", "--out", str(tmp_path), "--minutes", "60"]) == 0
+    content = json.loads((tmp_path / "gpu_check.json").read_text())
+    assert {name: stage["status"] for name, stage in content["stages"].items()} == dict.fromkeys(
+        gpu_check.LIMITS, "done"
+    )
+    outcomes = {
+        name: [check["outcome"] for check in stage["checks"].values()] for name, stage in content["stages"].items()
+    }
+    assert {name: found.count("skipped: no GPU") for name, found in outcomes.items()} == dict.fromkeys(
+        gpu_check.LIMITS, 0
+    ) | NEED_GPU
+    hours = content["stages"]["study"]["checks"]["cell and hours"]["values"]["hours"]
+    assert hours["study_full"] > hours["study_full_tune"] > hours["study_full_short"] > 0
+    assert content["stages"]["speed"]["checks"]["device"]["values"]["images_per_second"] > 0
+    printed = capsys.readouterr().out
+    for name in gpu_check.LIMITS:
+        assert f"| {name} " in printed
+        assert (tmp_path / f"{name}.log").is_file()
+    assert "| study " in (tmp_path / "gpu_check.md").read_text()

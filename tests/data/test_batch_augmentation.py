@@ -19,7 +19,6 @@ from radial_vicreg.data.augmentation import build_augmentation
 from radial_vicreg.data.batch_augmentation import BatchAugmentation, ColorJitter, random_boxes
 
 CPU = torch.device("cpu")
-NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 SIGMAS = 4.5  # some 60 comparisons a test: by chance one of 2,000 such tests would fail, and the seeds are fixed
 
 
@@ -225,7 +224,7 @@ def test_an_operation_that_always_happens_is_solo_learns(operation: str) -> None
         assert not torch.allclose(found, BatchAugmentation("custom", only("nothing"))(batch(image))[0], atol=0.1)
 
 
-@NEEDS_GPU
+@pytest.mark.gpu
 def test_crops_on_a_gpu_agree_with_those_of_the_cpu_in_distribution() -> None:
     augment: Callable[[Tensor], Tensor] = BatchAugmentation("custom", augmentation(gaussian_blur__prob=0.5))
     image = batch(picture(), 4000)

@@ -11,7 +11,6 @@ from radial_vicreg.data.batch_augmentation import BatchAugmentation
 from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device_sets import DeviceTrainingSet, DeviceValidationSet
 
-NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 BARE = make_config(augmentations=[{"crop_size": 32, "num_crops": 2}]).augmentations[0]
 AUGMENTED = make_config().augmentations[0]
 
@@ -68,7 +67,7 @@ def test_the_same_seed_gives_the_same_crops_and_another_seed_others(decoded: Dec
     assert not torch.equal(draws[0], draws[2])
 
 
-@NEEDS_GPU
+@pytest.mark.gpu
 def test_a_batch_on_a_gpu_never_waits_for_it(decoded: DecodedImages) -> None:
     dataset = DeviceTrainingSet(decoded, True, [BatchAugmentation("custom", AUGMENTED)], [2])
     dataset.collate([0])  # moves pixels and constants

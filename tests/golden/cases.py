@@ -45,6 +45,9 @@ IDENTITIES = [
     ),
 ]
 
+CORRECTED_SINCE_0_2 = {f"study/full/radial_{name}" for name in ("kl", "centred", "w1")}
+"""Configurations that are another experiment now: in 0.2 they lacked the small stem that the full study asks for."""
+
 TINY = [
     "shared/dataset=folder",
     f"data.train_path={IMAGES / 'train'}",

@@ -74,7 +74,7 @@ def test_a_configuration_has_the_frozen_hashes(words: str) -> None:
     assert freeze.measure_identity(words) == IDENTITIES[words]
 
 
-@pytest.mark.parametrize("words", IDENTITIES_OF_0_2)
+@pytest.mark.parametrize("words", [words for words in IDENTITIES_OF_0_2 if words not in cases.CORRECTED_SINCE_0_2])
 def test_the_hashes_of_release_0_2_can_still_be_computed(words: str) -> None:
     assert freeze.measure_identity_of_0_2(words) == IDENTITIES_OF_0_2[words]
 

@@ -152,7 +152,7 @@ def test_the_two_views_get_draws_of_their_own(views: tuple[Tensor, Tensor]) -> N
     torch.testing.assert_close(objective.terms["radial_w1"], first + second, rtol=1e-14, atol=0)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("shape", [(64, 16), (16, 64)], ids=["tall", "wide"])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_step_does_not_wait_for_the_gpu(name: str, shape: tuple[int, int]) -> None:
@@ -167,7 +167,7 @@ def test_a_step_does_not_wait_for_the_gpu(name: str, shape: tuple[int, int]) -> 
         torch.cuda.set_sync_debug_mode(mode)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_gpu_and_cpu_agree(name: str, views: tuple[Tensor, Tensor]) -> None:
     on_cpu, on_gpu = _objective(name), _objective(name)

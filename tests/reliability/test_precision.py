@@ -27,7 +27,7 @@ SCALES = {
 }
 DEVICES = [
     "cpu",
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")),
+    pytest.param("cuda", marks=pytest.mark.gpu),
 ]
 
 

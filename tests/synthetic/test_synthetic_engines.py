@@ -222,7 +222,7 @@ def test_wrong_settings_are_named(build: Any, message: str) -> None:
         build()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("kind", OBJECTIVES)
 def test_the_captured_graph_makes_the_same_steps_as_the_cpu(kind: str) -> None:
     starts = np.stack([sample("mixture", 200, alpha=0.5, seed=seed) for seed in range(3)])

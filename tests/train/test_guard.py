@@ -29,7 +29,7 @@ def test_a_loss_scaler_may_skip_overflows_but_not_for_ever() -> None:
         guard.watch(NAMES, BAD, 99)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_on_a_gpu_the_step_is_judged_one_step_later() -> None:
     guard = FiniteGuard()
     guard.watch(NAMES, BAD.cuda(), step=0)
@@ -37,7 +37,7 @@ def test_on_a_gpu_the_step_is_judged_one_step_later() -> None:
         guard.watch(NAMES, GOOD.cuda(), step=1)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_the_last_step_of_an_epoch_is_judged_before_its_checkpoint() -> None:
     guard = FiniteGuard()
     guard.watch(NAMES, BAD.cuda(), step=7)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from radial_vicreg.compose import compose
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.sweeps import load_sweep
 
 METHODS = [str(name) for name in load_sweep("study").parameters["+study"]]
@@ -17,8 +17,10 @@ OF_A_METHOD = {"name", "method", "method_kwargs", "loss", "loss_views"}
 
 @cache
 def _shared(name: str) -> dict[str, Any]:
-    content: Any = OmegaConf.to_container(compose("cell", [f"+study={name}"]), resolve=True)
+    cfg = compose("cell", [f"+study={name}"])
+    content: Any = OmegaConf.to_container(cfg, resolve=True)
     content["optimizer"].pop("lr")
+    content["small stem"] = run_config(cfg).has_small_stem
     content["d"] = [content["method_kwargs"][key] for key in ("proj_hidden_dim", "proj_output_dim")]
     return {key: value for key, value in content.items() if key not in OF_A_METHOD}
 
@@ -27,6 +29,11 @@ def _shared(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "vicreg"])
 def test_methods_share_everything_but_loss_and_rate(place: str, method: str) -> None:
     assert _shared(place + method) == _shared(f"{place}vicreg")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_full_study_has_the_small_stem(method: str) -> None:
+    assert _shared(f"full/{method}")["small stem"]
 
 
 @pytest.mark.parametrize("method", METHODS)

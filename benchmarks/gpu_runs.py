@@ -1,0 +1,181 @@
+"""What the stages of `benchmarks.gpu_check` train, where they run, and how they write what they find."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import lightning.pytorch as pl
+
+from benchmarks.gpu_check import FAILED, ROOT
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data.build import RunData
+from radial_vicreg.files import write_json
+from radial_vicreg.solo.detect import find_solo_learn
+from radial_vicreg.sweeps import load_sweep
+from radial_vicreg.train.run import Host, Parts, build_standalone, pretrain
+
+SWEEPS = ("study_full_short", "study_full_tune", "study_full")
+
+#: Runs of a few steps on small images, without online heads.
+_SHORT = [
+    "shared/dataset=folder",
+    "shared/optimizer=adamw",
+    "optimizer.lr=1e-3",
+    "optimizer.batch_size=128",
+    "scheduler.warmup_epochs=0",
+    "max_epochs=1",
+    "strategy=auto",
+    "probes.projector_linear=false",
+    "probes.encoder_mlp=false",
+]
+_QUIET = ["diagnostics.enabled=false", "checkpoint.enabled=false", "loggers.csv=false", "host=standalone"]
+_TWO_EPOCHS = ["max_epochs=2", "checkpoint.keep_prev=true", "diagnostics.enabled=false", "host=standalone"]
+_VIT = ["shared/backbone=vit_tiny", "+backbone.kwargs={drop_path_rate:0.5,img_size:32,patch_size:4}"]
+_SPEED = ["optimizer.batch_size=256", "method_kwargs.small_image_stem=true", "host=standalone", "data.num_workers=8"]
+_CELL = load_sweep(SWEEPS[0]).runs()[1]
+
+
+class Run(NamedTuple):
+    """A training of this script; :meth:`Job.overrides` adds where it runs and on what."""
+
+    config_name: str
+    overrides: Sequence[str]
+
+
+#: Every training, by its name.
+RUNS: dict[str, Run] = {
+    name: Run("radialvicreg", [*_SHORT, *overrides])
+    for name, overrides in {
+        **{f"precision {kind}": [*_QUIET, f"precision={kind}"] for kind in ("32", "16-mixed", "bf16-mixed")},
+        "resume folder": [*_TWO_EPOCHS, "+deterministic=warn"],
+        "resume device": [*_TWO_EPOCHS, "data.format=device", "+deterministic=warn"],
+        "resume lejepa": [*_TWO_EPOCHS, "shared/method=lejepa", "+deterministic=warn"],
+        "resume drop_path": [*_TWO_EPOCHS, *_VIT, "+deterministic=warn"],
+        "waits folder": [*_QUIET, "precision=bf16-mixed"],
+        "waits device": [*_QUIET, "precision=bf16-mixed", "data.format=device", "shared/optimizer=lars"],
+        "waits VICReg": [*_QUIET, "precision=bf16-mixed", "data.format=device", "shared/method=vicreg"],
+        "speed folder": _SPEED,
+        "speed device": [*_SPEED, "data.format=device"],
+        "dali": ["data.format=dali"],
+        "dali image_folder": ["data.format=image_folder"],
+    }.items()
+} | {"study": Run(_CELL.config_name, [*_CELL.overrides, "max_epochs=3", "scheduler.warmup_epochs=1"])}
+
+#: The sizes on a CPU, where only the way is tested.
+_TINY = ["method_kwargs.proj_hidden_dim=64", "method_kwargs.proj_output_dim=64", "optimizer.batch_size=16"]
+_TINY_RESNET = ["backbone.name=timm:test_resnet"]
+
+
+class Skipped(Exception):
+    """A check cannot run here; the reason."""
+
+
+class Found(NamedTuple):
+    """What a check found.
+
+    Attributes:
+        said: for the table.
+        ok: whether it is right; None: a measurement.
+        values: for the file.
+    """
+
+    said: str
+    ok: bool | None = None
+    values: Any = None
+
+
+class Job:
+    """Where a stage runs, and what it has found so far."""
+
+    def __init__(self, stage: str, out: Path, scratch: Path, device: str, images: Path | None = None) -> None:
+        self.stage, self.out, self.scratch, self.device, self.source = stage, out, scratch, device, images
+        self.tiny = device == "cpu"
+        self.checks: dict[str, dict[str, Any]] = {}
+
+    def check(self, what: str, call: Callable[[], Found]) -> None:
+        """Runs a check and writes what it found, whatever that is."""
+        print(f"-- {what}", flush=True)
+        began = time.monotonic()
+        try:
+            self.note(what, call(), began)
+        except Skipped as reason:
+            self.note(what, Found(""), began, outcome=f"skipped: {reason}")
+        except Exception as error:
+            traceback.print_exc()
+            self.note(what, Found(f"{type(error).__name__}: {error}", False, traceback.format_exc()), began)
+
+    def note(self, what: str, found: Found, began: float, outcome: str | None = None) -> None:
+        """Writes what a check found, or has found until now."""
+        outcome = outcome or {None: "measured", True: "passed", False: FAILED}[found.ok]
+        seconds = round(time.monotonic() - began, 1)
+        self.checks[what] = {"outcome": outcome, "said": found.said, "seconds": seconds, "values": found.values}
+        print(f"   {outcome} {found.said}", flush=True)
+        write_json(self.out / f"{self.stage}.json", self.checks)
+
+    def needs_gpu(self) -> None:
+        if self.device != "cuda":
+            raise Skipped("no GPU")
+
+    @cached_property
+    def backend(self) -> str:
+        """Of `torch.compile`: on a CPU without code for it, which takes a minute."""
+        return "inductor" if self.device == "cuda" else "aot_eager"
+
+    def images(self, split: str, small: bool = True) -> Path:
+        return self.scratch / ("small" if small or self.tiny else "images") / split
+
+    def overrides(self, name: str) -> list[str]:
+        """The overrides of a run here; see :data:`RUNS`."""
+        small = not name.startswith(("speed", "study"))
+        tiny = [*_TINY, "data.num_workers=0", *([] if "drop_path" in name or "dali" in name else _TINY_RESNET)]
+        return [
+            *RUNS[name].overrides,
+            f"data.train_path={self.images('train', small)}",
+            f"data.val_path={self.images('test', small)}",
+            f"runs_dir={self.scratch / 'runs' / name.replace(' ', '-')}",
+            f"accelerator={'cpu' if self.tiny else 'gpu'}",
+            *(tiny if self.tiny else []),
+        ]
+
+    def train(
+        self,
+        name: str,
+        *more: str,
+        callbacks: Sequence[pl.Callback] = (),
+        change: Callable[[pl.LightningModule], object] | None = None,
+    ) -> Path:
+        """Trains a run as `radial-vicreg pretrain` does, with further callbacks, and returns its folder."""
+        config = run_config(compose(RUNS[name].config_name, [*self.overrides(name), *more]))
+
+        def build(prepared: RunConfig, images: RunData) -> Parts:
+            parts = build_standalone(prepared, images)
+            own = parts.model.configure_callbacks
+            parts.model.configure_callbacks = lambda: [*callbacks, *own()]  # type: ignore[method-assign,misc,list-item]
+            if change is not None:
+                change(parts.model)
+            return parts
+
+        return pretrain(config, lambda _: Host("standalone", "benchmarks.gpu_check", build))
+
+    def train_with_script(self, name: str) -> Path:
+        """Trains a run with solo-learn's own script, and returns its folder."""
+        location = find_solo_learn().location
+        assert location is not None
+        here = self.scratch / name.replace(" ", "-")
+        here.mkdir()
+        overrides = [override for override in self.overrides(name) if not override.startswith("runs_dir=")]
+        command = [sys.executable, str(location.parent / "main_pretrain.py"), "--config-name", RUNS[name].config_name]
+        hardware = ["precision=32"] if self.tiny else []
+        paths = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(location.parent)])}
+        subprocess.run([*command, *overrides, *hardware], cwd=here, env=paths, check=True)
+        (results,) = here.glob("trained_models/*/*/results.json")
+        return results.parent
