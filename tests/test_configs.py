@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import one_line
@@ -15,7 +16,7 @@ from terminals import in_terminal
 from radial_vicreg import cli
 from radial_vicreg.catalogue import CONFIGURATIONS, about, configurations, sweep_names
 from radial_vicreg.commands import pretrain
-from radial_vicreg.commands.hydra_flags import read_request
+from radial_vicreg.commands.hydra_flags import Request, read_request
 from radial_vicreg.compose import compose, run_config
 
 NAMES = {found.name: found.about for found in configurations()}
@@ -149,10 +150,11 @@ def test_cfg_prints_the_configuration_as_hydra_does(flags: list[str], capsys: py
         (["--cfg"], ("radialvicreg", [], None, True, False)),
         (["a=1", "--check", "-cn", "x", "-cd", "y", "b=2"], ("x", ["a=1", "b=2"], "y", False, True)),
         (["--cfg", "a=1", "--cfg", "job", "b=2"], ("radialvicreg", ["a=1", "b=2"], None, True, False)),
+        (["a=1", "--claim"], ("radialvicreg", ["a=1"], None, False, False, True)),
     ],
 )
-def test_flags_may_stand_anywhere(arguments: list[str], expected: tuple[object, ...]) -> None:
-    assert read_request(pretrain.parser(), arguments) == expected
+def test_flags_may_stand_anywhere(arguments: list[str], expected: tuple[Any, ...]) -> None:
+    assert read_request(pretrain.parser(), arguments) == Request(*expected)
 
 
 def completions(line: str, folder: Path, **environment: str) -> tuple[list[str], str]:
