@@ -15,6 +15,7 @@ from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.train.cost import Apart
+from radial_vicreg.train.processes import average_logged
 
 
 class FrozenLinearProbe(pl.Callback):
@@ -73,6 +74,7 @@ class FrozenLinearProbe(pl.Callback):
             self.untrained = untrained
 
     def _score(self, trainer: pl.Trainer, model: pl.LightningModule, origin: dict[str, Any]) -> dict[str, Any]:
+        average_logged(trainer)
         with self._cost.measured(trainer, model.device):
             with own_random_numbers(trainer.global_rank, model.device):
                 train, val = (_features(model, loader) for loader in (self.train_loader, self.val_loader))

@@ -48,6 +48,18 @@ def adopt_rank(rank: int) -> None:
     rank_zero_only.rank = rank  # type: ignore[attr-defined]
 
 
+def average_logged(trainer: pl.Trainer) -> None:
+    """Let every process average what was logged so far, before a collective between two epochs.
+
+    Lightning averages when somebody first reads a figure, with a barrier for each. A progress bar reads them in the
+    first process alone, and that barrier would meet the other processes' collective.
+
+    Args:
+        trainer: of every process.
+    """
+    _ = trainer.callback_metrics
+
+
 def check_launcher(config: RunConfig) -> None:
     """Compare the processes that torchrun, Slurm, LSF or MPI started with those that a configuration asks for.
 

@@ -21,6 +21,7 @@ from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.train.cost import Apart
 from radial_vicreg.train.log_image import log_measurement, takes_images
 from radial_vicreg.train.online_probes import resize_to
+from radial_vicreg.train.processes import average_logged
 
 _TRAINING_IMAGES = 2048  # used when there is no validation set
 _BATCH_SIZE = 256
@@ -160,6 +161,7 @@ class RadiusMonitor(pl.Callback):
         images, self.source = self._images(trainer)
         if images is None:
             return None
+        average_logged(trainer)
         with self._cost.measured(trainer, model.device):
             # Augmentations, workers and kernels may draw random numbers, which must not change the training's.
             with own_random_numbers(trainer.global_rank, model.device):
