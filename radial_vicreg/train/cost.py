@@ -20,7 +20,7 @@ class StepCost(pl.Callback):
 
     A step lasts from the end of one batch to the end of the next of the same epoch: loading counts, validation and
     measurements between two epochs do not, neither with their time nor with their memory on a GPU. The GPU is not
-    waited for: over many steps both clocks agree. A run that goes on from a checkpoint measures anew.
+    waited for: over many steps both clocks agree. A resumed run measures anew.
     """
 
     def __init__(self) -> None:

@@ -220,7 +220,7 @@ def prepare(config: RunConfig) -> RunConfig:
     Raises:
         UserError: another number of processes than torchrun or Slurm started, a loss that cannot be built or called,
             what only solo-learn's script reads, a strategy that Lightning lacks, a logger whose package is missing, a
-            network that does not take the images, a data format or accelerator that is not to be had, a spacing that
+            network that does not take the images, a data format or accelerator that is not available, a spacing that
             the batch does not allow, an optimizer or scheduler that cannot be built.
     """
     check_launcher(config)
