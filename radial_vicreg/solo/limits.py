@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.data.listing import class_folders, labelled_files
 from radial_vicreg.errors import UserError
 
 PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
@@ -97,6 +96,8 @@ def refuse_links(config: RunConfig) -> None:
         UserError: a link leads to a folder around it, or to another class.
         OSError: a folder may not be listed.
     """
+    from radial_vicreg.data.listing import class_folders, labelled_files  # loads torchvision, which `doctor` does not
+
     data = config.data
     labelled = not (data.dataset == "custom" and data.no_labels)
     if not labelled or data.dataset not in _FOLDERS or data.format not in ("image_folder", "dali"):
