@@ -121,7 +121,7 @@ def test_a_folder_is_listed_once_for_all_processes_inside(
     with listed_once():
         for _ in range(3):
             assert of_folder(images) == first
-        (images / "cat" / "3.png").touch()  # nobody looks
+        (images / "cat" / "3.png").touch()  # the cached listing is used
         code = f"from radial_vicreg.data.fingerprint import _listing; print(_listing('image_folder', {str(images)!r}))"
         inside = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
         assert first[1] in inside
