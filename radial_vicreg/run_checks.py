@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from packaging.version import Version
+
 from radial_vicreg.checkpoints import find_checkpoint, read_checkpoint
 from radial_vicreg.compose import stored_config
 from radial_vicreg.errors import UserError
@@ -47,7 +49,7 @@ def check_runs(runs: Sequence[StoredRun]) -> list[Doubt]:
 
 def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
     groups: dict[tuple[str, Any], list[StoredRun]] = defaultdict(list)
-    for run in runs:
+    for run in filter(_is_of_0_2, runs):
         parts = parts_of_release_0_2(run.results.config, run.results.processes)
         groups[digest(_without_seed(parts)), _images(run)].append(run)
     for members in groups.values():
@@ -62,7 +64,7 @@ def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
                 yield Doubt(str(run.folder), f"release 0.2 took it ({mine}) for one experiment with {names}{more}")
             elif added:
                 yield Doubt(
-                    str(run.folder), f"release 0.2 handed it out for a run that differs from it in {mine} alone"
+                    str(run.folder), f"release 0.2 may have handed it out for a run that differs in {mine} alone"
                 )
 
 
@@ -80,7 +82,9 @@ def _other_weights(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
 
 def _other_rate(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
     try:
-        wanted = stored_config(run.results.config).rates.lr
+        # As many processes as there were: `devices=auto` counts those of this machine.
+        there = {"devices": run.results.processes, "num_nodes": 1}
+        wanted = stored_config(run.results.config).model_copy(update=there).rates.lr
         trained = float(checkpoint["optimizer_states"][0]["param_groups"][0]["initial_lr"])
     except (UserError, KeyError, IndexError, TypeError, ValueError):
         return None  # without a schedule it is not known
@@ -88,7 +92,8 @@ def _other_rate(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"its results say optimizer.lr={run.results.config['optimizer']['lr']:g}, a peak rate of {wanted:g}, and its "
-        f"checkpoint was trained with {trained:g}: ckpt=PATH had named a checkpoint of another run"
+        f"checkpoint was trained with {trained:g}: ckpt=PATH had named a checkpoint of another run, or "
+        "the processes were miscounted"
     )
 
 
@@ -105,6 +110,12 @@ def _cut_epochs(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
         f"its {epochs} epochs had {total:,} batches, and the last one alone {last:,}: it was resumed from a run that a "
         "setting such as limit_train_batches had cut short"
     )
+
+
+def _is_of_0_2(run: StoredRun) -> bool:
+    """Tell whether release 0.2 or an earlier one has written the results; later ones do not take runs for others."""
+    written_by = (run.results.versions or {}).get("radial-vicreg")
+    return written_by is None or Version(written_by) < Version("0.3.dev0")
 
 
 def _images(run: StoredRun) -> Any:

@@ -405,6 +405,9 @@ class TestTag:
         assert "Tag" not in experiment_rows(group(collect(tmp_path / "runs")[0])[0])[0]
 
 
+OF_0_2 = {"radial-vicreg": "0.2.0"}
+
+
 class TestCheck:
     """``runs --check`` lists what release 0.2 merged or handed out, and recorded rates that were not trained with."""
 
@@ -417,9 +420,9 @@ class TestCheck:
     def test_runs_that_only_the_old_identity_merged_are_named_with_what_differs(
         self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        make_run("weak", "+gradient_clip_val=5.0")
-        make_run("strong", "+gradient_clip_val=0.01", "seed=6")
-        make_run("apart", "optimizer.lr=0.7")
+        make_run("weak", "+gradient_clip_val=5.0", versions=OF_0_2)
+        make_run("strong", "+gradient_clip_val=0.01", "seed=6", versions=OF_0_2)
+        make_run("apart", "optimizer.lr=0.7", versions=OF_0_2)
         status, reasons = self.check(tmp_path, capsys)
         assert (status, set(reasons)) == (1, {"weak", "strong"})
         assert "gradient_clip_val=5.0" in reasons["weak"]
@@ -428,11 +431,19 @@ class TestCheck:
     def test_a_run_that_may_have_been_handed_out_is_named(
         self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        make_run("short", "+limit_train_batches=1")
+        make_run("short", "+limit_train_batches=1", versions=OF_0_2)
         status, reasons = self.check(tmp_path, capsys)
         assert status == 1
-        assert "handed it out" in reasons["short"]
+        assert "may have handed it out" in reasons["short"]
         assert "limit_train_batches=1 batches" in reasons["short"]
+
+    def test_runs_of_this_version_are_not_taken_for_others(
+        self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        make_run("device", "data.format=device")
+        make_run("weak", "+gradient_clip_val=5.0")
+        make_run("strong", "+gradient_clip_val=0.01")
+        assert self.check(tmp_path, capsys) == (0, {})
 
     def test_a_recorded_rate_that_was_not_trained_with_is_named(
         self, finished_run: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
