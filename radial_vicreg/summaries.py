@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.config.types import plain
+from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
 from radial_vicreg.identity import identity_parts
 from radial_vicreg.origin import images_of, images_remark, other_images
@@ -164,6 +164,26 @@ def value_at(config: Mapping[str, Any], key: str) -> Any:
     for name in key.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
     return _default(key) if found is None else found
+
+
+def measured_otherwise(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """List in what the figures of a stored run were measured otherwise than a configuration asks for.
+
+    Such settings are no part of an identity: the weights are the same, and the figures are not.
+
+    Args:
+        stored: configuration of the run.
+        asked: another of the same identity.
+
+    Returns:
+        For example ``probes.mlp_hidden_dim=512, not 1024``.
+    """
+    figures = outside(RunConfig.model_fields["probes"])
+    sections = [name for name, field in RunConfig.model_fields.items() if outside(field) == figures]
+    one, other = ({name: config[name] for name in sections if name in config} for config in (stored, asked))
+    keys = dict.fromkeys([*_flat(one), *_flat(other)])
+    pairs = {key: (value_at(one, key), value_at(other, key)) for key in keys}
+    return [f"{key}={first}, not {second}" for key, (first, second) in pairs.items() if first != second]
 
 
 def _default(key: str) -> Any:

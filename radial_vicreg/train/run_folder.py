@@ -17,6 +17,7 @@ from radial_vicreg.files import claim_output
 from radial_vicreg.identity import config_hash
 from radial_vicreg.origin import images_of, images_remark
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
+from radial_vicreg.summaries import measured_otherwise
 from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_around
 
 
@@ -158,11 +159,14 @@ def _why_not_taken(run: StoredRun, reason: str, config: RunConfig) -> str:
 
 
 def _remark(runs: list[StoredRun], folder: Path, config: RunConfig) -> None:
-    """Print which images of the chosen run were compared by less than their newest fingerprints."""
+    """Print by how much less than the newest fingerprints images were compared, and how its figures were measured."""
     images = images_of(config.plain())
-    chosen = [run.images for run in runs if run.folder == folder]
-    if (remark := images_remark((found, images) for found in chosen)) is not None:
+    chosen = [run for run in runs if run.folder == folder]
+    if (remark := images_remark((run.images, images) for run in chosen)) is not None:
         _say(f"{folder}: {remark}")
+    for run in chosen:
+        if found := measured_otherwise(run.results.config, config.plain()):
+            _say(f"{folder}: the figures that it has were measured with {', '.join(found)}")
 
 
 def _say(text: str) -> None:

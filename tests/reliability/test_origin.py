@@ -68,6 +68,23 @@ def test_other_validation_images_are_another_run_of_the_same_training(
 
 
 @pytest.mark.resume
+def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word(
+    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["pretrain", *tiny_overrides, *QUICK]
+    assert cli.main(command) == 0
+    run = only_run(tmp_path / "runs")
+    capsys.readouterr()
+    assert cli.main([*command, "ckpt=auto"]) == 0
+    assert "measured with" not in capsys.readouterr().out
+    assert cli.main([*command, "ckpt=auto", "probes.mlp_hidden_dim=9"]) == 0
+    width = read_results(run)["config"]["probes"]["mlp_hidden_dim"]
+    said = f"the figures that it has were measured with probes.mlp_hidden_dim={width}, not 9"
+    assert said in capsys.readouterr().out
+    assert only_run(tmp_path / "runs") == run
+
+
+@pytest.mark.resume
 @pytest.mark.parametrize("part", ["train", "val"])
 def test_other_images_under_the_same_names_are_other_images(
     part: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
