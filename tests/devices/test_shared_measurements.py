@@ -59,7 +59,9 @@ def labelled(count: int) -> DataLoader[Any]:
 
 def trainer() -> Any:
     names = ("callbacks", "loggers")
-    return SimpleNamespace(**{name: [] for name in names}, global_rank=0, is_global_zero=True, global_step=0)
+    return SimpleNamespace(
+        **{name: [] for name in names}, callback_metrics={}, global_rank=0, is_global_zero=True, global_step=0
+    )
 
 
 def test_the_monitor_has_one_batch_of_images_on_the_device_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,13 +21,13 @@ from torchvision.datasets import ImageFolder
 
 from radial_vicreg import cli, distributed
 from radial_vicreg.data.celeba import CelebAFolder, prepare_celeba
+from radial_vicreg.data.fingerprint import _listing
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
 from radial_vicreg.data.image import UnreadableImageError, cut_long_image, open_image, unreadable_images
 from radial_vicreg.data.imagenet_source import find_images
 from radial_vicreg.data.staging import MARKER, is_complete
 from radial_vicreg.errors import UserError
 from radial_vicreg.train.processes import adopt_rank
-from radial_vicreg.train.run_name import data_fingerprint
 
 Corpus = dict[str, dict[Path, Any]]
 
@@ -212,7 +212,8 @@ def test_a_link_within_one_class_repeats_its_images(two_classes: Path) -> None:
         (root / folder / "itself").symlink_to(root / folder / "itself")
         (root / folder / "gone").symlink_to(root / "nowhere")
     (root / "itself").symlink_to(root / "itself")
-    assert data_fingerprint("custom", "image_folder", str(root)) is not None
+    marks = _listing("image_folder", str(root)).marks
+    assert [mark.partition(":")[0] for mark in marks] == ["1", "2"]
     found = LabelledFolder(root)
     assert len(found) == before + 4
     assert found.targets == sorted(found.targets)
