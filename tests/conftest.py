@@ -16,7 +16,16 @@ import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
-from helpers import make_solo_vit_small, only_run, read_results, tiny_settings, write_checkpoint, write_images
+from helpers import (
+    finished,
+    make_solo_vit_small,
+    only_run,
+    read_results,
+    started,
+    tiny_settings,
+    write_checkpoint,
+    write_images,
+)
 from hypothesis import settings
 from omegaconf import OmegaConf
 from packaging.version import parse as version
@@ -187,13 +196,6 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
     def run(
         *arguments: str, cwd: Path | None = None, timeout: float = 300, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=cwd or tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", **environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        return finished(started([sys.executable, *arguments], cwd or tmp_path, **environment), timeout)
 
     return run

@@ -6,6 +6,7 @@ import copy
 import functools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -241,6 +242,35 @@ def free_port() -> int:
     return port
 
 
+def started(command: Sequence[str], cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
+    """A command in a group of processes of its own, with one thread each and pipes for what it prints.
+
+    Args:
+        command: and its arguments.
+        cwd: where it starts.
+        environment: more variables.
+    """
+    own = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONFAULTHANDLER": "1"}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=cwd, env={**os.environ, **own, **environment}, start_new_session=True, **pipes)
+
+
+def finished(process: subprocess.Popen[str], timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """What a process of :func:`started` printed; one that does not end fails the test with the stacks of its group.
+
+    Args:
+        process: it.
+        timeout: seconds.
+    """
+    try:
+        said = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGABRT)  # at which Python prints where each thread is
+        output, stacks = process.communicate()
+        pytest.fail(f"not at its end after {timeout:g} s: {process.args}\n{output}\n{stacks}")
+    return subprocess.CompletedProcess(process.args, process.returncode, *said)
+
+
 def on_two_nodes(command: Sequence[str], cwd: Path, timeout: float = 300) -> list[subprocess.CompletedProcess[str]]:
     """Start Python twice, as on two machines of one process each, and return what both printed.
 
@@ -249,19 +279,10 @@ def on_two_nodes(command: Sequence[str], cwd: Path, timeout: float = 300) -> lis
         cwd: where both start.
         timeout: seconds.
     """
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    nodes = [
-        subprocess.Popen([sys.executable, *command], cwd=cwd, env={**environment, "NODE_RANK": str(rank)}, **pipes)
-        for rank in range(2)
-    ]
+    environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    nodes = [started([sys.executable, *command], cwd, NODE_RANK=str(rank), **environment) for rank in range(2)]
     try:
-        said = [node.communicate(timeout=timeout) for node in nodes]
-        return [
-            subprocess.CompletedProcess(command, node.returncode, *texts)
-            for node, texts in zip(nodes, said, strict=True)
-        ]
+        return [finished(node, timeout) for node in nodes]
     finally:
         for node in nodes:
             node.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import finished, started
 
 from radial_vicreg.cli import main
 from radial_vicreg.export import load_exported
@@ -160,12 +160,7 @@ def run_main_pretrain(release: Path, runs: int, *arguments: str) -> str:
     given = ["--config-name", "radialvicreg", *(release / "overrides.txt").read_text().split(), *KL]
     given += ["data.val_path=null", "checkpoint.dir=main_pretrain/trained_models", "strategy=auto", *arguments]
     script = str(location.parent / "main_pretrain.py")
-    done = subprocess.run(
-        [sys.executable, "-c", f"{SMALL_VIT}\nimport runpy\nrunpy.run_path({script!r}, None, '__main__')", *given],
-        cwd=release,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    code = f"{SMALL_VIT}\nimport runpy\nrunpy.run_path({script!r}, None, '__main__')"
+    done = finished(started([sys.executable, "-c", code, *given], release))
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import assert_same_run, on_two_nodes, one_line, only_run, read_results, tiny_settings, write_images
+from helpers import (
+    assert_same_run,
+    finished,
+    on_two_nodes,
+    one_line,
+    only_run,
+    read_results,
+    started,
+    tiny_settings,
+    write_images,
+)
 from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg import cli
@@ -199,7 +209,7 @@ def by_lightning(images: tuple[Path, Path], tmp_path_factory: pytest.TempPathFac
     """A run of two processes that Lightning itself starts."""
     root = tmp_path_factory.mktemp("lightning")
     command = ["-m", "radial_vicreg.cli", "pretrain", *tiny_settings(*images, root), *TWO, "devices=2"]
-    subprocess.run([sys.executable, *command], cwd=root, check=True, timeout=300)
+    assert finished(started([sys.executable, *command], root)).returncode == 0
     return only_run(root / "runs")
 
 
@@ -207,7 +217,7 @@ def torchrun(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """What torchrun's own script prints that starts two of ``radial-vicreg pretrain``."""
     launch = [str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc_per_node=2"]
     command = [*launch, "-m", "radial_vicreg.cli", "pretrain", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    return finished(started(command, cwd))
 
 
 @pytest.mark.slow
