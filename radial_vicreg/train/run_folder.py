@@ -20,6 +20,9 @@ from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
 from radial_vicreg.summaries import measured_otherwise
 from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_around
 
+TRAIN_ELSEWHERE = "train on a local disk and copy the finished run there"
+"""What to do where a run's folder cannot be written."""
+
 
 class RunFolder(NamedTuple):
     """Where a run is to write.
@@ -109,10 +112,10 @@ def claim_runs_dir(config: RunConfig) -> None:
         config: of the run.
 
     Raises:
-        UserError: ``runs_dir`` is a file or cannot be written.
+        UserError: ``runs_dir`` is a file, cannot be written, or lies on a file system that no run can be written to.
     """
     if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        claim_output(Path(config.runs_dir), "folder")
+        claim_output(Path(config.runs_dir), "folder", TRAIN_ELSEWHERE)
 
 
 @contextlib.contextmanager
