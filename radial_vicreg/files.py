@@ -122,7 +122,7 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        cause = (raw.problem if raw is not None and isinstance(error, Exception) else None) or error
+        cause = error if raw is None or raw.problem is None else raw.problem
         if isinstance(cause, OSError) and cause.errno in FULL:
             kept = "the previous file is unharmed" if path.exists() else "nothing was left there"
             raise DiskFullError(f"no space left to write {path} ({kept}): free some, then continue") from error
@@ -265,14 +265,14 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 class _RememberingFile(io.FileIO):
-    """A file that keeps the error of a write: libraries turn it into errors of their own, without its reason."""
+    """A file that keeps what ended a write: libraries turn it into errors of their own, without its reason."""
 
-    problem: OSError | None = None
+    problem: BaseException | None = None
 
     def write(self, content: Any) -> int:
         try:
             return super().write(content)
-        except OSError as error:
+        except BaseException as error:
             self.problem = error
             raise
 

@@ -34,14 +34,19 @@ def signals_raise(numbers: Iterable[signal.Signals]) -> Iterator[None]:
 
     Args:
         numbers: the signals.
+
+    Raises:
+        SignalReceived: a signal came, also where a library has turned it into an error of its own on the way.
     """
     process = os.getpid()
+    received: list[int] = []
 
     def stop(number: int, _: Any) -> None:
         if os.getpid() != process:  # a forked worker, which ends as it always did
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
+        received.append(number)
         raise SignalReceived(number)
 
     taken = []
@@ -51,6 +56,10 @@ def signals_raise(numbers: Iterable[signal.Signals]) -> Iterator[None]:
         signal.signal(number, stop)
     try:
         yield
+    except Exception as error:
+        if received:
+            raise SignalReceived(received[0]) from error
+        raise
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
