@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import HOSTS, assert_equal, one_line, only_run, results_of, weights_of
+from helpers import HOSTS, RUN_COMMANDS, assert_equal, on_a_mount, one_line, only_run, results_of, weights_of
 
 from radial_vicreg import cli
 from radial_vicreg.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint
@@ -198,7 +198,9 @@ class TestASmallFileNamesTheCheckpoint:
             shutil.copy(file, as_the_script_leaves_them)
         assert find_checkpoint(as_the_script_leaves_them) == as_the_script_leaves_them / newest.name
 
-    @pytest.mark.parametrize("command", ["probe LAST --probe knn", "export LAST --format timm", "diagnose LAST", "runs RUNS --check"])
+    @pytest.mark.parametrize(
+        "command", ["probe LAST --probe knn", "export LAST --format timm", "diagnose LAST", "runs RUNS --check"]
+    )
     def test_every_command_follows_it(self, command: str, pointed: Path, capsys: pytest.CaptureFixture[str]) -> None:
         places = {"LAST": str(pointed), "RUNS": str(pointed.parents[2])}
         assert cli.main([places.get(word, word) for word in command.split()]) == 0, capsys.readouterr().err
@@ -266,3 +268,67 @@ def test_a_run_without_links_ends_and_resumes_as_any_other(
     assert last.read_text() == "epoch-2.ckpt\n"
     assert only_run(tmp_path / "runs") == run
     assert_equal((results_of(run), weights_of(run)), expected, "resumed")
+
+
+#: Real file systems without an ability: exFAT has no symbolic links, and bindfs can refuse the other two.
+EXFAT = """
+truncate -s 64M "$folder/disk" && mkfs.exfat "$folder/disk" >/dev/null && loop=$(losetup -f --show "$folder/disk") &&
+mount.exfat-fuse "$loop" "$mount" 2>&1
+"""
+BINDFS = 'mkdir "$folder/below" && bindfs --{}-deny "$folder/below" "$mount"'
+
+
+@pytest.mark.slow
+class TestOnARealMount:
+    """They skip where the tools are not installed or nothing may be mounted."""
+
+    def test_without_links_a_run_ends_resumes_and_is_read(self, tiny_overrides: list[str], tmp_path: Path) -> None:
+        settings = " ".join([*tiny_overrides, "host=standalone", "seed=7"])
+        first = f"""
+doctor --at $mount
+pretrain {settings} runs_dir=$mount/runs
+"""
+        more = f"""
+pretrain {settings} runs_dir=$mount/runs ckpt=auto
+pretrain {settings} runs_dir=$mount/runs "ckpt='$last'"
+probe $last --probe knn
+export $mount/runs --format timm
+diagnose $last
+"""
+        between = """
+last=$(echo "$mount"/runs/*/*/checkpoints/last.ckpt); export last
+cat "$last" >names
+rm "$(dirname "$last")/epoch-2.ckpt"
+commands=$more
+"""
+        work = f'{RUN_COMMANDS} >said; {between} {RUN_COMMANDS} >>said; cp -r "$mount/runs" copy'
+        done = on_a_mount(EXFAT, work, tmp_path, commands=first, more=more)
+        assert (tmp_path / "statuses").read_text().split() == ["0"] * 7, done.stderr
+        said = (tmp_path / "said").read_text()
+        assert "symbolic links                no (Function not implemented): last.ckpt is a small file" in said
+        assert "renaming a file over another  yes" in said
+        assert "continuing from" in said
+        assert (tmp_path / "names").read_text() == "epoch-2.ckpt\n"
+        assert results_of(only_run(tmp_path / "copy"))["status"] == "finished"
+        assert find_checkpoint(only_run(tmp_path / "copy")).name == "epoch-2.ckpt"
+
+    def test_without_permissions_data_and_runs_are_written(self, tiny_overrides: list[str], tmp_path: Path) -> None:
+        commands = f"""
+doctor --at $mount
+data digits --out $mount/digits
+pretrain {" ".join(tiny_overrides)} host=standalone runs_dir=$mount/runs
+"""
+        done = on_a_mount(BINDFS.format("chmod"), f"{RUN_COMMANDS} >said", tmp_path, commands=commands)
+        assert (tmp_path / "statuses").read_text().split() == ["0"] * 3, done.stderr
+        assert "changing permissions          no (Operation not permitted)" in (tmp_path / "said").read_text()
+        assert len(list((tmp_path / "below" / "digits").rglob("*.png"))) == 1797
+        assert results_of(only_run(tmp_path / "below" / "runs"))["status"] == "finished"
+
+    def test_without_renaming_a_run_is_refused_and_leaves_nothing(
+        self, tiny_overrides: list[str], tmp_path: Path
+    ) -> None:
+        commands = f"pretrain {' '.join(tiny_overrides)} host=standalone runs_dir=$mount/runs"
+        done = on_a_mount(BINDFS.format("rename"), RUN_COMMANDS, tmp_path, commands=commands)
+        assert (tmp_path / "statuses").read_text() == "2\n"
+        one_line(done.stderr, "does not allow renaming a file over another (Operation not permitted); train on a local")
+        assert files_below(tmp_path / "below") == []

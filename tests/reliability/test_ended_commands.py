@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import one_line
+from helpers import RUN_COMMANDS, on_a_mount, one_line
 from PIL import Image
 
 from radial_vicreg import cli, files
 from radial_vicreg.errors import STOP_SIGNALS
+from radial_vicreg.stopping import SignalReceived, signals_raise
 
 EndAt = Callable[[str, Callable[[], object]], None]
 
@@ -28,9 +29,18 @@ COMMANDS = {
     "export RUN --format safetensors": "backbone.safetensors",
     "diagnose Z --json OUT/z.json": "z.json",
     "report RUN --out OUT": "figures/",
-    "synthetic num_samples=40 steps=2 snapshots=1 out=OUT": "snapshots.npz",
+    "synthetic num_samples=40 steps=2 snapshots=1 out=OUT": "snapshots.npz",  # slow where Numba has not compiled it yet
     "data digits --out OUT": "0.png",
 }
+EXPORT = "export RUN --format timm"
+
+
+def case(command: str, number: int) -> Any:
+    """A command with the file at which it is ended, and by what."""
+    marks = [pytest.mark.slow] if command.startswith("synthetic") else []
+    return pytest.param(
+        command, COMMANDS[command], number, id=f"{command.split()[0]}-{command.split()[-1]}-{number}", marks=marks
+    )
 
 
 @pytest.fixture
@@ -93,27 +103,36 @@ def half_written(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob(".*") if path.name.endswith(".tmp") or path.name.startswith(".out-")]
 
 
-@pytest.mark.parametrize(("command", "file"), COMMANDS.items())
+@pytest.mark.parametrize(
+    ("command", "file", "number"),
+    [*(case(c, STOP_SIGNALS[0]) for c in COMMANDS), *(case(EXPORT, n) for n in STOP_SIGNALS[1:])],
+)
 def test_a_signal_leaves_nothing_half_written(
     command: str,
     file: str,
+    number: signal.Signals,
     arguments: Callable[[str], list[str]],
     end_at: EndAt,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = arguments(command)
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    end_at(file, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    before = [signal.getsignal(each) for each in STOP_SIGNALS]
+    end_at(file, lambda: os.kill(os.getpid(), number))
     capsys.readouterr()
     assert cli.main(words) == 143
-    assert capsys.readouterr().err.splitlines()[-1] == f"radial-vicreg {words[0]}: stopped by SIGTERM"
+    assert capsys.readouterr().err.splitlines()[-1] == f"radial-vicreg {words[0]}: stopped by {number.name}"
     assert half_written(tmp_path) == []
-    assert {number: signal.getsignal(number) for number in STOP_SIGNALS} == before
+    assert [signal.getsignal(each) for each in STOP_SIGNALS] == before
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
-@pytest.mark.parametrize(("command", "file"), COMMANDS.items())
+@pytest.mark.parametrize(
+    ("command", "file", "number"),
+    [
+        *(case(c, errno.ENOSPC) for c in COMMANDS),
+        *(case(EXPORT, n) for n in (errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)),
+    ],
+)
 def test_what_the_file_system_refuses_is_one_line(
     command: str,
     file: str,
@@ -136,3 +155,67 @@ def test_what_the_file_system_refuses_is_one_line(
     reason = "no space left to write" if number in (errno.ENOSPC, errno.EDQUOT) else os.strerror(number)
     one_line(said, f"radial-vicreg {words[0]}: ", reason, str(tmp_path))
     assert half_written(tmp_path) == []
+
+
+def test_a_worker_of_a_command_ends_by_the_signal_as_before() -> None:
+    with signals_raise([signal.SIGTERM]):
+        worker = os.fork()
+        if worker == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0)
+        _, status = os.waitpid(worker, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+
+
+def test_what_a_library_makes_of_a_signal_is_still_the_signal() -> None:
+    def save() -> None:  # PyTorch's, in the middle of a file
+        try:
+            os.kill(os.getpid(), signal.SIGHUP)
+        except SignalReceived as stop:
+            raise RuntimeError("unexpected pos 704 vs 598") from stop
+
+    with pytest.raises(SignalReceived, match="stopped by SIGHUP"), signals_raise([signal.SIGHUP]):
+        save()
+
+
+@pytest.mark.parametrize("command", ["pretrain", "sweep", "solo"], ids="command {}".format)
+def test_signals_that_lightning_takes_where_nobody_has_are_left_to_it(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under Slurm it puts a job back into the queue on SIGUSR1."""
+    found = {}
+
+    def run(_: list[str]) -> int:
+        found.update({each: signal.getsignal(each) is signal.SIG_DFL for each in STOP_SIGNALS})
+        return 0
+
+    monkeypatch.setattr(f"radial_vicreg.commands.{command}.run", run)
+    assert cli.main([command]) == 0
+    assert found == {each: command == "solo" or each is signal.SIGUSR1 for each in STOP_SIGNALS}
+
+
+@pytest.mark.slow
+def test_on_a_full_disk_every_command_says_so(finished_run: Callable[[str], Path], tmp_path: Path) -> None:
+    """A real file system in memory with 8 KiB left: each claims its output, and then has no space to write it."""
+    commands = """
+probe $mount/run --probe knn
+export $mount/run --format timm
+diagnose z.npy --out $mount/z
+report $mount/run --out $mount/report
+data digits --out $mount/digits
+synthetic num_samples=40 steps=2 out=$mount/synthetic
+"""
+    fill = """
+cp -r "$run" "$mount/run"
+dd if=/dev/zero of="$mount/filling" bs=1k count=100000 2>/dev/null
+truncate -s -8192 "$mount/filling"
+"""
+    np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32))
+    disk = 'mount -t tmpfs -o size=8m tmpfs "$mount"'
+    work = f'{fill} {RUN_COMMANDS}; find "$mount" -name ".*" ! -name "*.lock" >hidden'
+    done = on_a_mount(disk, work, tmp_path, run=finished_run("standalone"), commands=commands)
+    assert (tmp_path / "statuses").read_text().split() == ["1"] * 6, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("radial-vicreg ")]
+    assert ["no space left" in line for line in said] == [True] * 6, said
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "hidden").read_text() == ""
