@@ -295,9 +295,10 @@ eval "$work"
 """
 
 
-#: Runs the lines of ``$commands`` in one process, since importing PyTorch takes longer than most of them.
+#: Runs the lines of ``$commands`` in one process, since importing PyTorch takes longer than most of them; exit statuses
+#: are added to the file ``statuses``, what they print to ``said``.
 RUN_COMMANDS = """
-"$python" - <<'END'
+"$python" - <<'END' >>said
 import os, shlex
 from radial_vicreg import cli
 for line in os.environ["commands"].strip().splitlines():

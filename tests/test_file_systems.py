@@ -301,7 +301,7 @@ cat "$last" >names
 rm "$(dirname "$last")/epoch-2.ckpt"
 commands=$more
 """
-        work = f'{RUN_COMMANDS} >said; {between} {RUN_COMMANDS} >>said; cp -r "$mount/runs" copy'
+        work = f'{RUN_COMMANDS}{between}{RUN_COMMANDS}cp -r "$mount/runs" copy'
         done = on_a_mount(EXFAT, work, tmp_path, commands=first, more=more)
         assert (tmp_path / "statuses").read_text().split() == ["0"] * 7, done.stderr
         said = (tmp_path / "said").read_text()
@@ -318,7 +318,7 @@ doctor --at $mount
 data digits --out $mount/digits
 pretrain {" ".join(tiny_overrides)} host=standalone runs_dir=$mount/runs
 """
-        done = on_a_mount(BINDFS.format("chmod"), f"{RUN_COMMANDS} >said", tmp_path, commands=commands)
+        done = on_a_mount(BINDFS.format("chmod"), RUN_COMMANDS, tmp_path, commands=commands)
         assert (tmp_path / "statuses").read_text().split() == ["0"] * 3, done.stderr
         assert "changing permissions          no (Operation not permitted)" in (tmp_path / "said").read_text()
         assert len(list((tmp_path / "below" / "digits").rglob("*.png"))) == 1797

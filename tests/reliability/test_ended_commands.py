@@ -212,7 +212,7 @@ truncate -s -8192 "$mount/filling"
 """
     np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32))
     disk = 'mount -t tmpfs -o size=8m tmpfs "$mount"'
-    work = f'{fill} {RUN_COMMANDS}; find "$mount" -name ".*" ! -name "*.lock" >hidden'
+    work = f'{fill}{RUN_COMMANDS}find "$mount" -name ".*" ! -name "*.lock" >hidden'
     done = on_a_mount(disk, work, tmp_path, run=finished_run("standalone"), commands=commands)
     assert (tmp_path / "statuses").read_text().split() == ["1"] * 6, done.stderr
     said = [line for line in done.stderr.splitlines() if line.startswith("radial-vicreg ")]
