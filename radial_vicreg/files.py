@@ -63,9 +63,31 @@ def claim_output(
         ``path``.
 
     Raises:
-        UserError: something of another kind is in the way, the folder that is there cannot be written to, or its file
-            system does not rename files or add to them.
+        UserError: as :func:`check_output`, or the file system does not rename files or add to them.
         DiskFullError: there is no space left.
+    """
+    place = check_output(path, kind)
+    try:
+        problem = file_system_of(place).problem
+    except OSError as error:
+        raise DiskFullError(f"no space left to write {path}: free some, then repeat the command") from error
+    if problem is not None:
+        raise UserError(f"{path} cannot be written: {problem}; {remedy}")
+    return Path(path)
+
+
+def check_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
+    """Check what can be known of an output without writing anything.
+
+    Args:
+        path: as for :func:`claim_output`.
+        kind: as for :func:`claim_output`.
+
+    Returns:
+        The nearest folder that exists: ``path``, or one above it.
+
+    Raises:
+        UserError: something of another kind is in the way, or the folder that is there cannot be written to.
     """
     path = Path(path)
     wrong = path.is_dir() if kind == "file" else os.path.lexists(path) and not path.is_dir()
@@ -79,13 +101,7 @@ def claim_output(
         raise UserError(f"{path} cannot be written: {place} is no folder; move it away or choose another place")
     if not os.access(place, os.W_OK | os.X_OK):
         raise UserError(f"{path} cannot be written: no permission to write into {place}; choose another place")
-    try:
-        problem = file_system_of(place).problem
-    except OSError as error:
-        raise DiskFullError(f"no space left to write {path}: free some, then repeat the command") from error
-    if problem is not None:
-        raise UserError(f"{path} cannot be written: {problem}; {remedy}")
-    return path
+    return place
 
 
 class DiskFullError(RunFailed, OSError):

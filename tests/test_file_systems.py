@@ -120,7 +120,7 @@ class TestDoctor:
 
 
 class TestWithoutRenaming:
-    @pytest.mark.parametrize("command", ["pretrain", "pretrain --check", "report", "data digits", "synthetic sweep"])
+    @pytest.mark.parametrize("command", ["pretrain", "report", "data digits", "synthetic sweep"])
     def test_every_command_is_refused_in_one_line_before_its_work(
         self,
         command: str,

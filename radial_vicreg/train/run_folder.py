@@ -13,7 +13,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from radial_vicreg.checkpoints import furthest_checkpoint, link_last, named_checkpoint
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import claim_output
+from radial_vicreg.files import check_output, claim_output
 from radial_vicreg.identity import config_hash
 from radial_vicreg.origin import images_of, images_remark
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
@@ -105,17 +105,22 @@ def choose_run_folder(config: RunConfig) -> tuple[Path, str | None]:
     return found.path, checkpoint
 
 
-def claim_runs_dir(config: RunConfig) -> None:
+def claim_runs_dir(config: RunConfig, write: bool = True) -> None:
     """Make sure, before images are read, that :func:`choose_run_folder` can make its folder.
 
     Args:
         config: of the run.
+        write: try what its file system can do, for which hidden files are written and removed.
 
     Raises:
         UserError: ``runs_dir`` is a file, cannot be written, or lies on a file system that no run can be written to.
     """
-    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+    if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
+        return
+    if write:
         claim_output(Path(config.runs_dir), "folder", TRAIN_ELSEWHERE)
+    else:
+        check_output(Path(config.runs_dir), "folder")
 
 
 @contextlib.contextmanager
