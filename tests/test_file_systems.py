@@ -134,7 +134,7 @@ class TestWithoutRenaming:
             raise AssertionError("images were read before the place was tried")
 
         monkeypatch.setattr(train, "open_data", begun)
-        monkeypatch.setattr("sklearn.datasets.load_digits", begun)
+        monkeypatch.setattr("radial_vicreg.data.digits.load_digits", begun)
         place = tmp_path / "mount"
         place.mkdir()
         arguments = {

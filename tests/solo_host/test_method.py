@@ -294,6 +294,7 @@ def test_lightning_gets_the_checkpoint_that_a_small_last_ckpt_names(script_cfg: 
     last = tmp_path / "last.ckpt"
     last.write_text("epoch-2.ckpt\n")
     cfg = parse_cfg(script_cfg(f"resume_from_checkpoint='{last}'"))
+    METHODS["radialvicreg"].add_and_assert_specific_cfg(cfg)  # which the script does when it builds the model
     assert cfg.resume_from_checkpoint == str(tmp_path / "epoch-2.ckpt")
 
 
