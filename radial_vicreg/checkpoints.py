@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.file_systems import file_system_of
 from radial_vicreg.files import atomic_file, atomic_link
 from radial_vicreg.losses import EXTRA_STATE
 
@@ -23,8 +24,10 @@ CHECKPOINTS = "checkpoints"
 """Folder of them in a run's folder."""
 
 LAST_CHECKPOINT = "last.ckpt"
-"""Link to the furthest of them."""
+"""Leads to the furthest of them: a link or, on a file system without links, a small file that holds its name."""
 
+_NAME = re.compile(rb"([^/\\\0\r\n]+\.ckpt)\r?\n?")  # all that such a file holds; Git for Windows leaves out the end
+_LONGEST_NAME = 300  # bytes; a file system's names are shorter, a checkpoint is longer
 _EPOCH = re.compile(r"epoch-(\d+)\.ckpt")
 _KEPT = 2  # the furthest, and the one before in case the furthest cannot be read
 _HASH_BLOCK = 1 << 20
@@ -54,23 +57,53 @@ def epoch_of(checkpoint: Path) -> int:
     return int(match[1])
 
 
+def leads_to(path: Path) -> str | None:
+    """Read what a path named ``last.ckpt`` leads to, be it a symbolic link or a file that holds a name.
+
+    Args:
+        path: any path.
+
+    Returns:
+        What the link or the file says, whether or not it is there; None for everything else, also for a checkpoint
+        that has this name itself.
+    """
+    if path.name != LAST_CHECKPOINT:
+        return None
+    if path.is_symlink():
+        return os.readlink(path)
+    try:
+        if not path.is_file() or path.stat().st_size > _LONGEST_NAME:
+            return None
+        named = _NAME.fullmatch(path.read_bytes())
+    except OSError:
+        return None
+    name = None if named is None else os.fsdecode(named[1])
+    return None if name == LAST_CHECKPOINT else name
+
+
+def followed(path: Path) -> Path:
+    """Give the file that is to be read for a checkpoint: that which a small ``last.ckpt`` names, or the path itself."""
+    name = leads_to(path)
+    return path if name is None or path.is_symlink() else path.with_name(name)
+
+
 def find_checkpoint(path: Path) -> Path:
     """Find the furthest checkpoint of a run folder; a checkpoint itself is the answer.
 
     Raises:
         UserError: there is none.
     """
-    if path.is_file():
-        return path
-    if path.is_symlink() and not path.exists():
-        return _beside_a_dangling_link(path)
+    if (file := followed(path)).is_file():
+        return file
+    if file != path or (path.is_symlink() and not path.exists()):
+        return _beside_what_is_gone(path)
     if not path.is_dir():
         raise UserError(f"{path} does not exist; give a run's folder or a checkpoint")
     last = path / CHECKPOINTS / LAST_CHECKPOINT
     if last.is_file() or last.is_symlink():
         return _not_before(find_checkpoint(last), epoch_checkpoints(last.parent))
-    found = [*path.glob("*.ckpt"), *path.glob(f"{CHECKPOINTS}/*.ckpt")]
-    found = [file for file in found if file.is_file()]  # a link may name what is gone
+    given = dict.fromkeys(map(followed, [*path.glob("*.ckpt"), *path.glob(f"{CHECKPOINTS}/*.ckpt")]))
+    found = [file for file in given if file.is_file()]  # a link may name what is gone
     if not found:
         raise UserError(f"{path} holds no checkpoint: expected checkpoints/last.ckpt, or *.ckpt beside args.json")
     return found[0] if len(found) == 1 else max(found, key=_progress)
@@ -89,10 +122,9 @@ def named_checkpoint(path: Path, say: Callable[[str], None] = print) -> Path:
     Raises:
         UserError: no file, or one that cannot be read.
     """
-    is_link = path.name == LAST_CHECKPOINT and path.is_symlink()  # it may name a file that is gone
-    if not path.is_file() and not is_link:
+    if not path.is_file() and leads_to(path) is None:  # which may name a file that is gone
         raise UserError(f"ckpt={path} is not a file; give a checkpoint's path, ckpt=last or ckpt=auto")
-    checkpoint = path.resolve()
+    checkpoint = followed(path).resolve()
     problem = _problem(checkpoint)
     if problem is None:
         return checkpoint
@@ -138,7 +170,7 @@ def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
     Only tensors and plain containers are read (``weights_only``); there is no way to ask for more.
 
     Args:
-        checkpoint: the file.
+        checkpoint: the file, or ``last.ckpt``, which is followed.
 
     Returns:
         Its content, on the CPU; ``state_dict`` maps names to tensors.
@@ -146,7 +178,7 @@ def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
     Raises:
         UserError: it is damaged, would run code, or is no checkpoint.
     """
-    content = read_tensors(checkpoint)
+    content = read_tensors(followed(Path(checkpoint)))
     state = content.get("state_dict") if isinstance(content, dict) else None
     if not isinstance(state, dict):
         raise UserError(f"{checkpoint} is not a Lightning checkpoint: it has no state_dict")
@@ -233,10 +265,15 @@ def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
 
 
 def link_last(checkpoint: Path) -> None:
-    """Make ``last.ckpt`` beside a checkpoint lead to it."""
+    """Make ``last.ckpt`` beside a checkpoint of a run lead to it: as a link, or as a file that holds its name."""
     last = checkpoint.with_name(LAST_CHECKPOINT)
-    if last.resolve() != checkpoint.resolve():
+    if followed(last).resolve() == checkpoint.resolve():
+        return
+    if file_system_of(checkpoint.parent.parent).has_links:
         atomic_link(checkpoint, last)
+        return
+    with atomic_file(last) as stream:
+        stream.write(os.fsencode(checkpoint.name) + b"\n")
 
 
 def prune(folder: Path) -> None:
@@ -271,10 +308,11 @@ def _not_before(last: Path, written: list[Path]) -> Path:
     return written[0] if named and written and epoch_of(written[0]) > int(named[1]) else last
 
 
-def _beside_a_dangling_link(link: Path) -> Path:
-    """Find the furthest checkpoint beside a link such as ``last.ckpt`` whose own is gone."""
-    gone = f"{link} is a link to {os.readlink(link)}, which is gone"
-    others = [file for file in link.parent.glob("*.ckpt") if file.is_file()]
+def _beside_what_is_gone(last: Path) -> Path:
+    """Find the furthest checkpoint beside a link, or a small ``last.ckpt``, whose own is gone."""
+    gone = f"{last} is a link to {os.readlink(last)}" if last.is_symlink() else f"{last} names {leads_to(last)}"
+    gone += ", which is gone"
+    others = [file for file in last.parent.glob("*.ckpt") if file.is_file() and leads_to(file) is None]
     best = max(others, key=_progress, default=None)
     if best is None or _progress(best) == _UNREADABLE:
         raise UserError(f"{gone}, and there is no checkpoint beside it that can be read")

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from radial_vicreg import __version__
 from radial_vicreg.completion import REQUESTED, complete
-from radial_vicreg.errors import INTERRUPTED, ReportedError, RunFailed, UserError, did_you_mean
-from radial_vicreg.files import FULL
+from radial_vicreg.errors import (
+    INTERRUPTED,
+    STOP_SIGNALS,
+    ReportedError,
+    RunFailed,
+    RunStopped,
+    UserError,
+    did_you_mean,
+)
+from radial_vicreg.files import refusal
 from radial_vicreg.notices import ignore_foreign_deprecations
+from radial_vicreg.stopping import SignalReceived, signals_raise
 from radial_vicreg.streams import lasting_streams
 
 COMMANDS = {
@@ -63,19 +73,32 @@ def _main(arguments: list[str]) -> int:
     command, *rest = arguments
     if command not in COMMANDS:
         return _report("radial-vicreg", UserError(f"{command!r} is no command; {did_you_mean(command, COMMANDS)}"))
-    run = importlib.import_module(f"radial_vicreg.commands.{command.replace('-', '_')}").run
     try:
-        return int(run(rest))
+        with signals_raise(_signals_of(command)):
+            run = importlib.import_module(f"radial_vicreg.commands.{command.replace('-', '_')}").run
+            return int(run(rest))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except SignalReceived as stop:
+        return _report(f"radial-vicreg {command}", RunStopped(stop))
     except SystemExit as stop:  # argparse, after --help
         return int(stop.code or 0)
     except ReportedError as error:
         return _report(f"radial-vicreg {command}", error)
     except OSError as error:
-        if error.errno not in FULL:
+        if (reason := refusal(error)) is None:
             raise
-        return _report(f"radial-vicreg {command}", RunFailed(error))
+        return _report(f"radial-vicreg {command}", RunFailed(reason))
+
+
+def _signals_of(command: str) -> list[signal.Signals]:
+    """List the signals that end a command by an exception.
+
+    A script of ``solo`` has handlers of its own, and SIGUSR1 of a training is left to Lightning, which takes it for
+    Slurm's queue where nobody else has.
+    """
+    left = {"solo": STOP_SIGNALS, "pretrain": (signal.SIGUSR1,), "sweep": (signal.SIGUSR1,)}.get(command, ())
+    return [number for number in STOP_SIGNALS if number not in left]
 
 
 def _report(who: str, error: ReportedError) -> int:

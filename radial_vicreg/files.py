@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import math
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from radial_vicreg.errors import RunFailed, UserError
+from radial_vicreg.file_systems import FULL, file_system_of, temporary_path
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What a system answers when a disk, or one's share of it, is full."""
-
-_LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # what _temporary makes, and made before it had a random part
+# What a file system answers when it does not allow something, cannot do it, or is gone.
+_REFUSALS = {
+    *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP),
+    *(errno.EFBIG, errno.EIO, errno.ESTALE, errno.ENOTCONN),
+}
+_LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # of temporary_path, and before it had a random part
 
 
 def write_json(path: str | Path, content: Any) -> Path:
@@ -43,17 +46,45 @@ def write_json(path: str | Path, content: Any) -> Path:
     return Path(path)
 
 
-def claim_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
+def claim_output(
+    path: str | Path, kind: Literal["file", "folder"], remedy: str = "write to a local disk and copy the result there"
+) -> Path:
     """Check that an output can be written, before the work for it starts.
 
-    Nothing is created: a command that is refused for another reason leaves nothing behind.
+    Nothing is left behind, also where a command is then refused for another reason: what the file system can do is
+    tried with small files that are removed again (:func:`radial_vicreg.file_systems.file_system_of`).
 
     Args:
         path: where it is to be; it and the folders above it need not exist yet.
         kind: ``"file"``, which may replace an older one, or ``"folder"``, which may be there already.
+        remedy: what to do where the file system cannot do what is needed.
 
     Returns:
         ``path``.
+
+    Raises:
+        UserError: as :func:`check_output`, or the file system does not rename files or add to them.
+        DiskFullError: there is no space left.
+    """
+    place = check_output(path, kind)
+    try:
+        problem = file_system_of(place).problem
+    except OSError as error:
+        raise DiskFullError(f"no space left to write {path}: free some, then repeat the command") from error
+    if problem is not None:
+        raise UserError(f"{path} cannot be written: {problem}; {remedy}")
+    return Path(path)
+
+
+def check_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
+    """Check what can be known of an output without writing anything.
+
+    Args:
+        path: as for :func:`claim_output`.
+        kind: as for :func:`claim_output`.
+
+    Returns:
+        The nearest folder that exists: ``path``, or one above it.
 
     Raises:
         UserError: something of another kind is in the way, or the folder that is there cannot be written to.
@@ -70,7 +101,7 @@ def claim_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
         raise UserError(f"{path} cannot be written: {place} is no folder; move it away or choose another place")
     if not os.access(place, os.W_OK | os.X_OK):
         raise UserError(f"{path} cannot be written: no permission to write into {place}; choose another place")
-    return path
+    return place
 
 
 class DiskFullError(RunFailed, OSError):
@@ -95,19 +126,53 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
+    temporary = temporary_path(path)
+    raw: _RememberingFile | None = None
     try:
-        with open(temporary, "wb") as stream:
+        raw = _RememberingFile(temporary, "wb")
+        with io.BufferedWriter(raw) as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in FULL:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        cause = error if raw is None or raw.problem is None else raw.problem
+        if isinstance(cause, OSError) and cause.errno in FULL:
             kept = "the previous file is unharmed" if path.exists() else "nothing was left there"
             raise DiskFullError(f"no space left to write {path} ({kept}): free some, then continue") from error
+        if isinstance(cause, OSError) and cause.filename is None:
+            cause.filename = str(path)  # a call of write knows none
+        if cause is not error:
+            raise cause from error
         raise
+
+
+def refusal(error: OSError) -> str | None:
+    """Say in one sentence what a disk or a file system has refused.
+
+    Args:
+        error: of any call.
+
+    Returns:
+        The sentence; None where the error is of another kind.
+    """
+    if isinstance(error, DiskFullError):
+        return str(error)
+    if error.errno in FULL:
+        place = "" if error.filename is None else f" to write {error.filename}"
+        return f"no space left{place}: free some, then repeat the command"
+    if error.errno not in _REFUSALS or error.filename is None:  # such as an error of a process or a socket
+        return None
+    place = f"{error.filename}" if error.filename2 is None else f"{error.filename2}"
+    return f"{place}: {error.strerror}; `radial-vicreg doctor --at DIR` prints what a folder allows"
+
+
+def set_mode(path: Path, mode: int) -> None:
+    """Change the permissions of a file or folder, where its file system has any."""
+    with suppress(OSError, NotImplementedError):
+        path.chmod(mode)
 
 
 def append_line(path: str | Path, line: str, sync: bool = False) -> None:
@@ -144,6 +209,8 @@ def append_line(path: str | Path, line: str, sync: bool = False) -> None:
                 raise DiskFullError(
                     f"no space left to add a line to {path} (the lines before are unharmed): free some, then continue"
                 ) from error
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(path)
             raise
     finally:
         os.close(descriptor)
@@ -159,9 +226,14 @@ def atomic_link(target: Path, name: Path) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    temporary = _temporary(name)
-    temporary.symlink_to(target.name)
-    os.replace(temporary, name)
+    temporary = temporary_path(name)
+    try:
+        temporary.symlink_to(target.name)
+        os.replace(temporary, name)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 def lies_in(inner: str | Path, outer: str | Path) -> bool:
@@ -184,7 +256,7 @@ def point_link(name: Path, target: Path) -> bool:
     if os.path.lexists(name) and not name.is_symlink():
         return False
     inside = target.is_relative_to(name.parent)
-    temporary = _temporary(name)
+    temporary = temporary_path(name)
     try:
         temporary.symlink_to(target.relative_to(name.parent) if inside else target.absolute())
         os.replace(temporary, name)
@@ -208,10 +280,17 @@ def _write_all(descriptor: int, content: bytes) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def _temporary(path: Path) -> Path:
-    # Not tempfile's: its files are for their owner alone, and results are for the group. Unique also among threads and
-    # among nodes that share a file system, where process numbers repeat.
-    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+class _RememberingFile(io.FileIO):
+    """A file that keeps what ended a write: libraries turn it into errors of their own, without its reason."""
+
+    problem: BaseException | None = None
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except BaseException as error:
+            self.problem = error
+            raise
 
 
 def _finite(value: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.checkpoints import CHECKPOINTS, LAST_CHECKPOINT, find_checkpoint, read_checkpoint
+from radial_vicreg.checkpoints import CHECKPOINTS, find_checkpoint, leads_to, read_checkpoint
 from radial_vicreg.compose import stored_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
@@ -49,7 +49,7 @@ class LoadedRun:
 def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
     """Open a run folder or a checkpoint.
 
-    A folder, or its link ``last.ckpt``, stands for the network that ``results.json`` has figures of. For the weights of
+    A folder, or its ``last.ckpt``, stands for the network that ``results.json`` has figures of. For the weights of
     another epoch, give their file.
 
     Args:
@@ -113,7 +113,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _is_chosen(path: Path) -> bool:
     """Tell whether a path names the weights of one epoch, and not whichever are the newest."""
-    return path.is_file() and not (path.name == LAST_CHECKPOINT and path.is_symlink())
+    return path.is_file() and leads_to(path) is None
 
 
 def _same_epoch(results: RunResults | None, epoch: int | None) -> bool:

@@ -6,6 +6,7 @@ import copy
 import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -304,3 +305,52 @@ def without(overrides: Sequence[str], *keys: str) -> list[str]:
 def with_resnet(overrides: Sequence[str]) -> list[str]:
     """The overrides with the tables' ResNet-18, for processes in which nothing is patched."""
     return without(overrides, "backbone.name", "backbone.kwargs")
+
+
+#: Mounts a file system on the folder ``$mount`` in a namespace of its own, runs ``$work`` and removes it again.
+_ON_A_MOUNT = """
+cleanup() { umount "$mount" 2>/dev/null; [ -z "$loop" ] || losetup -d "$loop"; }
+trap cleanup EXIT
+eval "$make" || exit 77
+eval "$work"
+"""
+
+
+#: Runs the lines of ``$commands`` in one process, since importing PyTorch takes longer than most of them; exit statuses
+#: are added to the file ``statuses``, what they print to ``said``.
+RUN_COMMANDS = """
+"$python" - <<'END' >>said
+import os, shlex
+from radial_vicreg import cli
+for line in os.environ["commands"].strip().splitlines():
+    with open(os.environ["folder"] + "/statuses", "a") as stream:
+        print(cli.main(shlex.split(os.path.expandvars(line))), file=stream)
+END
+"""
+
+
+def on_a_mount(make: str, work: str, folder: Path, **variables: object) -> subprocess.CompletedProcess[str]:
+    """Run shell commands while a file system is mounted that nobody else sees; skip where none may be.
+
+    Args:
+        make: shell commands that mount it on ``$mount``; they may leave a loop device in ``$loop``.
+        work: shell commands to run then.
+        folder: where ``$mount`` is made, and what else ``make`` needs.
+        variables: further variables of the shell.
+
+    Returns:
+        The shell's end.
+    """
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is not installed")
+    (folder / "mount").mkdir()
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "make": make, "work": work, "loop": ""}
+    environment |= {"mount": str(folder / "mount"), "folder": str(folder), "python": sys.executable}
+    environment |= {name: str(value) for name, value in variables.items()}
+    environment["PATH"] += ":/usr/sbin:/sbin"
+    shell = [*namespace, "bash", "-c", _ON_A_MOUNT]
+    done = subprocess.run(shell, env=environment, capture_output=True, text=True, cwd=folder, check=False)
+    if done.returncode == 77 or done.stderr.startswith("unshare:"):
+        pytest.skip(f"no such file system can be mounted here: {' '.join(done.stderr.split())[-300:]}")
+    return done

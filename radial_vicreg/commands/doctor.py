@@ -1,8 +1,9 @@
-"""``radial-vicreg doctor``: what is installed, which host would be used, what to do about the rest."""
+"""``radial-vicreg doctor [--at DIR]``: what is installed, which host would be used, what a file system can do."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,26 +14,39 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.errors import RunFailed, UserError
+from radial_vicreg.file_systems import ABILITIES, try_folder
 from radial_vicreg.solo.detect import choose_host, find_solo_learn
 
 _PACKAGE = "radial-vicreg"
+_GIB = 2**30
 
 
 def parser() -> Parser:
     """Make the parser of this command."""
-    return Parser(prog="radial-vicreg doctor", description=__doc__)
+    made = Parser(prog="radial-vicreg doctor", description=__doc__)
+    made.add_argument(
+        "--at", metavar="DIR", type=Path, help="only try what runs, checkpoints and data need of the file system of DIR"
+    )
+    return made
 
 
 def run(arguments: Sequence[str]) -> int:
     """Print the report.
 
     Args:
-        arguments: none but ``--help``.
+        arguments: command line after ``doctor``.
 
     Returns:
-        0 when at least one host can train, which is always the case once what the package needs can be imported.
+        0 when at least one host can train, which is always the case once what the package needs can be imported; with
+        ``--at``, when runs can be written there. 1 otherwise.
+
+    Raises:
+        UserError: ``--at`` is no folder.
     """
-    parser().parse_args(list(arguments))
+    parsed = parser().parse_args(list(arguments))
+    if parsed.at is not None:
+        return _print_place(parsed.at)
     from radial_vicreg.provenance import git_commit, versions
     from radial_vicreg.solo.limits import knn_fails
 
@@ -94,6 +108,31 @@ def look() -> dict[str, Any]:
         device = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     host, reason = choose_host("auto")
     return {"device": device, "host": host, "reason": reason}
+
+
+def _print_place(folder: Path) -> int:
+    """Print what a folder's file system can do, and what follows from the rest."""
+    if not folder.is_dir():
+        raise UserError(f"--at {folder} is no folder; give one that exists")
+    try:
+        found = try_folder(folder)
+    except OSError as error:
+        raise RunFailed(f"no space left in {folder}: free some, then try again") from error
+    width = max(len(ability.what) for ability in ABILITIES.values())
+    for name, ability in ABILITIES.items():
+        if "write" in found.refused and name != "write":
+            state = "not tried"
+        elif (reason := found.refused.get(name)) is None:
+            state = "yes"
+        else:
+            state = f"no ({reason}): {ability.without}"
+        print(f"{ability.what:<{width}}  {state}")
+    print(f"{'free space':<{width}}  {shutil.disk_usage(folder).free / _GIB:.1f} GiB")
+    if found.problem is None:
+        print(f"\nRuns can be written to {folder}.")
+        return 0
+    print(f"\nNo run can be written to {folder}: train on a local disk and copy the finished run there.")
+    return 1
 
 
 def _ask() -> dict[str, Any]:

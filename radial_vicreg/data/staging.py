@@ -12,7 +12,7 @@ from typing import Any
 
 from radial_vicreg.data.listing import is_macos_file
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import claim_output
+from radial_vicreg.files import claim_output, set_mode
 
 MARKER = "radial_vicreg_data.json"
 """File in a finished folder that says what was written there, ``num_images`` included."""
@@ -82,7 +82,7 @@ def staged_folder(folder: Path, description: Mapping[str, Any]) -> Iterator[Path
     try:
         yield staging
         (staging / MARKER).write_text(json.dumps(dict(description)) + "\n")
-        staging.chmod(0o755)  # mkdtemp's 0700 would hide the data from other users
+        set_mode(staging, 0o755)  # mkdtemp's 0700 would hide the data from other users
         if folder.exists():
             shutil.rmtree(folder)
         staging.rename(folder)

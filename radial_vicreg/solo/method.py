@@ -12,6 +12,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
+from radial_vicreg.checkpoints import followed
 from radial_vicreg.config import MethodConfig, RunConfig
 from radial_vicreg.config.types import plain
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
@@ -110,6 +111,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
             cfg.data.fingerprints = plain(config.data.fingerprints.model_dump())
         if config.data.multi_label:
             cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
+        if config.resume_from_checkpoint is not None:  # Lightning cannot follow a last.ckpt that is no link
+            cfg.resume_from_checkpoint = str(followed(Path(config.resume_from_checkpoint)))
         resolve_in_place(cfg)
         return cfg
 

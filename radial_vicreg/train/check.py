@@ -48,7 +48,7 @@ def _without_images(
 ) -> tuple[RunConfig, pl.Trainer, None]:
     """Check what can be checked before a CIFAR is there."""
     config, trainer = prepared_trainer(config)
-    claim_runs_dir(config)
+    claim_runs_dir(config, write=False)
     host = choose_host(config)
     check_batch_fits(images, config.optimizer.batch_size, config.processes)
     print(

@@ -25,7 +25,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
 
 class RunCheckpoint(Checkpoint):
-    """Write ``epoch-<epochs done>.ckpt`` and the link ``last.ckpt`` to the newest.
+    """Write ``epoch-<epochs done>.ckpt`` and ``last.ckpt``, which leads to the newest.
 
     Args:
         folder: where to.

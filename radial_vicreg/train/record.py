@@ -14,7 +14,7 @@ from torch import nn
 from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import point_link, remove_leftovers
+from radial_vicreg.files import claim_output, point_link, remove_leftovers
 from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.notices import warn
 from radial_vicreg.origin import images_of, origin_of
@@ -25,6 +25,7 @@ from radial_vicreg.secrets import without_secrets
 from radial_vicreg.stored_runs import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.train.checkpointing import settle_checkpoints, written_checkpoint
 from radial_vicreg.train.radii import RadiusMonitor
+from radial_vicreg.train.run_folder import TRAIN_ELSEWHERE
 from radial_vicreg.train.same_run import resumes_other_figures
 from radial_vicreg.train.solo_checkpoints import solo_folder
 from radial_vicreg.train.stop_on_signal import stop_reason
@@ -68,7 +69,8 @@ class ResultsWriter(pl.Callback):
         """Find and claim the folder, write the first, empty results, and point the link ``latest`` at it.
 
         Raises:
-            UserError: another process writes into the folder, or solo-learn chose one that holds another run.
+            UserError: another process writes into the folder, its file system cannot do what a run needs, or
+                solo-learn chose one that holds another run.
         """
         self._processes = trainer.world_size
         before, of_this_command = self._predecessor(trainer), self.folder is not None
@@ -189,13 +191,14 @@ class ResultsWriter(pl.Callback):
         if trainer.is_global_zero and self.folder is not None:
             try:
                 self._acquire()
-            except LockedError as error:
+            except UserError as error:
                 refusal = error
         if any_rank(refusal is not None):
-            raise refusal or LockedError(f"another process is training in {self.folder}")
+            raise refusal or LockedError(f"the first process could not claim {self.folder}")
 
     def _acquire(self) -> None:
         assert self.folder is not None
+        claim_output(self.folder, "folder", TRAIN_ELSEWHERE)
         take = self.config.get("lock") == "take"
         lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
         lock.acquire()

@@ -158,7 +158,8 @@ def set_up(
     Args:
         config: as it was asked for.
         choose_host: gives the host.
-        keep_images: decode images that are to be kept in memory; otherwise they are only listed.
+        keep_images: decode images that are to be kept in memory, and try the file system of ``runs_dir``; otherwise
+            images are only listed and nothing is written.
         claim: called in the first process, once its rank is known and before images are read.
 
     Returns:
@@ -168,7 +169,7 @@ def set_up(
         UserError: anything wrong with the configuration or the data.
     """
     config, trainer = prepared_trainer(config)
-    claim_runs_dir(config)
+    claim_runs_dir(config, write=keep_images)
     if claim is not None and trainer.global_rank == 0:
         claim()
     host = choose_host(config)

@@ -13,12 +13,15 @@ from lightning.pytorch.utilities import rank_zero_only
 from radial_vicreg.checkpoints import furthest_checkpoint, link_last, named_checkpoint
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import claim_output
+from radial_vicreg.files import check_output, claim_output
 from radial_vicreg.identity import config_hash
 from radial_vicreg.origin import images_of, images_remark
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
 from radial_vicreg.summaries import measured_otherwise
 from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_around
+
+TRAIN_ELSEWHERE = "train on a local disk and copy the finished run there"
+"""What to do where a run's folder cannot be written."""
 
 
 class RunFolder(NamedTuple):
@@ -102,17 +105,22 @@ def choose_run_folder(config: RunConfig) -> tuple[Path, str | None]:
     return found.path, checkpoint
 
 
-def claim_runs_dir(config: RunConfig) -> None:
+def claim_runs_dir(config: RunConfig, write: bool = True) -> None:
     """Make sure, before images are read, that :func:`choose_run_folder` can make its folder.
 
     Args:
         config: of the run.
+        write: try what its file system can do, for which hidden files are written and removed.
 
     Raises:
-        UserError: ``runs_dir`` is a file or cannot be written.
+        UserError: ``runs_dir`` is a file, cannot be written, or lies on a file system that no run can be written to.
     """
-    if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        claim_output(Path(config.runs_dir), "folder")
+    if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
+        return
+    if write:
+        claim_output(Path(config.runs_dir), "folder", TRAIN_ELSEWHERE)
+    else:
+        check_output(Path(config.runs_dir), "folder")
 
 
 @contextlib.contextmanager

@@ -290,6 +290,14 @@ def test_what_solo_learn_copies_holds_values_and_no_interpolations(
     assert len(copied["name"]) <= 120
 
 
+def test_lightning_gets_the_checkpoint_that_a_small_last_ckpt_names(script_cfg: MakeCfg, tmp_path: Path) -> None:
+    last = tmp_path / "last.ckpt"
+    last.write_text("epoch-2.ckpt\n")
+    cfg = parse_cfg(script_cfg(f"resume_from_checkpoint='{last}'"))
+    METHODS["radialvicreg"].add_and_assert_specific_cfg(cfg)  # which the script does when it builds the model
+    assert cfg.resume_from_checkpoint == str(tmp_path / "epoch-2.ckpt")
+
+
 def test_a_secret_of_the_environment_is_not_resolved(script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
     cfg = script_cfg()

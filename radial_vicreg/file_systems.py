@@ -1,0 +1,223 @@
+"""What the file system of a folder can do, found by trying it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from filelock import FileLock, Timeout
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What a system answers when a disk, or one's share of it, is full."""
+
+_CONTENT = b"written by radial-vicreg to try this place\n"
+_ELSEWHERE = "nothing can be written here: work on a local disk and copy what is finished"
+
+
+class Ability(NamedTuple):
+    """Something that a file system may not be able to do.
+
+    Attributes:
+        what: it does, as a noun.
+        without: what follows where it does not.
+        needed: whether no run can be written without it.
+    """
+
+    what: str
+    without: str
+    needed: bool = False
+
+
+ABILITIES = {
+    "write": Ability("writing files", _ELSEWHERE, needed=True),
+    "rename": Ability("renaming a file over another", _ELSEWHERE, needed=True),
+    "append": Ability("adding to a file", _ELSEWHERE, needed=True),
+    "links": Ability(
+        "symbolic links",
+        "last.ckpt is a small file that names the checkpoint, there is no runs/latest, and `radial-vicreg data` cannot "
+        "prepare CelebA, ImageNet-10 or the study's images here, which are links",
+    ),
+    "locks": Ability("locks", "nothing keeps a second process out of a run's folder"),
+    "modes": Ability("changing permissions", "files keep those that the file system gives them"),
+    "folders": Ability("renaming a folder", "`radial-vicreg data` cannot prepare images here"),
+}
+"""Every ability, by name; :func:`try_folder` tries them in this order."""
+
+_OF_A_RUN = ("write", "rename", "append", "links")
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """What was tried in a folder, and what could not be done.
+
+    Attributes:
+        folder: where it was tried.
+        refused: the abilities that are missing, each with the system's reason.
+    """
+
+    folder: Path
+    refused: Mapping[str, str]
+
+    @property
+    def has_links(self) -> bool:
+        """Whether symbolic links can be made and read."""
+        return "links" not in self.refused
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing of ours can be written here, as a sentence; None where it can."""
+        missing = next((name for name in self.refused if ABILITIES[name].needed), None)
+        if missing is None:
+            return None
+        return f"the file system of {self.folder} does not allow {ABILITIES[missing].what} ({self.refused[missing]})"
+
+
+_usable: dict[Path, FileSystem] = {}
+
+
+def file_system_of(folder: Path) -> FileSystem:
+    """Find what a run needs to know of its folder; a folder that can be written is tried once in a process.
+
+    Args:
+        folder: an existing one. Hidden files are written into it and removed again.
+
+    Returns:
+        What it cannot do of writing, renaming, appending and linking files.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    folder = folder.resolve()
+    if (known := _usable.get(folder)) is not None:
+        return known
+    found = try_folder(folder, _OF_A_RUN)
+    if found.problem is None:
+        _usable[folder] = found
+    return found
+
+
+def try_folder(folder: Path, abilities: tuple[str, ...] = tuple(ABILITIES)) -> FileSystem:
+    """Try abilities in a folder with small hidden files, which are removed again.
+
+    Args:
+        folder: an existing one.
+        abilities: names of :data:`ABILITIES`.
+
+    Returns:
+        What could not be done. Where no file can be written, nothing else is tried.
+
+    Raises:
+        OSError: the disk is full, which says nothing about its file system.
+    """
+    refused: dict[str, str] = {}
+    for name in abilities:
+        if (reason := _refusal(folder, _TRIALS[name])) is not None:
+            refused[name] = reason
+            if name == "write":
+                break
+    return FileSystem(folder, refused)
+
+
+def temporary_path(path: Path) -> Path:
+    """Choose a hidden name beside a path, for a file that is to take its place.
+
+    Not tempfile's: its files are for their owner alone, and results are for the group. The name is unique also among
+    threads and among nodes that share a file system, where process numbers repeat.
+    """
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def _refusal(folder: Path, trial: Callable[[Path, Path], None]) -> str | None:
+    first, second = (temporary_path(folder / name) for name in ("trial", "trial-2"))
+    try:
+        trial(first, second)
+    except Timeout:
+        return "no lock could be taken"
+    except (OSError, NotImplementedError) as error:  # filelock's, where a system has no locks at all
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise
+        return getattr(error, "strerror", None) or str(error)
+    finally:
+        for path in (second, first):
+            _remove(path)
+    return None
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            for file in path.iterdir():
+                file.unlink()
+            path.rmdir()
+        else:
+            path.unlink()
+
+
+def _write(first: Path, _: Path) -> None:
+    first.write_bytes(_CONTENT)
+    _check(first.read_bytes() == _CONTENT, "a file does not hold what was written to it")
+
+
+def _rename(first: Path, second: Path) -> None:
+    second.write_bytes(b"")
+    first.write_bytes(_CONTENT)
+    os.replace(first, second)
+    _check(second.read_bytes() == _CONTENT, "a renamed file does not replace the other")
+
+
+def _append(first: Path, _: Path) -> None:
+    for _part in range(2):
+        descriptor = os.open(first, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)  # as files.append_line does
+        try:
+            os.write(descriptor, _CONTENT)
+        finally:
+            os.close(descriptor)
+    _check(first.read_bytes() == 2 * _CONTENT, "a file does not hold what was added to it")
+
+
+def _link(first: Path, second: Path) -> None:
+    first.write_bytes(_CONTENT)
+    second.symlink_to(first.name)
+    leads_there = second.is_symlink() and second.read_bytes() == _CONTENT
+    _check(leads_there, "a link does not lead to its file")
+
+
+def _lock(first: Path, _: Path) -> None:
+    with FileLock(first, timeout=0, fallback_to_soft=False):
+        pass
+
+
+def _mode(first: Path, _: Path) -> None:
+    first.write_bytes(_CONTENT)
+    for mode in (0o600, 0o640):
+        first.chmod(mode)
+        _check(first.stat().st_mode & 0o777 == mode, "a change has no effect")
+
+
+def _rename_folder(first: Path, second: Path) -> None:
+    first.mkdir()
+    (first / "file").write_bytes(_CONTENT)
+    first.rename(second)
+    _check((second / "file").read_bytes() == _CONTENT, "a renamed folder does not hold its files")
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise OSError(errno.EIO, otherwise)
+
+
+_TRIALS: dict[str, Callable[[Path, Path], None]] = {
+    "write": _write,
+    "rename": _rename,
+    "append": _append,
+    "links": _link,
+    "locks": _lock,
+    "modes": _mode,
+    "folders": _rename_folder,
+}

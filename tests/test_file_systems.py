@@ -1,0 +1,334 @@
+"""Cloud mounts and shares: without links, permissions or renaming, a run is whole or refused before it begins."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import HOSTS, RUN_COMMANDS, assert_equal, on_a_mount, one_line, only_run, results_of, weights_of
+
+from radial_vicreg import cli
+from radial_vicreg.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint
+from radial_vicreg.errors import UserError
+from radial_vicreg.file_systems import ABILITIES, file_system_of, try_folder
+from radial_vicreg.loaded_run import open_run
+from radial_vicreg.train import run as train
+
+Refuse = Callable[..., None]
+
+#: The calls that a mount answers with an error, by the ability that it lacks.
+CALLS = {"rename": ["replace", "rename"], "links": ["symlink"], "modes": ["chmod"]}
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
+    """Lets the system's calls of an ability fail, as on a mount that lacks it."""
+
+    def forbid(ability: str, number: int = errno.ENOSYS) -> None:
+        def fail(*arguments: Any, **_: Any) -> None:
+            raise OSError(number, os.strerror(number), str(arguments[0]))
+
+        for call in CALLS[ability]:
+            monkeypatch.setattr(os, call, fail)
+
+    return forbid
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+class TestATrial:
+    def test_of_a_local_folder_finds_every_ability_and_leaves_nothing(self, tmp_path: Path) -> None:
+        assert dict(try_folder(tmp_path).refused) == {}
+        assert files_below(tmp_path) == []
+
+    @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.ENOTSUP, errno.EIO])
+    @pytest.mark.parametrize("ability", ["rename", "links", "modes"])
+    def test_finds_what_is_missing_by_whatever_error(
+        self, ability: str, number: int, tmp_path: Path, refuse: Refuse
+    ) -> None:
+        refuse(ability, number)
+        expected = {ability: os.strerror(number)}
+        if ability == "rename":
+            expected["folders"] = os.strerror(number)
+        assert dict(try_folder(tmp_path).refused) == expected
+        assert files_below(tmp_path) == []
+
+    def test_finds_permissions_that_do_not_change(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "chmod", lambda *_, **__: None)  # FAT
+        assert dict(try_folder(tmp_path).refused) == {"modes": "a change has no effect"}
+
+    def test_finds_links_that_are_copies(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "symlink", lambda name, link, *_, **__: shutil.copy(Path(link).with_name(name), link))
+        assert dict(try_folder(tmp_path).refused) == {"links": "a link does not lead to its file"}
+
+    def test_finds_that_there_are_no_locks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        import fcntl
+
+        def fail(*_: Any) -> None:
+            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+        monkeypatch.setattr(fcntl, "flock", fail)
+        assert set(try_folder(tmp_path).refused) == {"locks"}
+
+    def test_of_a_folder_that_cannot_be_written_tries_nothing_else(self, tmp_path: Path) -> None:
+        found = try_folder(tmp_path / "gone")
+        assert set(found.refused) == {"write"}
+        assert found.problem is not None
+
+    def test_that_was_good_is_not_repeated_and_one_that_was_not_is(self, tmp_path: Path, refuse: Refuse) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "replace", os.link)  # refuses a name that is taken
+            assert "rename" in file_system_of(tmp_path).refused
+        first = file_system_of(tmp_path)
+        assert first.problem is None
+        refuse("rename")
+        assert file_system_of(tmp_path) is first
+
+
+class TestDoctor:
+    def test_prints_what_a_place_can_do(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert cli.main(["doctor", "--at", str(tmp_path)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert [line for line in lines if line.endswith("  yes")] == lines[: len(ABILITIES)]
+        assert lines[-1] == f"Runs can be written to {tmp_path}."
+
+    def test_prints_what_follows_from_what_is_missing(
+        self, tmp_path: Path, refuse: Refuse, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        refuse("links")
+        refuse("modes", errno.EPERM)
+        assert cli.main(["doctor", "--at", str(tmp_path)]) == 0
+        said = capsys.readouterr().out
+        assert "no (Function not implemented): last.ckpt is a small file that names the checkpoint" in said
+        assert "no (Operation not permitted): files keep those that the file system gives them" in said
+        refuse("rename")
+        assert cli.main(["doctor", "--at", str(tmp_path)]) == 1
+        assert capsys.readouterr().out.endswith(
+            f"No run can be written to {tmp_path}: train on a local disk and copy the finished run there.\n"
+        )
+
+    def test_refuses_what_is_no_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert cli.main(["doctor", "--at", str(tmp_path / "gone")]) == 2
+        one_line(capsys.readouterr().err, "gone is no folder")
+
+
+class TestWithoutRenaming:
+    @pytest.mark.parametrize("command", ["pretrain", "report", "data digits", "synthetic sweep"])
+    def test_every_command_is_refused_in_one_line_before_its_work(
+        self,
+        command: str,
+        tiny_overrides: list[str],
+        tmp_path: Path,
+        refuse: Refuse,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        def begun(*_: Any, **__: Any) -> None:
+            raise AssertionError("images were read before the place was tried")
+
+        monkeypatch.setattr(train, "open_data", begun)
+        monkeypatch.setattr("radial_vicreg.data.digits.load_digits", begun)
+        place = tmp_path / "mount"
+        place.mkdir()
+        arguments = {
+            "pretrain": [*tiny_overrides, "host=standalone", f"runs_dir={place / 'runs'}"],
+            "report": [str(tmp_path), "--out", str(place / "report")],
+        }.get(command.split()[0], ["--out", str(place / "out")])
+        refuse("rename")
+        assert cli.main([*command.split(), *arguments]) == 2
+        elsewhere = "train on a local disk and copy the finished run" if "pretrain" in command else "write to a local"
+        said = capsys.readouterr().err
+        one_line(said, f"{place} does not allow renaming a file over another (Function not implemented)", elsewhere)
+        assert files_below(place) == []
+
+    def test_a_run_that_resumes_elsewhere_is_refused_where_it_claims_its_folder(
+        self, tmp_path: Path, refuse: Refuse
+    ) -> None:
+        """Under ``main_pretrain.py``, and with ``ckpt=PATH`` in a folder that is not below ``runs_dir``."""
+        import lightning.pytorch as pl
+
+        from radial_vicreg.train.record import ResultsWriter
+
+        folder = tmp_path / "elsewhere"
+        folder.mkdir()
+        refuse("rename")
+        writer = ResultsWriter({}, "standalone", folder)
+        with pytest.raises(UserError, match=r"does not allow renaming .*; train on a local disk"):
+            writer.on_train_start(pl.Trainer(logger=False, accelerator="cpu"), pl.LightningModule())
+        assert files_below(folder) == []
+
+
+def test_without_permissions_data_are_prepared(tmp_path: Path, refuse: Refuse) -> None:
+    from radial_vicreg.data.staging import staged_folder
+
+    refuse("modes", errno.EPERM)
+    with staged_folder(tmp_path / "digits", {"num_images": 0}) as staging:
+        (staging / "0.png").touch()
+    assert (tmp_path / "digits" / "0.png").is_file()
+
+
+@pytest.fixture
+def pointed(finished_run: Callable[[str], Path], tmp_path: Path) -> Path:
+    """The ``last.ckpt`` of a copied run as a file system without links has it."""
+    run = Path(shutil.copytree(finished_run("standalone"), tmp_path / "run", symlinks=True))
+    last = run / "checkpoints" / "last.ckpt"
+    last.unlink()
+    last.write_text("epoch-2.ckpt\n")
+    return last
+
+
+class TestASmallFileNamesTheCheckpoint:
+    def test_every_reader_follows_it(self, pointed: Path, tmp_path: Path) -> None:
+        newest = pointed.with_name("epoch-2.ckpt")
+        run = pointed.parents[1]
+        assert [find_checkpoint(path) for path in (run, pointed)] == [newest, newest]
+        assert named_checkpoint(pointed) == newest
+        assert read_checkpoint(pointed)["epoch"] == 1
+        assert open_run(pointed).checkpoint == open_run(run).checkpoint == newest
+        as_the_script_leaves_them = tmp_path / "solo"
+        as_the_script_leaves_them.mkdir()
+        for file in (pointed, newest):
+            shutil.copy(file, as_the_script_leaves_them)
+        assert find_checkpoint(as_the_script_leaves_them) == as_the_script_leaves_them / newest.name
+
+    @pytest.mark.parametrize(
+        "command", ["probe LAST --probe knn", "export LAST --format timm", "diagnose LAST", "runs RUNS --check"]
+    )
+    def test_every_command_follows_it(self, command: str, pointed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        places = {"LAST": str(pointed), "RUNS": str(pointed.parents[2])}
+        assert cli.main([places.get(word, word) for word in command.split()]) == 0, capsys.readouterr().err
+
+    @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+    def test_it_may_have_passed_through_other_systems(self, end: str, pointed: Path) -> None:
+        pointed.write_bytes(f"epoch-2.ckpt{end}".encode())  # Git on Windows makes a file of a link, without an end
+        assert find_checkpoint(pointed).name == "epoch-2.ckpt"
+
+    @pytest.mark.parametrize("content", [b"../epoch-2.ckpt", b"/epoch-2.ckpt", b"last.ckpt", b"epoch-2", b"a\nb.ckpt"])
+    def test_nothing_else_is_taken_for_a_name(self, content: bytes, pointed: Path) -> None:
+        pointed.write_bytes(content)
+        assert leads_to(pointed) is None
+        with pytest.raises(UserError, match=r"last\.ckpt cannot be read"):
+            read_checkpoint(pointed)
+
+    def test_a_checkpoint_of_that_name_is_one_itself(self, pointed: Path) -> None:
+        shutil.copy(pointed.with_name("epoch-1.ckpt"), pointed)  # a copy that follows links
+        assert leads_to(pointed) is None
+        assert read_checkpoint(pointed)["epoch"] == 0
+
+    def test_of_a_checkpoint_that_is_gone_the_one_before_is_taken(
+        self, pointed: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        pointed.write_text("epoch-9.ckpt\n")
+        assert find_checkpoint(pointed.parents[1]).name == "epoch-2.ckpt"
+        assert "last.ckpt names epoch-9.ckpt, which is gone: taking epoch-2.ckpt" in capsys.readouterr().out
+        assert named_checkpoint(pointed).name == "epoch-2.ckpt"
+
+    def test_of_two_the_further_checkpoint_counts(self, pointed: Path) -> None:
+        pointed.write_text("epoch-1.ckpt\n")  # the process was killed before it wrote the name of the next
+        assert find_checkpoint(pointed.parents[1]).name == "epoch-2.ckpt"
+
+    def test_it_becomes_a_link_again_where_there_are_links(self, pointed: Path) -> None:
+        link_last(pointed.with_name("epoch-1.ckpt"))
+        assert os.readlink(pointed) == "epoch-1.ckpt"
+
+    def test_it_is_written_where_there_are_none(self, tmp_path: Path, refuse: Refuse) -> None:
+        last = tmp_path / "run" / "checkpoints" / "last.ckpt"
+        last.parent.mkdir(parents=True)
+        refuse("links")
+        for number in (1, 2):
+            link_last(last.with_name(f"epoch-{number}.ckpt"))
+            assert last.read_text() == f"epoch-{number}.ckpt\n"
+        assert files_below(last.parent) == ["last.ckpt"]
+
+
+@pytest.mark.slow
+@pytest.mark.resume
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_run_without_links_ends_and_resumes_as_any_other(
+    host: str, tiny_overrides: list[str], tmp_path: Path, refuse: Refuse
+) -> None:
+    settings = ["pretrain", *tiny_overrides, f"host={host}", "diagnostics.enabled=false"]
+    refuse("links")
+    assert cli.main(settings) == 0
+    run = only_run(tmp_path / "runs")
+    last = run / "checkpoints" / "last.ckpt"
+    assert last.read_text() == "epoch-2.ckpt\n"
+    assert not (tmp_path / "runs" / "latest").exists()
+    expected = results_of(run), weights_of(run)
+    (last.with_name("epoch-2.ckpt")).unlink()
+    last.write_text("epoch-1.ckpt\n")
+    assert cli.main([*settings, f"ckpt='{last}'"]) == 0
+    assert last.read_text() == "epoch-2.ckpt\n"
+    assert only_run(tmp_path / "runs") == run
+    assert_equal((results_of(run), weights_of(run)), expected, "resumed")
+
+
+#: Real file systems without an ability: exFAT has no symbolic links, and bindfs can refuse the other two.
+EXFAT = """
+truncate -s 64M "$folder/disk" && mkfs.exfat "$folder/disk" >/dev/null && loop=$(losetup -f --show "$folder/disk") &&
+mount.exfat-fuse "$loop" "$mount" 2>&1
+"""
+BINDFS = 'mkdir "$folder/below" && bindfs --{}-deny "$folder/below" "$mount"'
+
+
+@pytest.mark.slow
+class TestOnARealMount:
+    """They skip where the tools are not installed or nothing may be mounted."""
+
+    def test_without_links_a_run_ends_resumes_and_is_read(self, tiny_overrides: list[str], tmp_path: Path) -> None:
+        settings = " ".join([*tiny_overrides, "host=standalone", "seed=7"])
+        first = f"""
+doctor --at $mount
+pretrain {settings} runs_dir=$mount/runs
+"""
+        more = f"""
+pretrain {settings} runs_dir=$mount/runs ckpt=auto
+pretrain {settings} runs_dir=$mount/runs "ckpt='$last'"
+probe $last --probe knn
+export $mount/runs --format timm
+diagnose $last
+"""
+        between = """
+last=$(echo "$mount"/runs/*/*/checkpoints/last.ckpt); export last
+cat "$last" >names
+rm "$(dirname "$last")/epoch-2.ckpt"
+commands=$more
+"""
+        work = f'{RUN_COMMANDS}{between}{RUN_COMMANDS}cp -r "$mount/runs" copy'
+        done = on_a_mount(EXFAT, work, tmp_path, commands=first, more=more)
+        assert (tmp_path / "statuses").read_text().split() == ["0"] * 7, done.stderr
+        said = (tmp_path / "said").read_text()
+        assert "symbolic links                no (Function not implemented): last.ckpt is a small file" in said
+        assert "renaming a file over another  yes" in said
+        assert "continuing from" in said
+        assert (tmp_path / "names").read_text() == "epoch-2.ckpt\n"
+        assert results_of(only_run(tmp_path / "copy"))["status"] == "finished"
+        assert find_checkpoint(only_run(tmp_path / "copy")).name == "epoch-2.ckpt"
+
+    def test_without_permissions_data_and_runs_are_written(self, tiny_overrides: list[str], tmp_path: Path) -> None:
+        commands = f"""
+doctor --at $mount
+data digits --out $mount/digits
+pretrain {" ".join(tiny_overrides)} host=standalone runs_dir=$mount/runs
+"""
+        done = on_a_mount(BINDFS.format("chmod"), RUN_COMMANDS, tmp_path, commands=commands)
+        assert (tmp_path / "statuses").read_text().split() == ["0"] * 3, done.stderr
+        assert "changing permissions          no (Operation not permitted)" in (tmp_path / "said").read_text()
+        assert len(list((tmp_path / "below" / "digits").rglob("*.png"))) == 1797
+        assert results_of(only_run(tmp_path / "below" / "runs"))["status"] == "finished"
+
+    def test_without_renaming_a_run_is_refused_and_leaves_nothing(
+        self, tiny_overrides: list[str], tmp_path: Path
+    ) -> None:
+        commands = f"pretrain {' '.join(tiny_overrides)} host=standalone runs_dir=$mount/runs"
+        done = on_a_mount(BINDFS.format("rename"), RUN_COMMANDS, tmp_path, commands=commands)
+        assert (tmp_path / "statuses").read_text() == "2\n"
+        one_line(done.stderr, "does not allow renaming a file over another (Operation not permitted); train on a local")
+        assert files_below(tmp_path / "below") == []
