@@ -205,8 +205,8 @@ class RadialVICRegLoss(DrawingModule):
         elif not is_exported():
             self._terms = {name: term.detach() for name, term in terms.items()}
             radii = statistics.squared_norms.detach(), ordered.detach()
-            settings = m, self.radial_ce_normalize, self.radial_center
-            self._unread = LogTerms(*radii, statistics.mean.detach(), *settings)
+            mean = statistics.mean.detach()
+            self._unread = LogTerms(*radii, mean, m, self.radial_ce_normalize, self.radial_center)
         return terms["loss"]
 
     @property
