@@ -41,6 +41,7 @@ OBJECTIVE: dict[str, ObjectiveKey] = {
     "radial_w1_target": ObjectiveKey("samples", "what the radii are compared with", choices=WASSERSTEIN_TARGETS),
     "radial_reverse_kl_loss_weight": ObjectiveKey(1.0, "weight of the reverse KL", low=0),
     "e2mc_loss_weight": ObjectiveKey(0.0, "weight of E2MC, whichever the radial objective", low=0),
+    "mean_loss_weight": ObjectiveKey(0.0, "weight of the squared mean, whichever the radial objective", low=0),
     "radial_center": ObjectiveKey(False, "take the radii of z minus the batch mean; the paper does not"),
 }
 """``method_kwargs`` that are arguments of :class:`radial_vicreg.losses.RadialVICRegLoss`."""
@@ -56,6 +57,9 @@ RADIAL_READS: dict[str, dict[str, tuple[str, ...]]] = {
 """Of each radial objective, its weights and what else is read when a weight is not zero."""
 
 VICREG_WEIGHTS = ("sim_loss_weight", "var_loss_weight", "cov_loss_weight")
+
+ADDED_WEIGHTS = ("e2mc_loss_weight", "mean_loss_weight")
+"""Weights of terms that are read whatever the radial objective, and count where they are not zero."""
 
 METHODS = ("radialvicreg", "vicreg")
 """Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other brings a loss of its own."""
@@ -105,8 +109,7 @@ def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Any
     if objective not in RADIAL_READS:
         return {**given, "radial_objective": objective}  # of another version: what it reads is not known
     kept: dict[str, Any] = {name: given[name] for name in VICREG_WEIGHTS}
-    if given["e2mc_loss_weight"]:
-        kept["e2mc_loss_weight"] = given["e2mc_loss_weight"]
+    kept |= {name: given[name] for name in ADDED_WEIGHTS if given[name]}
     radial: dict[str, Any] = {}
     for weight, others in RADIAL_READS[objective].items():
         if given[weight]:

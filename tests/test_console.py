@@ -149,6 +149,17 @@ def test_the_sign_of_the_loss_is_explained_once_before_the_first_line(show: Show
     assert text.index("the loss is negative") < text.index("epoch 1/2  loss")
 
 
+@pytest.mark.parametrize(("overrides", "said"), [([], 1), (["method_kwargs.radial_center=true"], 0)])
+def test_an_offset_is_named_once(
+    overrides: list[str], said: int, settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without variance and covariance, the radial term alone makes one long vector of all images."""
+    alone = ["method_kwargs.var_loss_weight=0", "method_kwargs.cov_loss_weight=0", "method_kwargs.sim_loss_weight=1000"]
+    more = ["diagnostics.enabled=false", "max_epochs=3", "scheduler.warmup_epochs=0", "optimizer.lr=0.02"]
+    assert cli.main(["pretrain", *settings, f"runs_dir={tmp_path}", *alone, *more, *overrides]) == 0
+    assert capsys.readouterr().out.count("of the mean squared radius are an offset that all embeddings share") == said
+
+
 @pytest.mark.parametrize("columns", [60, None])
 def test_a_probe_has_bars_in_a_terminal_alone(columns: int | None, show: Show, run: Path) -> None:
     text = show(columns, "probe", str(run), "--workers", "0")

@@ -36,6 +36,8 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "reverse_kl": {"radial_objective": "reverse_kl"},
     "none": {"radial_objective": "none"},
     "e2mc": {"radial_objective": "none", "e2mc_loss_weight": 2.0},
+    "mean": {"radial_ent_loss_weight": 0.5, "mean_loss_weight": 3.0},
+    "mean_centred": {"radial_center": True, "mean_loss_weight": 3.0},
     "without_cross_entropy": {"radial_ce_loss_weight": 0.0, "radial_ent_loss_weight": 0.5},
     "without_entropy": {"radial_ce_loss_weight": 100.0, "radial_ent_loss_weight": 0.0},
     "without_either": {"radial_ce_loss_weight": 0.0, "radial_ent_loss_weight": 0.0},

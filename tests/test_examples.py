@@ -13,15 +13,18 @@ import timm
 import torch
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-LONGEST = 62  # lines: an example is read before it is run
+LONGEST = 72  # lines: an example is read before it is run
 
 #: Settings that make each a matter of seconds.
 SMALL = {
     "lightly_vicreg": ["--epochs", "1"],
     "lightning_module": ["--epochs", "1"],
+    "offset": [],
     "plain_pytorch": ["--steps", "10"],
     "timm_image_folder": ["--epochs", "1", "--model", "resnet10t", "--size", "32"],
 }
+#: Of a table of numbers: its first column, and the others.
+ROW = r"^\| ([^-|]+) \| ([-\d. |]+) \|$"
 RADIUS = r"mean radius (\d+\.\d\d) \(target (\d+\.\d\d)\)"
 
 
@@ -66,6 +69,19 @@ def test_an_example_trains_towards_the_radius_that_it_names(name: str, run_examp
     assert found
     radius, target = map(float, found[-1])
     assert 0.5 * target < radius < 1.5 * target  # an untrained projector is at 0.4 of it
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_offset_are_those_of_its_page(run_example: Callable[..., str]) -> None:
+    page = (EXAMPLES.parent / "docs" / "offset.md").read_text()
+    rows = dict(re.findall(ROW, page, flags=re.MULTILINE))
+    found = dict(re.findall(ROW, run_example("offset"), flags=re.MULTILINE))
+    assert list(found) == list(rows)
+    for name, row in found.items():  # the hinge has corners: the last digits are the processor's
+        values, printed = ([float(value) for value in text.split(" | ")] for text in (row, rows[name]))
+        assert values == pytest.approx(printed, abs=0.03), name
+    assert float(found["KL, beta1 100, 1/d"].split(" | ")[0]) > 0.2
+    assert float(found["KL + mean"].split(" | ")[0]) < 0.01
 
 
 @pytest.mark.slow

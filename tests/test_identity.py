@@ -26,7 +26,7 @@ from radial_vicreg.config.types import Outside, added, outside
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import config_hash, hardware_is_known, identity_parts, parts_of_release_0_2
-from radial_vicreg.keys import LOSS_DEFAULTS, RADIAL_READS, effective_objective
+from radial_vicreg.keys import ADDED_WEIGHTS, LOSS_DEFAULTS, RADIAL_READS, effective_objective
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
 
@@ -54,7 +54,7 @@ def test_the_keys_and_defaults_are_those_of_the_loss() -> None:
 
 def test_every_key_of_the_loss_is_read_by_some_objective() -> None:
     read = {"radial_objective", "radial_center", "sim_loss_weight", "var_loss_weight", "cov_loss_weight"}
-    read |= {"e2mc_loss_weight"}
+    read |= set(ADDED_WEIGHTS)
     for weights in RADIAL_READS.values():
         for weight, others in weights.items():
             read |= {weight, *others}
@@ -98,6 +98,8 @@ def test_a_key_that_the_objective_does_not_read_is_no_part_and_leaves_the_loss_a
         ({"radial_objective": "wasserstein"}, {"radial_center": True}),
         ({"radial_objective": "reverse_kl"}, {"radial_reverse_kl_loss_weight": 2.0}),
         ({"radial_objective": "none"}, {"e2mc_loss_weight": 1.0}),
+        ({"radial_objective": "none"}, {"mean_loss_weight": 1.0}),
+        ({"radial_objective": "kl"}, {"mean_loss_weight": 1.0}),
         ({"radial_objective": "none"}, {"cov_loss_weight": 2.0}),
     ],
 )

@@ -156,6 +156,7 @@ class MethodConfig(Section):
     radial_w1_target: Literal[WASSERSTEIN_TARGETS] = objective_key("radial_w1_target")  # type: ignore[valid-type]
     radial_reverse_kl_loss_weight: float = objective_key("radial_reverse_kl_loss_weight")
     e2mc_loss_weight: float = objective_key("e2mc_loss_weight")
+    mean_loss_weight: float = objective_key("mean_loss_weight")
     radial_center: bool = objective_key("radial_center")
     small_image_stem: Annotated[Literal["auto"] | bool, Stem, Says("auto, true or false")] = Field(
         "auto", description="small stem of a ResNet; auto: by the data set's name, which is solo-learn's rule"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from radial_vicreg.keys import objective_of
+from radial_vicreg.keys import ADDED_WEIGHTS, objective_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ KNOWN = {
     "radial_kl_centred": MethodStyle("#332288", "D"),
     "radial_wasserstein": MethodStyle("#009E73", "s"),
     "radial_reverse_kl": MethodStyle("#CC79A7", "^"),
+    "radial_kl_mean": MethodStyle("#117733", "h"),
+    "vicreg_mean": MethodStyle("#999933", "p"),
     "e2mc": MethodStyle("#8C6D31", "<"),
     "lejepa": MethodStyle("#D55E00", "P"),
     "visreg": MethodStyle("#882255", "X"),
@@ -45,21 +47,22 @@ _MARKERS = (">", "d", "p", "h")
 _OTHERS = [MethodStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in range(28)]
 
 
-def method_key(objective: str, centred: bool = False, e2mc: bool = False) -> str:
+def method_key(objective: str, centred: bool = False, e2mc: bool = False, mean: bool = False) -> str:
     """Name a method without its weights.
 
     Args:
         objective: radial objective, or the name of a method that has none of them (``lejepa``, a user's own).
         centred: the radii are those of z minus the batch mean.
         e2mc: E2MC has a weight.
+        mean: the loss that holds the mean has a weight.
 
     Returns:
         A key of :func:`method_styles`; VICReg is ``vicreg``, VICReg with E2MC is ``e2mc``.
     """
     if objective == "none":
-        return "e2mc" if e2mc else "vicreg"
+        return ("e2mc" if e2mc else "vicreg") + "_mean" * mean
     name = f"radial_{objective}" if objective in ("kl", "wasserstein", "reverse_kl") else objective
-    return name + "_centred" * centred + "_e2mc" * e2mc
+    return name + "_centred" * centred + "_e2mc" * e2mc + "_mean" * mean
 
 
 def configured_method(config: Mapping[str, Any]) -> str:
@@ -74,7 +77,8 @@ def configured_method(config: Mapping[str, Any]) -> str:
     read = objective_of(config)
     if "loss" in read:
         return method_key(config["method"])
-    return method_key(read["radial_objective"], read.get("radial_center", False), "e2mc_loss_weight" in read)
+    added = (name in read for name in ADDED_WEIGHTS)
+    return method_key(read["radial_objective"], read.get("radial_center", False), *added)
 
 
 def method_styles(keys: Iterable[str]) -> dict[str, MethodStyle]:

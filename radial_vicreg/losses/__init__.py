@@ -9,6 +9,7 @@ from __future__ import annotations
 from radial_vicreg.losses._draws import EXTRA_STATE
 from radial_vicreg.losses.e2mc import e2mc_loss, hypercovariance_loss, marginal_entropy
 from radial_vicreg.losses.equilibrium import RadialEquilibrium, radial_equilibrium
+from radial_vicreg.losses.mean import mean_loss
 from radial_vicreg.losses.objective import RADIAL_OBJECTIVES, RadialVICRegLoss
 from radial_vicreg.losses.radial import (
     WASSERSTEIN_TARGETS,
@@ -34,6 +35,7 @@ __all__ = [
     "invariance_loss",
     "m_spacing_entropy",
     "marginal_entropy",
+    "mean_loss",
     "radial_equilibrium",
     "radial_gaussianization_loss",
     "radial_kl",

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from radial_vicreg.losses._chi import chi_log_normalizer, chi_quantiles
-from radial_vicreg.losses.radial import chi_cross_entropy_of, spacing_entropy_of, wasserstein_of
+from radial_vicreg.losses.mean import mean_loss_of
+from radial_vicreg.losses.radial import MIN_SQUARED_NORM, chi_cross_entropy_of, spacing_entropy_of, wasserstein_of
 
 
 class LogTerms(NamedTuple):
@@ -19,6 +20,7 @@ class LogTerms(NamedTuple):
         mean: of the global batch, shape ``(V, d)``.
         spacing: m of the entropy.
         normalize: divide the cross-entropy by d.
+        centred: the norms are those of z minus the batch mean.
     """
 
     squared_norms: Tensor
@@ -26,12 +28,19 @@ class LogTerms(NamedTuple):
     mean: Tensor
     spacing: int
     normalize: bool
+    centred: bool
 
     def compute(self) -> dict[str, Tensor]:
         """Compute the terms by name; :class:`~radial_vicreg.losses.RadialVICRegLoss` says what each is."""
         ordered, dim = self.ordered_radii, self.mean.shape[1]
+        count = len(ordered)
+        offset = self.mean.square().sum(dim=1)
+        # E|z|^2 = (N - 1) / N tr C + |m|^2, of the radii of all ranks.
+        scatter = ordered.square().mean(dim=0)
+        if not self.centred:
+            scatter = (scatter - offset).clamp(min=0)
         entropy = spacing_entropy_of(ordered, self.spacing)
-        quantiles = chi_quantiles(len(ordered), dim, ordered.dtype, ordered.device)
+        quantiles = chi_quantiles(count, dim, ordered.dtype, ordered.device)
         # The sorted radii are those of all ranks.
         cross_entropy = chi_cross_entropy_of(ordered.square(), dim, normalize=False)
         return {
@@ -41,5 +50,8 @@ class LogTerms(NamedTuple):
             "w1_chi": wasserstein_of(ordered, quantiles[:, None]),
             "radius_mean": ordered.mean(),
             "radius_std": ordered.std(dim=0).mean(),
-            "embedding_mean_norm": self.mean.norm(dim=1).mean(),
+            "mean_loss": 2 * mean_loss_of(self.mean),
+            "embedding_mean_norm": offset.sqrt().mean(),
+            "embedding_mean_share": (offset / (offset + scatter).clamp(min=MIN_SQUARED_NORM)).mean(),
+            "embedding_trace": (scatter * (count / ((count - 1) * max(1, dim - 1)))).mean(),
         }

@@ -27,7 +27,7 @@ class ViewStatistics(NamedTuple):
         variance: 0-d, twice the mean over the views, of the global batch.
         covariance: 0-d, twice the mean over the views, of the global batch.
         squared_norms: of this rank's embeddings, at least ``MIN_SQUARED_NORM``, shape ``(V, n)``.
-        mean: of the global batch, shape ``(V, d)``, without gradient.
+        mean: of the global batch, shape ``(V, d)``; with gradient where that was asked for.
     """
 
     invariance: Tensor
@@ -37,7 +37,9 @@ class ViewStatistics(NamedTuple):
     mean: Tensor
 
 
-def view_statistics(views: tuple[Tensor, ...], gather: bool, center: bool) -> ViewStatistics:
+def view_statistics(
+    views: tuple[Tensor, ...], gather: bool, center: bool, differentiable_mean: bool = False
+) -> ViewStatistics:
     """Compute invariance, variance, covariance and squared norms of V >= 2 views, differentiable (twice, too).
 
     The plain formulas stand in where an analytic backward cannot serve
@@ -47,22 +49,22 @@ def view_statistics(views: tuple[Tensor, ...], gather: bool, center: bool) -> Vi
         views: embeddings of each view on this rank, shape ``(n, d)``, checked, of one dtype, at least float32.
         gather: take variance, covariance and mean over all ranks.
         center: norms of the embeddings minus the batch mean.
+        differentiable_mean: give the mean a gradient, which takes one more pass over that of the embeddings.
 
     Returns:
         The statistics; gradients are such that DDP's average over ranks is that of one process.
     """
     if needs_plain_autograd(views):
-        invariance, variance, covariance, squared = _plain_statistics(views, gather, center)
-        means = [(gather_with_grad(z) if gather else z).detach().mean(dim=0) for z in views]
-        return ViewStatistics(invariance, variance, covariance, squared, torch.stack(means))
-    return ViewStatistics(*_Statistics.apply(*views, gather, center))
+        found = ViewStatistics(*_plain_statistics(views, gather, center))
+        return found if differentiable_mean else found._replace(mean=found.mean.detach())
+    return ViewStatistics(*_Statistics.apply(*views, gather, center, differentiable_mean))
 
 
 class _Statistics(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
         # Unpacked here: torch.compile takes `ctx` away when the parameters are one fewer than what it passes.
-        views, (gather, center) = arguments[:-2], arguments[-2:]
+        views, (gather, center, differentiable_mean) = arguments[:-3], arguments[-3:]
         rows, dim = views[0].shape
         count = rows * world_size() if gather else rows
         wide = count <= dim  # then the centred batch cannot be white, and the Gram form does not cancel
@@ -80,7 +82,8 @@ class _Statistics(torch.autograd.Function):
         deviation = (variances + VARIANCE_EPS).sqrt()
         invariance, reference = _invariance(views)
         squared = _row_squares(own) if center else torch.stack([_row_squares(z) for z in views])
-        ctx.gather, ctx.center, ctx.number, ctx.count, ctx.first = gather, center, len(views), count, first
+        ctx.gather, ctx.center, ctx.differentiable_mean = gather, center, differentiable_mean
+        ctx.number, ctx.count, ctx.first = len(views), count, first
         kept = own.clone() if exchange else own  # the clone lets go of the other ranks' rows
         normed = deviations if center else batch
         ctx.save_for_backward(*views, *normed, kept, reference, matrix, variances, deviation, covariances, squared)
@@ -92,7 +95,8 @@ class _Statistics(torch.autograd.Function):
             squared.clamp(min=MIN_SQUARED_NORM),
             mean,
         )
-        ctx.mark_non_differentiable(outputs[-1])
+        if not differentiable_mean:
+            ctx.mark_non_differentiable(mean)
         return outputs
 
     @staticmethod
@@ -103,12 +107,13 @@ class _Statistics(torch.autograd.Function):
             views = tuple(z.view_as(z) for z in views)  # one tensor may be several views: a gradient for each
             outputs = _plain_statistics(views, ctx.gather, ctx.center)
             wanted = [z for z in views if z.requires_grad]
-            found = iter(torch.autograd.grad(outputs, wanted, grads[:-1], create_graph=True))
-            return *(next(found) if z.requires_grad else None for z in views), None, None
+            found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True))
+            return *(next(found) if z.requires_grad else None for z in views), None, None, None
         own, reference, matrix, variances, deviation, covariances, squared = saved[2 * number :]
         dim = own.shape[-1]
         # Names and formulas: docs/objective.md, "The backward pass".
-        share = (world_size() if ctx.gather else 1) / (dim * number / 2 * (ctx.count - 1))
+        ranks = world_size() if ctx.gather else 1
+        share = ranks / (dim * number / 2 * (ctx.count - 1))
         columns = -share * grads[1] * (deviation < VARIANCE_GAMMA) / deviation
         pull = 4 * share * grads[2] * (covariances >= 0)[:, None]
         stretch = 2 * grads[3] * (squared >= MIN_SQUARED_NORM)
@@ -127,8 +132,10 @@ class _Statistics(torch.autograd.Function):
         if ctx.center:
             shift = (stretch[:, None] @ own) / ctx.count
             gradient.sub_(sum_over_ranks(shift) if ctx.gather else shift)
+        if ctx.differentiable_mean:
+            gradient.add_(grads[4][:, None], alpha=ranks / ctx.count)
         _add_invariance_gradient(gradient, views, reference, grads[0])
-        return *(gradient[view] for view in range(number)), None, None
+        return *(gradient[view] for view in range(number)), None, None, None
 
 
 def _invariance(views: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -186,8 +193,9 @@ def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[T
 
 
 def _plain_statistics(views: tuple[Tensor, ...], gather: bool, center: bool) -> tuple[Tensor, ...]:
-    """Compute the differentiable outputs of :class:`_Statistics` by autograd."""
-    batch = [centred(gather_with_grad(z) if gather else z) for z in views]
+    """Compute the outputs of :class:`_Statistics` by autograd."""
+    gathered = [gather_with_grad(z) if gather else z for z in views]
+    batch = [centred(z) for z in gathered]
     own = views
     if center:
         means = (z.mean(dim=0) for z in views)
@@ -197,6 +205,7 @@ def _plain_statistics(views: tuple[Tensor, ...], gather: bool, center: bool) -> 
         twice_the_mean([variance_of(deviations) for deviations in batch]),
         twice_the_mean([covariance_of(deviations) for deviations in batch]),
         torch.stack([squared_norms(z) for z in own]),
+        torch.stack([z.mean(dim=0) for z in gathered]),
     )
 
 

@@ -23,6 +23,7 @@ from radial_vicreg.losses._log_terms import LogTerms
 from radial_vicreg.losses._statistics import ViewStatistics, twice_the_mean, view_statistics
 from radial_vicreg.losses._tracing import is_exported, is_transformed
 from radial_vicreg.losses.e2mc import e2mc_of
+from radial_vicreg.losses.mean import mean_loss_of
 from radial_vicreg.losses.radial import (
     WASSERSTEIN_TARGETS,
     chi_cross_entropy_of,
@@ -64,7 +65,7 @@ class RadialVICRegLoss(DrawingModule):
     After each call ``terms`` maps these names to detached 0-d tensors (read without waiting for a GPU; what the
     loss itself does not need is computed when they are read):
 
-    - ``loss``: the total; ``vicreg_loss + radial_loss + e2mc_loss_weight * e2mc``.
+    - ``loss``: the total; ``vicreg_loss + radial_loss + e2mc_loss_weight * e2mc + mean_loss_weight * mean_loss``.
     - ``vicreg_loss``: weighted sum of the next three.
     - ``vicreg_invariance``; ``vicreg_variance``, ``vicreg_covariance``: twice the mean over the views.
     - ``radial_loss``: weighted sum of the chosen objective's terms; 0 for ``"none"``.
@@ -75,7 +76,11 @@ class RadialVICRegLoss(DrawingModule):
     - ``radial_kl`` (nats), ``w1_chi`` (Wasserstein-1 distance to the exact chi quantiles), ``radius_mean``,
       ``radius_std``: means over the views, of the radii that the radial terms see (centred when
       ``radial_center``).
+    - ``mean_loss``: twice the mean over the views; part of the loss when its weight is positive.
     - ``embedding_mean_norm``: norm of the batch mean, mean over the views.
+    - ``embedding_mean_share``: its square over the mean squared radius, mean over the views: near 1 the radii are those
+      of an offset that all embeddings share.
+    - ``embedding_trace``: trace of the covariance over d - 1 (over 1 for d = 1), mean over the views.
 
     Without draws it is a plain function for ``torch.func`` (``jacrev`` and ``vmap``, too), which leaves ``terms``
     empty, ``torch.compile(fullgraph=True)`` and ``torch.export``; there nobody looks for non-finite values.
@@ -94,6 +99,7 @@ class RadialVICRegLoss(DrawingModule):
         radial_w1_target: ``"samples"`` (fresh chi draws, as in the paper) or ``"quantiles"`` (exact).
         radial_reverse_kl_loss_weight: of the reverse KL; compare :func:`radial_reverse_kl_loss`.
         e2mc_loss_weight: of E2MC, whichever the radial objective.
+        mean_loss_weight: of :func:`mean_loss`, whichever the radial objective; the paper has no such term.
         radial_center: take the radii of z minus the (global) batch mean. The paper does not.
         seed: of the chi draws, which depend on it and on the number of training-mode calls that drew so far.
             Objectives that draw keep the number in the ``state_dict``: a resumed run has the draws of a whole one.
@@ -133,6 +139,7 @@ class RadialVICRegLoss(DrawingModule):
         radial_w1_target: str = "samples",
         radial_reverse_kl_loss_weight: float = 1.0,
         e2mc_loss_weight: float = 0.0,
+        mean_loss_weight: float = 0.0,
         radial_center: bool = False,
         seed: int = 0,
         gather_distributed: bool = True,
@@ -155,6 +162,7 @@ class RadialVICRegLoss(DrawingModule):
             "radial_reverse_kl_loss_weight", radial_reverse_kl_loss_weight
         )
         self.e2mc_loss_weight = checked_number("e2mc_loss_weight", e2mc_loss_weight)
+        self.mean_loss_weight = checked_number("mean_loss_weight", mean_loss_weight)
         self.radial_center = checked_flag("radial_center", radial_center)
         self.gather_distributed = checked_flag("gather_distributed", gather_distributed)
         self._terms: dict[str, Tensor] = {}
@@ -183,18 +191,22 @@ class RadialVICRegLoss(DrawingModule):
         # Draw before the rest: torch.compile cannot put SciPy and generators into its graph.
         targets = self._chi_targets(count, views)
         with full_precision(views[0]):
-            statistics = view_statistics(views, gather, self.radial_center)
+            statistics = view_statistics(views, gather, self.radial_center, self.mean_loss_weight > 0)
             ordered = self._ordered_radii(statistics.squared_norms, gather)
             terms = self._loss_terms(statistics, ordered, targets, m)
             if self.e2mc_loss_weight > 0:
                 terms["e2mc"] = twice_the_mean([e2mc_of(gather_with_grad(z) if gather else z) for z in views])
                 terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
+            if self.mean_loss_weight > 0:
+                terms["mean_loss"] = 2 * mean_loss_of(statistics.mean)
+                terms["loss"] = terms["loss"] + self.mean_loss_weight * terms["mean_loss"]
         if is_transformed():  # a transform's wrapped tensors are of no use after it
             self._terms, self._unread = {}, None
         elif not is_exported():
             self._terms = {name: term.detach() for name, term in terms.items()}
             radii = statistics.squared_norms.detach(), ordered.detach()
-            self._unread = LogTerms(*radii, statistics.mean, m, self.radial_ce_normalize)
+            mean = statistics.mean.detach()
+            self._unread = LogTerms(*radii, mean, m, self.radial_ce_normalize, self.radial_center)
         return terms["loss"]
 
     @property

@@ -64,7 +64,7 @@ def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
 
 def experiment_csv(experiments: Sequence[Experiment]) -> str:
     """Write one line an experiment, in full precision: mean, standard deviation and seeds of every figure."""
-    settings = ["images", "backbone", "dim", "objective", "beta1", "beta2", "gamma", "center", "e2mc"]
+    settings = ["images", "backbone", "dim", "objective", "beta1", "beta2", "gamma", "center", "e2mc", "mean"]
     details = sorted({key for experiment in experiments for key in experiment.setting.details})
     columns = ["experiment_hash", *settings, *details, "seeds", "tags", "notes"]
     for name in COLUMNS:

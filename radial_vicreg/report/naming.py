@@ -8,7 +8,7 @@ from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.setting import Setting
 
 _HASH_DIGITS = 7
-_METHOD = ("method", "beta1", "beta2", "gamma", "center", "e2mc", "weights")
+_METHOD = ("method", "beta1", "beta2", "gamma", "center", "e2mc", "mean", "weights")
 
 
 def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
@@ -44,8 +44,8 @@ def differences(settings: Sequence[Setting], without: Collection[str] = ()) -> l
 
     Args:
         settings: the ones to tell apart.
-        without: parts to leave out: ``method``, ``beta1``, ``beta2``, ``gamma``, ``center``, ``e2mc``, ``weights``, or
-            a key of the details.
+        without: parts to leave out: ``method``, ``beta1``, ``beta2``, ``gamma``, ``center``, ``e2mc``, ``mean``,
+            ``weights``, or a key of the details.
 
     Returns:
         Texts such as ``"Radial-VICReg, β1 1, lr 0.3"``; empty where nothing differs.
@@ -74,5 +74,6 @@ def _parts(setting: Setting) -> dict[str, str]:
     if setting.beta1 or setting.beta2 or setting.gamma:
         parts |= {"center": "centred" if setting.center else "uncentred"}
     if setting.weights:
-        parts |= {"e2mc": f"E2MC {setting.e2mc:g}", "weights": "λ " + "/".join(f"{x:g}" for x in setting.weights)}
+        parts |= {"e2mc": f"E2MC {setting.e2mc:g}", "mean": f"mean {setting.mean:g}"}
+        parts |= {"weights": "λ " + "/".join(f"{x:g}" for x in setting.weights)}
     return parts | {key: f"{key} {value}" for key, value in setting.details.items()}

@@ -93,6 +93,7 @@ def matches(setting: Setting, name: str, free: Collection[str] = ()) -> bool:
         and setting.weights == tuple(wanted[key] for key in ("sim", "var", "cov"))
         and not setting.center
         and not setting.e2mc
+        and not setting.mean
     )
 
 

@@ -107,8 +107,9 @@ def _comparable(experiments: Sequence[Experiment], objectives: tuple[str, ...]) 
     for experiment in experiments:
         radii = experiment.runs[0].results.radii
         drawable = _is_drawable(radii.initial) and _is_drawable(radii.final)
-        if drawable and not experiment.setting.center and not experiment.setting.e2mc:
-            families[experiment.setting.family][experiment.setting.objective].append(experiment)
+        setting = experiment.setting
+        if drawable and not (setting.center or setting.e2mc or setting.mean):
+            families[setting.family][setting.objective].append(experiment)
     complete = [family for family in families.values() if all(family[objective] for objective in objectives)]
     if not complete:
         return None

@@ -66,6 +66,7 @@ class Setting:
         gamma: weight of the Wasserstein or reverse-KL objective, else 0.
         center: ``radial_center``, False without a radial objective.
         e2mc: weight of E2MC.
+        mean: weight of the loss that holds the mean.
         weights: lambda 1 to 3; empty where the method has a loss of its own.
         key: the method without its weights, as the figures know it.
         details: the rest that the paper states, by the names of ``paper.json``; ``devices``, the number of processes;
@@ -87,6 +88,7 @@ class Setting:
     gamma: float
     center: bool
     e2mc: float
+    mean: float
     weights: tuple[float, ...]
     key: str
     details: dict[str, Any]
@@ -129,6 +131,7 @@ class Setting:
             gamma=gamma,
             center=bool(read.get("radial_center")),
             e2mc=float(read.get("e2mc_loss_weight", 0)),
+            mean=float(read.get("mean_loss_weight", 0)),
             weights=tuple(float(kwargs.get(f"{name}_loss_weight", 0)) for name in lambdas),
             key=configured_method(config),
             details=_details(config, processes, beta1, beta2),
@@ -157,7 +160,7 @@ class Setting:
     @property
     def kind(self) -> str:
         """The method without its weights, in words."""
-        return self.method + " centred" * self.center + " + E2MC" * bool(self.e2mc)
+        return self.method + " centred" * self.center + " + E2MC" * bool(self.e2mc) + " + mean" * bool(self.mean)
 
     @property
     def radial_weights(self) -> str:
@@ -170,7 +173,8 @@ class Setting:
     def label(self) -> str:
         """The method with its weights, in words."""
         text = f"{self.method} ({self.radial_weights})" if self.radial_weights else self.method
-        extras = [" centred"] * self.center + [f" + E2MC {self.e2mc:g}"] * bool(self.e2mc)
+        extras = [" centred"] * self.center
+        extras += [f" + {name} {weight:g}" for name, weight in (("E2MC", self.e2mc), ("mean", self.mean)) if weight]
         return text + "".join(extras)
 
     @property
@@ -178,7 +182,7 @@ class Setting:
         """For sorting: data set, backbone, d, then VICReg before the others."""
         rank = list(_LABELS).index(self.objective) if self.objective in _LABELS else len(_LABELS)
         place = (self.images, self.backbone, self.dim, self.family)
-        return (*place, rank, self.objective, self.center, self.beta1, self.beta2, self.gamma, self.e2mc)
+        return (*place, rank, self.objective, self.center, self.beta1, self.beta2, self.gamma, self.e2mc, self.mean)
 
 
 def _objective(method: str, read: dict[str, Any]) -> tuple[str, float, float, float]:

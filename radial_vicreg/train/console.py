@@ -14,6 +14,8 @@ from radial_vicreg.notices import ignore_foreign_deprecations
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.terminal import Bar
 
+_LARGE_SHARE = 0.5  # of the mean squared radius
+
 
 def quiet_lightning() -> None:
     """Leave out Lightning's tips, reports and guesses: what a user of this package needs to know, it says itself."""
@@ -42,8 +44,26 @@ def negative_loss_note(config: RunConfig) -> str | None:
     )
 
 
+def offset_note(config: RunConfig, share: float) -> str | None:
+    """Say that radii are more of an offset than of the embeddings' spread; None where they are not, or no term sees it.
+
+    Args:
+        config: of the run.
+        share: ``embedding_mean_share`` of an epoch.
+    """
+    seen = config.radial_objective != "none" and not config.method_kwargs.radial_center
+    if not seen or not share > _LARGE_SHARE:
+        return None
+    return (
+        f"{share:.0%} of the mean squared radius are an offset that all embeddings share, in which W1 to chi sees no "
+        "difference: method_kwargs.mean_loss_weight holds it at zero (shared/method=radialvicreg_mean)"
+    )
+
+
 class EpochSummary(pl.Callback):
     """Print loss, mean radius with its target, W1 to chi(d) and the online probe after every epoch.
+
+    Say once when more than half of the mean squared radius is an offset.
 
     Args:
         config: of the run; the cross-entropy of its d dimensions is smallest at a radius of sqrt(d - 1).
@@ -52,6 +72,8 @@ class EpochSummary(pl.Callback):
     def __init__(self, config: RunConfig) -> None:
         self.target = math.sqrt(max(config.method_kwargs.proj_output_dim - 1, 0))
         self.note = negative_loss_note(config)
+        self.config = config
+        self._said_offset = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Explain the sign of the loss before the first line shows it."""
@@ -84,6 +106,13 @@ class EpochSummary(pl.Callback):
             parts.append(f"online probe {metrics[BALANCED_ACCURACY]:.1f} % (balanced)")
         if trainer.is_global_zero:
             print("  ".join(parts), flush=True)  # a log file is read while the run goes on
+            self._say_offset(mean("embedding_mean_share"))
+
+    def _say_offset(self, share: float | None) -> None:
+        note = None if share is None or self._said_offset else offset_note(self.config, share)
+        if note is not None:
+            self._said_offset = True
+            print(note, flush=True)
 
 
 class RunBar(pl.Callback):

@@ -53,7 +53,7 @@ def test_defaults_of_method_kwargs_are_the_papers() -> None:
             {"radial_ce_weight": 1},
             "radial_ce_weight is not a setting; did you mean method_kwargs.radial_ce_loss_weight?",
         ),
-        ({"zzz": 1}, "zzz is not a setting; known keys: cov_loss_weight, e2mc_loss_weight, proj_hidden_dim"),
+        ({"zzz": 1}, "zzz is not a setting; known keys: cov_loss_weight, e2mc_loss_weight, mean_loss_weight"),
         ({"proj_output_dim": 0}, "proj_output_dim must be a whole number, 1 to 1,048,576, got 0"),
         ({"proj_output_dim": None}, "proj_output_dim is not set"),
         ({"proj_hidden_dim": 8.5}, "proj_hidden_dim must be a whole number, 1 to 1,048,576, got 8.5"),

@@ -63,6 +63,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "reverse_kl": {"radial_objective": "reverse_kl"},
     "none": {"radial_objective": "none"},
     "e2mc": {"radial_objective": "none", "e2mc_loss_weight": 0.1},
+    "mean": {"mean_loss_weight": 25.0},
 }
 SHAPES = [(12, 5), (6, 20)]  # the covariance form, and the Gram form
 
@@ -99,9 +100,9 @@ def test_the_analytic_backward_stays_on_the_device_and_never_waits(
 ) -> None:
     with fake_gpu(), torch.no_grad():
         context, views = Context(), [torch.empty(shape, device=GPU) for _ in range(number)]
-        outputs = _Statistics.forward(context, *views, False, center)
+        outputs = _Statistics.forward(context, *views, False, center, True)
         gradients = _Statistics.backward(context, *(torch.empty_like(output) for output in outputs))
-        assert gradients[number:] == (None, None)
+        assert gradients[number:] == (None, None, None)
         assert_on_gpu(outputs, gradients)
         assert [gradient.shape for gradient in gradients[:number] if gradient is not None] == [shape] * number
 

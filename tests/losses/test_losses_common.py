@@ -33,6 +33,7 @@ ONE_VIEW: dict[str, Callable[[Tensor], Tensor]] = {
     "marginal_entropy": losses.marginal_entropy,
     "hypercovariance": losses.hypercovariance_loss,
     "e2mc": losses.e2mc_loss,
+    "mean": losses.mean_loss,
 }
 #: ... and those that depend on ``z`` through its radii only.
 RADIAL = [

@@ -35,7 +35,10 @@ ALWAYS = {
     "w1_chi",
     "radius_mean",
     "radius_std",
+    "mean_loss",
     "embedding_mean_norm",
+    "embedding_mean_share",
+    "embedding_trace",
 }
 
 
@@ -46,6 +49,7 @@ def _objective(name: str, **changes: object) -> RadialVICRegLoss:
         "radial_w1_loss_weight": 1.5,
         "radial_reverse_kl_loss_weight": 0.7,
         "e2mc_loss_weight": 0.4,
+        "mean_loss_weight": 0.6,
     }
     return RadialVICRegLoss(radial_objective=name, **{**settings, **changes})  # type: ignore[arg-type]
 
@@ -61,7 +65,8 @@ def test_weighted_terms_add_up_to_the_total(name: str, center: bool, views: tupl
     radial = sum(weight * terms[term] for term, weight in TERMS[name].items())
     torch.testing.assert_close(terms["vicreg_loss"], vicreg, rtol=1e-14, atol=0)
     torch.testing.assert_close(terms["radial_loss"], torch.as_tensor(radial, dtype=total.dtype), rtol=1e-14, atol=0)
-    torch.testing.assert_close(vicreg + radial + 0.4 * terms["e2mc"], total, rtol=1e-14, atol=0)
+    added = 0.4 * terms["e2mc"] + 0.6 * terms["mean_loss"]
+    torch.testing.assert_close(vicreg + radial + added, total, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -97,7 +102,10 @@ def test_terms_equal_the_free_functions(normalize: bool, views: tuple[Tensor, Te
         "w1_chi": sum(losses.radial_wasserstein_loss(z, "quantiles") for z in views) / 2,
         "radius_mean": sum(z.norm(dim=1).mean() for z in views) / 2,
         "radius_std": sum(z.norm(dim=1).std() for z in views) / 2,
+        "mean_loss": sum(map(losses.mean_loss, views)),
         "embedding_mean_norm": sum(z.mean(dim=0).norm() for z in views) / 2,
+        "embedding_mean_share": sum(z.mean(dim=0).square().sum() / z.square().sum(dim=1).mean() for z in views) / 2,
+        "embedding_trace": sum(z.T.cov().trace() for z in views) / 2 / (views[0].shape[1] - 1),
     }
     for key, value in expected.items():
         torch.testing.assert_close(
@@ -113,6 +121,42 @@ def test_centring_moves_the_radial_terms_only(views: tuple[Tensor, Tensor]) -> N
     for key in ("radial_ce", "radial_kl", "w1_chi", "radius_mean", "vicreg_variance", "vicreg_covariance"):
         torch.testing.assert_close(centred.terms[key], plain.terms[key], rtol=1e-9, atol=1e-12)
     assert centred.terms["embedding_mean_norm"] > 5
+    plain(*shifted)
+    for key in ("mean_loss", "embedding_mean_share", "embedding_trace"):
+        torch.testing.assert_close(centred.terms[key], plain.terms[key], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(12, 5), (5, 12), (2, 1)], ids=["N > d", "N < d", "d = 1"])
+def test_energy_is_that_of_the_covariance_and_of_the_mean(shape: tuple[int, int]) -> None:
+    """E|z|^2 = (N - 1) / N tr C + |m|^2, by which ``mean_loss`` and the trace are logged."""
+    count, dim = shape
+    z = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.3
+    objective = RadialVICRegLoss()
+    objective(z, z)
+    trace, mean = objective.terms["embedding_trace"] * max(1, dim - 1), objective.terms["mean_loss"] / 2 * dim
+    torch.testing.assert_close((count - 1) / count * trace + mean, z.square().sum(dim=1).mean(), rtol=1e-12, atol=0)
+
+
+def test_share_and_trace_of_collapsed_embeddings_are_finite() -> None:
+    objective = RadialVICRegLoss()
+    objective(torch.zeros(4, 3), torch.zeros(4, 3))
+    assert objective.terms["embedding_mean_share"] == 0
+    assert objective.terms["embedding_trace"] < 1e-20
+    objective(torch.ones(4, 3), torch.ones(4, 3))
+    assert objective.terms["embedding_mean_share"] == 1
+    assert objective.terms["embedding_trace"] == 0
+
+
+def test_the_mean_is_free_at_weight_zero(views: tuple[Tensor, Tensor]) -> None:
+    """Without its weight an offset has no gradient in VICReg, and the loss no term more."""
+    gradients = []
+    for weight in (0.0, 25.0):
+        z = (views[0] + 3).requires_grad_()
+        RadialVICRegLoss(radial_objective="none", sim_loss_weight=0.0, mean_loss_weight=weight)(z, z).backward()
+        assert z.grad is not None
+        gradients.append(z.grad.sum(dim=0))
+    torch.testing.assert_close(gradients[0], torch.zeros_like(gradients[0]), rtol=0, atol=1e-12)
+    torch.testing.assert_close(gradients[1], 4 * 25 * (views[0] + 3).mean(dim=0) / views[0].shape[1])
 
 
 def test_entropy_at_weight_zero_does_not_move_the_gradient(views: tuple[Tensor, Tensor]) -> None:
@@ -259,6 +303,7 @@ def test_repr_shows_what_the_objective_reads_and_nothing_else(name: str) -> None
         {"radial_w1_loss_weight": 2.0},
         {"radial_center": True},
         {"e2mc_loss_weight": 1e-7},
+        {"mean_loss_weight": 1e-7},
         {"var_loss_weight": 0.0},
         {"seed": 7},
         {"gather_distributed": False},

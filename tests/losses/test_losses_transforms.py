@@ -33,12 +33,13 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "marginal_entropy": losses.marginal_entropy,
     "hypercovariance": losses.hypercovariance_loss,
     "e2mc": losses.e2mc_loss,
+    "mean": losses.mean_loss,
 }
 #: Every objective that draws nothing.
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "kl": {},
     "kl with entropy": {"radial_ent_loss_weight": 0.5, "e2mc_loss_weight": 0.3, "radial_center": True},
-    "none": {"radial_objective": "none"},
+    "none": {"radial_objective": "none", "mean_loss_weight": 0.6},
     "quantiles": {"radial_objective": "wasserstein", "radial_w1_target": "quantiles"},
 }
 DRAWING = {

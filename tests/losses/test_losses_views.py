@@ -23,6 +23,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "reverse_kl": {"radial_objective": "reverse_kl", "radial_reverse_kl_loss_weight": 0.7},
     "none": {"radial_objective": "none", "sim_loss_weight": 3.0},
     "e2mc": {"radial_objective": "none", "e2mc_loss_weight": 0.4},
+    "mean": {"radial_ce_loss_weight": 2.0, "mean_loss_weight": 0.6},
 }
 objectives = pytest.mark.parametrize("name", SETTINGS)
 numbers = pytest.mark.parametrize("number", [2, 3, 4, 8], ids="{}_views".format)
@@ -53,6 +54,8 @@ def _plain_terms(objective: RadialVICRegLoss, views: Views, center: bool) -> dic
         "radial_ce": _two_means(lambda z: losses.chi_cross_entropy(z, normalize=True), seen),
         "radial_entropy": _two_means(lambda z: losses.m_spacing_entropy(z.norm(dim=1)), seen),
     }
+    if objective.mean_loss_weight:
+        terms["mean_loss"] = _two_means(losses.mean_loss, views)
     if objective.radial_objective == "wasserstein":
         targets = ["quantiles"] * len(views)
         if objective.draws_samples:
@@ -76,6 +79,7 @@ def _plain_loss(objective: RadialVICRegLoss, views: Views, center: bool) -> Tens
         "radial_w1": objective.radial_w1_loss_weight,
         "radial_reverse_kl": objective.radial_reverse_kl_loss_weight,
         "e2mc": objective.e2mc_loss_weight,
+        "mean_loss": objective.mean_loss_weight,
     }
     if objective.radial_objective == "kl":
         weights["radial_ce"] = objective.radial_ce_loss_weight
@@ -105,7 +109,7 @@ def test_terms_and_gradients_equal_the_definitions(
 @numbers
 def test_second_derivatives_equal_the_definitions(number: int, shape: tuple[int, int]) -> None:
     views = _views(number, shape)
-    objective = RadialVICRegLoss(radial_center=True, **SETTINGS["kl"])
+    objective = RadialVICRegLoss(radial_center=True, mean_loss_weight=0.6, **SETTINGS["kl"])
     found, expected = (
         torch.autograd.grad(
             sum((gradient * (1 + gradient)).sum() for gradient in torch.autograd.grad(total, views, create_graph=True)),

@@ -18,6 +18,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "reverse_kl": {"radial_objective": "reverse_kl"},
     "none": {"radial_objective": "none"},
     "e2mc": {"radial_objective": "none", "e2mc_loss_weight": 10.0},
+    "mean": {"mean_loss_weight": 25.0},
 }
 FULL_RANGE = [10.0**exponent for exponent in (-6, -3, 0, 3, 6)]
 SCALES = {

@@ -120,6 +120,7 @@ def test_a_run_that_differs_from_the_paper_says_in_what(make_run: Callable, tmp_
     [
         "method_kwargs.radial_center=true",
         "method_kwargs.e2mc_loss_weight=1",
+        "method_kwargs.mean_loss_weight=1",
         "method_kwargs.radial_ce_loss_weight=10",
         "method_kwargs.sim_loss_weight=10",
         "method_kwargs.radial_objective=wasserstein",

@@ -221,11 +221,18 @@ def test_a_value_error_of_the_loss_on_finite_views_is_no_divergence(
     assert "diverged" not in results["error"]
 
 
-def test_the_same_loss_as_one_s_own_gives_the_weights_of_the_method(tiny_overrides: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("term", "weight"), [("e2mc", 10), pytest.param("mean", 25, marks=pytest.mark.slow)], ids=["e2mc", "mean"]
+)
+def test_the_same_loss_as_one_s_own_gives_the_weights_of_the_method(
+    term: str, weight: int, tiny_overrides: list[str], tmp_path: Path
+) -> None:
     standalone = [*tiny_overrides, "host=standalone", "max_epochs=1"]
-    assert cli.main(["pretrain", *standalone, "shared/method=vicreg", "++method_kwargs.e2mc_loss_weight=10"]) == 0
+    added = f"++method_kwargs.{term}_loss_weight={weight}"
+    assert cli.main(["pretrain", *standalone, "shared/method=vicreg", added]) == 0
     expected = weights_of(only_run(tmp_path / "runs"))
-    assert cli.main(["pretrain", *standalone, "shared/method=e2mc", f"runs_dir={tmp_path / 'others'}"]) == 0
+    own = ["shared/method=e2mc", "loss.e2mc_loss_weight=0", f"++loss.{term}_loss_weight={weight}"]
+    assert cli.main(["pretrain", *standalone, *own, f"runs_dir={tmp_path / 'others'}"]) == 0
     found = weights_of(only_run(tmp_path / "others"))
     assert_equal(found, expected, "weights")
 
