@@ -163,4 +163,4 @@ def test_data_sets_find_what_is_not_theirs_before_the_download(
     (tmp_path / place).mkdir(parents=True)
     (tmp_path / place / "somebody's").touch()
     arguments = ["data", *arguments, "--out", str(tmp_path / "out")]
-    _refused(arguments, capsys, f"{place} exists and was not prepared by this command: move it away")
+    _refused(arguments, capsys, f"{place} exists and was not prepared by this command: choose another --out")
