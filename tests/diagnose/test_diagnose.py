@@ -133,11 +133,12 @@ def test_out_gets_numbers_and_figure_and_equal_names_are_numbered(
 ) -> None:
     file = matrix(np.random.default_rng(0).normal(size=(20, 3)))
     assert main(["diagnose", str(file), str(file), "--out", str(tmp_path / "out")]) == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")) == [
         "diagnose.json",
         "diagnose.pdf",
         "diagnose.png",
         "diagnose.svg",
+        "radial_vicreg_diagnose.json",
     ]
     with Image.open(tmp_path / "out" / "diagnose.png") as image:
         assert len(image.convert("RGB").getcolors(1 << 20) or []) > 50  # something is drawn
