@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 
 from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import open_image, shown, unreadable_images
-from radial_vicreg.data.listing import is_macos_file, tell_macos_files
+from radial_vicreg.data.listing import Omitted, is_macos_file
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.locks import LockedError, changing
@@ -106,7 +106,7 @@ def load_attributes(split_folder: str | Path, key: str = "data.train_path") -> A
     files = [row[0] for row in rows]
     inside = [path.name for path in (folder / IMAGES).iterdir()]
     images = sorted(name for name in inside if not is_macos_file(name))
-    tell_macos_files(folder, len(inside) - len(images))
+    Omitted(macos=len(inside) - len(images)).tell(folder)
     if files != images:
         raise UserError(f"{folder}: {_ATTRIBUTES} and {IMAGES}/ name different files; prepare the folder anew")
     return AttributeTable(files, names, torch.from_numpy(np.array([row[1:] for row in rows], dtype=np.uint8)))

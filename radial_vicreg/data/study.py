@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from radial_vicreg.data.cifar import prepare_cifar
-from radial_vicreg.data.listing import is_macos_file
+from radial_vicreg.data.listing import Omitted, flat_files
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UserError
 
@@ -92,7 +92,9 @@ def _class_names(folder: Path) -> list[str]:
 
 
 def _images(folder: Path, least: int) -> list[Path]:
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not is_macos_file(path.name))
+    omitted = Omitted()
+    files = flat_files(folder, omitted)
+    omitted.tell(folder)
     if len(files) < least:
         raise UserError(f"{folder} has {len(files):,} images, expected {least:,} or more")
     return files

@@ -187,7 +187,11 @@ def test_an_image_that_cannot_be_read_is_one_line_or_left_out(
     words = [finished_run("standalone"), "--images", images]
     assert main(["diagnose", *map(str, words)]) == 2
     one_line(capsys.readouterr().err, "cannot read the image", "bad.png")
-    assert diagnosed(*words, "--on-bad-image", "skip")["sources"][0]["outputs"]["encoder"]["count"] == 3
+    (images / "class_0" / "a.gif").touch()
+    (source,) = diagnosed(*words, "--on-bad-image", "skip")["sources"]
+    assert source["outputs"]["encoder"]["count"] == 3
+    assert source["details"]["omitted_files"] == {".gif": 1}
+    assert "1 file(s) omitted, which are not read as images: 1 .gif (a.gif)" in capsys.readouterr().out
 
 
 def test_images_of_any_size_are_cut_to_the_run_s_resolution(
