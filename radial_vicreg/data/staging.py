@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -220,5 +221,6 @@ def _take_place(staging: Path, folder: Path, asked: _Asked, replace: bool) -> bo
             " --out, and copy it from there"
         ) from error
     if aside is not None:
-        print(f"{asked.folder}: what was there is now {aside}")
+        # Standard output has the folder alone, for scripts.
+        print(f"{asked.folder}: what was there is now {aside}", file=sys.stderr)
     return True

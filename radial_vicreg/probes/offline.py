@@ -98,7 +98,7 @@ def probe_run(
         "test": fitted.score(x_val, y_val),
         "features_cached": found.cached,
         "skipped_images": {split: len(files) for split, files in data.skipped.items()},
-        "omitted_files": data.omitted,
+        **({"omitted_files": data.omitted} if data.omitted else {}),
     }
     return write_json(file, content), content
 

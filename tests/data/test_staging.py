@@ -100,7 +100,7 @@ def test_anything_else_is_refused_by_name_and_moved_aside_on_request(
     assert set(content(folder)) == {*FILES, MARKER}
     (aside,) = (path for path in folder.parent.iterdir() if path.name.startswith("data.replaced-"))
     assert content(aside) == before
-    assert str(aside) in capsys.readouterr().out
+    assert str(aside) in capsys.readouterr().err
 
 
 def test_the_working_directory_is_never_moved_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
