@@ -40,10 +40,14 @@ def write_json(path: str | Path, content: Any) -> Path:
         TypeError: ``content`` holds something that JSON cannot.
         OSError: the folder cannot be written or the disk is full; the previous file stays as it was.
     """
-    text = json.dumps(_finite(content), indent=2, allow_nan=False) + "\n"
     with atomic_file(path) as stream:
-        stream.write(text.encode())
+        stream.write(json_bytes(content))
     return Path(path)
+
+
+def json_bytes(content: Any) -> bytes:
+    """Build what :func:`write_json` writes."""
+    return (json.dumps(_finite(content), indent=2, allow_nan=False) + "\n").encode()
 
 
 def claim_output(

@@ -192,9 +192,16 @@ class Radii(_Part):
 
 
 class DataNotes(_Part):
-    """What became of the images: how many of each set ``data.on_bad_image=skip`` has left out."""
+    """What became of the images.
+
+    Attributes:
+        skipped_images: how many of each set ``data.on_bad_image=skip`` has left out.
+        omitted_files: how many files of each set have a type that is not read, by extension. Absent where there are
+            none, and from files of versions up to 0.2, which did not count them.
+    """
 
     skipped_images: dict[str, int] = Field(default_factory=dict)
+    omitted_files: dict[str, dict[str, int]] = Field(default_factory=dict)
 
 
 class Cost(_Part):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +16,13 @@ from radial_vicreg.cli import main
 from radial_vicreg.compose import compose
 from radial_vicreg.data import celeba, cifar, imagenet10
 from radial_vicreg.export import writing as export
+from radial_vicreg.figures import SUFFIXES
 from radial_vicreg.files import write_json
 from radial_vicreg.probes import offline
 from radial_vicreg.report import build
 from radial_vicreg.solo import host
+from radial_vicreg.synthetic import run as synthetic_run
+from radial_vicreg.synthetic.folder import names_of, result_folder
 from radial_vicreg.train import run
 
 
@@ -64,13 +69,14 @@ def test_a_report_is_claimed_before_runs_are_read(
     _refused(["report", str(tmp_path), "--out", str(taken)], capsys, str(taken), IN_THE_WAY)
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "figures").touch()
-    _refused(["report", str(tmp_path), "--out", str(tmp_path / "report")], capsys, "report/figures", IN_THE_WAY)
+    there = f"{tmp_path}/report holds what `radial-vicreg report` has not written (figures): choose an empty folder"
+    _refused(["report", str(tmp_path), "--out", str(tmp_path / "report")], capsys, there)
 
 
 def test_an_export_is_claimed_before_the_checkpoint_is_read(
     run_folder: Path, taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forbid(export, "_save")
+    forbid(export, "_serialised")
     (run_folder / "export").touch()
     _refused(["export", str(run_folder)], capsys, "export/torchvision cannot be written")
     forbid(export, "open_run")
@@ -163,4 +169,139 @@ def test_data_sets_find_what_is_not_theirs_before_the_download(
     (tmp_path / place).mkdir(parents=True)
     (tmp_path / place / "somebody's").touch()
     arguments = ["data", *arguments, "--out", str(tmp_path / "out")]
-    _refused(arguments, capsys, f"{place} exists and was not prepared by this command: move it away")
+    _refused(arguments, capsys, f"{place} exists and was not prepared by this command: choose another --out")
+
+
+# ---- what is there already is replaced only where it is the command's own
+
+
+@pytest.fixture
+def diagnosis(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The command ``diagnose`` without its work, which takes seconds."""
+    content = {"radial_vicreg": "0", "sources": [], "normal_curves": {}, "normal_draws": 1}
+    drawn = {f"diagnose{suffix}": b"drawn" for suffix in SUFFIXES}
+    monkeypatch.setattr("radial_vicreg.diagnose.measure.diagnose", lambda *_: content)
+    monkeypatch.setattr("radial_vicreg.diagnose.drawing.diagnose_figure", lambda _: None)
+    monkeypatch.setattr("radial_vicreg.figures.figure_files", lambda *_: drawn)
+    return ["diagnose", "z.npy"]
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("there", ["results.json", "text", "link", "device"])
+def test_a_diagnosis_replaces_no_file_but_a_diagnosis(
+    there: str, run_folder: Path, diagnosis: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "numbers.json"
+    if there == "results.json":
+        target = run_folder / "results.json"
+    elif there == "text":
+        target.write_text("mine")
+    elif there == "device":
+        target = Path("/dev/null")
+    command = [*diagnosis, "--json"]
+    if there == "link":
+        assert main([*command, str(tmp_path / "other.json")]) == 0
+        assert main([*command, str(tmp_path / "other.json")]) == 0  # its own may be replaced
+        target.symlink_to(tmp_path / "other.json")
+    before = None if there == "device" else target.read_bytes()
+    _refused([*command, str(target)], capsys, str(target), "`radial-vicreg diagnose`", "move it away")
+    assert before is None or target.read_bytes() == before
+    assert target.is_symlink() == (there == "link")
+
+
+def test_a_diagnosis_keeps_a_figure_that_was_edited_and_moves_that_of_0_2_aside(
+    diagnosis: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = [*diagnosis, "--out", str(out)]
+    assert main(command) == 0
+    (out / "note.txt").write_text("mine")
+    assert main(command) == 0
+    (out / "diagnose.svg").write_text("edited")
+    before = _contents(out)
+    _refused(command, capsys, f"{out}/diagnose.svg has changed since `radial-vicreg diagnose` wrote it")
+    assert _contents(out) == before
+    (out / "radial_vicreg_diagnose.json").unlink()  # which 0.2 did not write
+    assert main(command) == 0
+    assert "4 file(s) of an earlier version" in capsys.readouterr().out
+    assert [path.read_text() for path in out.glob("replaced-*/diagnose.svg")] == ["edited"]
+    assert (out / "diagnose.svg").read_text() == "drawn"
+    (out / "radial_vicreg_diagnose.json").unlink()
+    (out / "diagnose.json").write_text("{}")
+    _refused(command, capsys, f"{out}/diagnose.json was not written by `radial-vicreg diagnose`")
+
+
+@pytest.mark.parametrize("name", names_of("run"))
+@pytest.mark.parametrize("state", ["changed", "not ours"])
+def test_a_synthetic_run_replaces_nothing_but_a_synthetic_run(
+    name: str, state: str, tmp_path: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(synthetic_run, "run")
+    if state == "changed":
+        result_folder(tmp_path).write(dict.fromkeys(names_of("run"), b"first"))
+        result_folder(tmp_path).write(dict.fromkeys(names_of("run"), b"again"))
+    (tmp_path / name).write_text("mine")
+    _refused(["synthetic", f"out={tmp_path}"], capsys, f"{tmp_path / name} ", "`radial-vicreg synthetic`")
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_synthetic_sweep_keeps_a_file_without_a_row_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "results-0-of-1.jsonl"
+    file.write_text('{"my": "lines"}\n')
+    _refused(["synthetic", "sweep", "--out", str(tmp_path), "--workers", "1"], capsys, f"{file} was not written by")
+    assert file.read_text() == '{"my": "lines"}\n'
+
+
+@pytest.mark.parametrize("there", ["card.json", "backbone.pth", "changed", "link"])
+def test_an_export_replaces_nothing_but_an_export(
+    there: str, finished_run: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["export", str(finished_run("standalone")), "--format", "timm", "--out", str(out)]
+    out.mkdir()
+    if there in ("changed", "link"):
+        assert main(command) == 0
+        assert main(command) == 0
+    target = out / (there if there.startswith(("card", "backbone")) else "backbone.pth")
+    if there == "link":
+        target.rename(tmp_path / "backbone.pth")
+        target.symlink_to(tmp_path / "backbone.pth")
+    else:
+        target.write_text("mine")
+    before = _contents(out)
+    _refused(command, capsys, str(target), "`radial-vicreg export`", "move it away")
+    assert _contents(out) == before
+
+
+def test_an_export_that_was_killed_between_card_and_weights_is_made_again(
+    finished_run: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["export", str(finished_run("standalone")), "--format", "timm", "--out", str(tmp_path)]
+    assert main(command) == 0
+    (tmp_path / "backbone.pth").write_bytes(b"of another epoch")
+    card = json.loads((tmp_path / "card.json").read_text())
+    write_json(tmp_path / "card.json", {**card, "sha256": hashlib.sha256(b"of another epoch").hexdigest()})
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "atomic_file", killed)
+        assert main(command) == 130
+    assert main(command) == 0
+    assert json.loads((tmp_path / "card.json").read_text()).keys() == card.keys()
+
+
+def test_a_probe_replaces_nothing_but_a_probe(
+    run_folder: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forbid(offline, "run_features")
+    (run_folder / "probes").mkdir()
+    (run_folder / "probes" / "knn-encoder.json").write_text("mine")
+    _refused(["probe", str(run_folder), "--probe", "knn"], capsys, "probes/knn-encoder.json was not written by")

@@ -1,4 +1,4 @@
-"""``radial-vicreg data digits|cifar10|cifar100|imagenet10|celeba|study [--out DIR]``."""
+"""``radial-vicreg data digits|cifar10|cifar100|imagenet10|celeba|study [--out DIR] [--replace]``."""
 
 from __future__ import annotations
 
@@ -56,6 +56,13 @@ def parser() -> Parser:
         "--full", action="store_true", help="all 60,000 images, for `study/full`; default: 12,000 of them"
     )
     study.add_argument("--out", type=Path, help="default: datasets/study, or datasets/study_full")
+    for one in sets.choices.values():
+        one.add_argument(
+            "--replace",
+            action="store_true",
+            help="move a folder aside that holds something else or lacks images (it is refused otherwise); nothing is "
+            "deleted, and a complete folder stays",
+        )
     return made
 
 
@@ -69,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: the target holds something else.
+        UserError: the target holds something else or lacks images.
         OSError: no room.
         UnreachableError: the download is out of reach.
     """
@@ -81,22 +88,22 @@ def _prepare(parsed: argparse.Namespace) -> Path:
     if parsed.name == "digits":
         from radial_vicreg.data.digits import prepare_digits
 
-        return prepare_digits(parsed.out, size=parsed.size)
+        return prepare_digits(parsed.out, parsed.size, parsed.replace)
     if parsed.name == "imagenet10":
         from radial_vicreg.data.imagenet10 import describe_imagenet10, prepare_imagenet10
 
-        folder = prepare_imagenet10(parsed.imagenet, parsed.out, parsed.split, parsed.classes)
+        folder = prepare_imagenet10(parsed.imagenet, parsed.out, parsed.split, parsed.classes, parsed.replace)
         print("\n".join(describe_imagenet10(folder)), file=sys.stderr)  # standard output has the path alone, as ever
         return folder
     if parsed.name == "celeba":
         from radial_vicreg.data.celeba import prepare_celeba
 
-        return prepare_celeba(parsed.out, parsed.source)
+        return prepare_celeba(parsed.out, parsed.source, parsed.replace)
     if parsed.name == "study":
         from radial_vicreg.data.study import FULL, QUICK, prepare_study
 
         default = Path("datasets") / ("study_full" if parsed.full else "study")
-        return prepare_study(parsed.out or default, parsed.source, FULL if parsed.full else QUICK)
+        return prepare_study(parsed.out or default, parsed.source, FULL if parsed.full else QUICK, parsed.replace)
     from radial_vicreg.data.cifar import prepare_cifar
 
-    return prepare_cifar(parsed.name, parsed.out, as_folder=parsed.as_folder)
+    return prepare_cifar(parsed.name, parsed.out, parsed.as_folder, parsed.replace)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from radial_vicreg.commands.parser import Parser
 
+_STEM = "diagnose"
+
 
 def run(arguments: Sequence[str]) -> int:
     """Diagnose one source or several side by side; print tables, write what was asked for.
@@ -18,7 +20,7 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: a source, an image folder or an option that cannot be used.
+        UserError: a source, an image folder or an option that cannot be used, or an output where something else is.
         UnreachableError: pretrained weights that cannot be downloaded.
     """
     parsed = parser().parse_args(list(arguments))
@@ -26,12 +28,13 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.diagnose.measure import diagnose
     from radial_vicreg.diagnose.settings import Settings
     from radial_vicreg.diagnose.table import print_tables
-    from radial_vicreg.figures import figure_style, save_figure
-    from radial_vicreg.files import claim_output, write_json
+    from radial_vicreg.figures import figure_files, figure_style
+    from radial_vicreg.files import json_bytes, write_json
+    from radial_vicreg.outputs import OutputFolder, claim_file
 
-    files = [] if parsed.json is None else [claim_output(parsed.json, "file")]
-    if parsed.out is not None:
-        files.append(claim_output(parsed.out, "folder") / "diagnose.json")
+    if parsed.json is not None:
+        claim_file(parsed.json, _is_diagnosis, "diagnose")
+    folder = None if parsed.out is None else OutputFolder(parsed.out, "diagnose", _former_files).claim(_names())
     settings = Settings(
         images=parsed.images,
         max_images=parsed.max_images,
@@ -43,11 +46,14 @@ def run(arguments: Sequence[str]) -> int:
         on_bad_image=parsed.on_bad_image,
     )
     content = diagnose(parsed.sources, settings, parsed.untrained)
-    written = [write_json(file, content) for file in files]
     print_tables(content)
-    if parsed.out is not None:
+    written = []
+    if folder is not None:
         with figure_style():
-            written += save_figure(diagnose_figure(content), parsed.out / "diagnose")
+            figures = figure_files(diagnose_figure(content), _STEM)
+        written += folder.write({f"{_STEM}.json": json_bytes(content), **figures})
+    if parsed.json is not None:
+        written.append(write_json(parsed.json, content))
     print("written: " + ", ".join(map(str, written)) if written else "figure and numbers as files: --out DIR")
     return 0
 
@@ -84,3 +90,22 @@ def parser() -> Parser:
         help="stop at an image that cannot be read, or leave it out (default: a run's own, otherwise error)",
     )
     return made
+
+
+def _names() -> list[str]:
+    """List the files of ``--out``."""
+    from radial_vicreg.figures import SUFFIXES
+
+    return [f"{_STEM}{suffix}" for suffix in (".json", *SUFFIXES)]
+
+
+def _is_diagnosis(file: Path) -> bool:
+    from radial_vicreg.outputs import json_with
+
+    return json_with("radial_vicreg", "sources", "normal_curves")(file)
+
+
+def _former_files(folder: Path) -> list[str]:
+    """Name the files of a diagnosis of version 0.2 or earlier; its numbers come last, which it is known by."""
+    names = [name for name in reversed(_names()) if (folder / name).exists()]
+    return names if _is_diagnosis(folder / f"{_STEM}.json") else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -103,11 +104,13 @@ def _run(arguments: Sequence[str]) -> None:
     from rich.progress import TextColumn
 
     from radial_vicreg import __version__
-    from radial_vicreg.files import atomic_file, write_json
+    from radial_vicreg.files import json_bytes
     from radial_vicreg.synthetic import drawing
     from radial_vicreg.synthetic import run as synthetic
+    from radial_vicreg.synthetic.folder import RUN, SNAPSHOTS, drawn_files, names_of, result_folder
 
-    out = _claim(Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}"))
+    out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
+    folder = result_folder(out).claim(names_of(RUN))
     with _bar(TextColumn("{task.fields[terms]}")) as bar:
         task = bar.add_task(config.distribution, total=config.steps, terms="")
 
@@ -119,28 +122,13 @@ def _run(arguments: Sequence[str]) -> None:
         how: dict[str, Any] = {"engine": options.engine, "device": options.device, "snapshots": options.snapshots}
         result = synthetic.run(config, **how, progress=show)
     summary = {"version": __version__, **how, **synthetic.summarise(result, options.subsample)}
-    write_json(out / "results.json", summary)
     steps, clouds = zip(*result.snapshots, strict=True)
-    with atomic_file(out / "snapshots.npz") as stream:
-        np.savez_compressed(stream, steps=steps, points=np.stack(clouds).astype(np.float32))
-    drawing.run_figure(result, out / "run")
+    snapshots = io.BytesIO()
+    np.savez_compressed(snapshots, steps=steps, points=np.stack(clouds).astype(np.float32))
+    figure = drawn_files(lambda path: drawing.run_figure(result, path), RUN)
+    folder.write({SNAPSHOTS: snapshots.getvalue(), **figure, "results.json": json_bytes(summary)})
     _print_summary(summary)
     print(f"{out}/results.json")
-
-
-def _claim(out: Path) -> Path:
-    """Make sure, before minutes of work, that a folder can take the results and holds no training."""
-    from radial_vicreg.figures import SUFFIXES
-    from radial_vicreg.files import claim_output
-    from radial_vicreg.results import RESULTS
-    from radial_vicreg.stored_runs import read_stored_run
-
-    claim_output(out, "folder")
-    for name in (RESULTS, "snapshots.npz", *(f"run{suffix}" for suffix in SUFFIXES)):
-        claim_output(out / name, "file")
-    if read_stored_run(out / RESULTS) is not None:
-        raise UserError(f"{out} is the folder of a training run: choose another folder for synthetic results")
-    return out
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
@@ -158,8 +146,10 @@ def _figure(arguments: Sequence[str]) -> None:
     if options.number == "3" and (options.seeds is not None or options.sweep is not None):
         raise UserError("--seeds and --sweep are options of figure 1; figure 3 has one run a setting")
     from radial_vicreg.synthetic import figure1, figure3
+    from radial_vicreg.synthetic.folder import names_of, result_folder
 
-    out = _claim(options.out or Path(f"runs/synthetic/figure{options.number}-{options.preset}"))
+    out = options.out or Path(f"runs/synthetic/figure{options.number}-{options.preset}")
+    result_folder(out).claim(names_of(f"figure{options.number}"))
     with _row_bar() as on_row:
         how: dict[str, Any] = {"workers": options.workers, "on_row": on_row}
         if options.number == "1":
@@ -174,11 +164,14 @@ def _figure(arguments: Sequence[str]) -> None:
 
 def _sweep(arguments: Sequence[str]) -> None:
     options = sweep_parser().parse_args(list(arguments))
+    from radial_vicreg.results import RESULTS
+    from radial_vicreg.synthetic.folder import result_folder
     from radial_vicreg.synthetic.selection import summary_lines
     from radial_vicreg.synthetic.sweep import PRESETS, read_rows, sweep
 
     grid = PRESETS[options.preset]
-    out = _claim(options.out or Path(f"runs/synthetic/sweep-{options.preset}"))
+    out = options.out or Path(f"runs/synthetic/sweep-{options.preset}")
+    result_folder(out).claim([RESULTS])  # no training's
     configs = grid.runs()
     with _row_bar() as on_row:
         sweep(

@@ -139,6 +139,15 @@ class RunData:
             for split, images in (("train", self.train_images), ("val", self.val_images))
         }
 
+    @property
+    def omitted(self) -> dict[str, dict[str, int]]:
+        """Numbers of files by extension that are not read as images, for each set that has been opened and has any."""
+        opened = {split: vars(self).get(f"{split}_images") for split in ("train", "val")}
+        listed = {
+            split: getattr(getattr(images, "dataset", images), "omitted", None) for split, images in opened.items()
+        }
+        return {split: found.counts() for split, found in listed.items() if found is not None and found.others}
+
     def training_set(self, transform: Transform | None = None) -> IndexedDataset:
         """Build the augmented training set.
 

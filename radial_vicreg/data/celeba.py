@@ -10,21 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from PIL import Image
-from rich.progress import track
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import open_image, shown, unreadable_images
-from radial_vicreg.data.listing import is_macos_file, tell_macos_files
-from radial_vicreg.data.staging import claim_folder, staged_folder
+from radial_vicreg.data.listing import Omitted, is_macos_file
+from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
+from radial_vicreg.locks import LockedError, changing
 
 NUM_ATTRIBUTES = 40
 IMAGES = "faces"
 """The one sub-folder of a split: solo-learn's readers want class folders, and number their files in sorted order."""
 
 _ATTRIBUTES = "attributes.csv"
+_DOWNLOAD_PATIENCE = 24 * 3600.0  # seconds to wait for a process that downloads 1.4 GB
 _SPLITS = ("train", "val", "test")  # 0, 1, 2 in list_eval_partition
 _ALIGNED = ("img_align_celeba/img_align_celeba", "img_align_celeba")  # Kaggle's archive nests it
 
@@ -43,35 +44,44 @@ class AttributeTable(NamedTuple):
     values: Tensor
 
 
-def prepare_celeba(out: str | Path, source: str | Path | None = None) -> Path:
+def prepare_celeba(out: str | Path, source: str | Path | None = None, replace: bool = False) -> Path:
     """Link ``out/{train,val,test}/faces/*.jpg`` and write ``attributes.csv`` beside. Repeating it does nothing.
 
     Args:
         out: the folder to write; it appears only when complete.
         source: a downloaded copy: ``img_align_celeba/`` with ``list_attr_celeba`` and ``list_eval_partition``, as
-            ``.txt`` or ``.csv``, in it or in its sub-folder ``celeba``. None: torchvision downloads one beside ``out``.
+            ``.txt`` or ``.csv``, in it or in its sub-folder ``celeba``. None: torchvision downloads one next to
+            ``out``.
+        replace: move a folder that holds something else, or lacks images, aside.
 
     Returns:
         ``out``.
 
     Raises:
-        UserError: the copy is incomplete or contradicts itself, or ``out`` holds something else.
+        UserError: the copy is incomplete or contradicts itself, or ``out`` holds something else or lacks images.
         UnreachableError: it cannot be downloaded.
     """
-    target = claim_folder(Path(out))
+    target = claim_folder(out, replace, links=True)
     root = _download(target.resolve().parent) if source is None else _find_root(require_directory(source, "--source"))
     images = next(root / name for name in _ALIGNED if (root / name).is_dir()).resolve()
     table, split_of = _read_lists(root)
     absent = [name for name in table.files if not (images / name).is_file()]
     if absent:
         raise UserError(f"{images} lacks {len(absent):,} of {len(table.files):,} images, {absent[0]} for one")
+    chosen = {
+        split: [index for index, name in enumerate(table.files) if split_of[name] == number]
+        for number, split in enumerate(_SPLITS)
+    }
+    files: dict[str, Path | None] = {f"{split}/{_ATTRIBUTES}": None for split in _SPLITS}
+    for split, indices in chosen.items():
+        files |= {f"{split}/{IMAGES}/{name}": images / name for name in (table.files[index] for index in indices)}
+
+    def write_attributes(folder: Path) -> None:
+        for split, indices in chosen.items():
+            _write_attributes(folder / split, table, indices)
+
     description = {"dataset": "celeba", "source": str(images), "num_images": len(table.files)}
-    if _is_prepared(target, len(table.files)):
-        return target
-    with staged_folder(target, description) as staging:
-        for number, split in enumerate(_SPLITS):
-            chosen = [index for index, name in enumerate(table.files) if split_of[name] == number]
-            _write_split(staging / split, table, chosen, images)
+    prepare_folder(target, description, files, write_attributes, replace)
     return target
 
 
@@ -96,7 +106,7 @@ def load_attributes(split_folder: str | Path, key: str = "data.train_path") -> A
     files = [row[0] for row in rows]
     inside = [path.name for path in (folder / IMAGES).iterdir()]
     images = sorted(name for name in inside if not is_macos_file(name))
-    tell_macos_files(folder, len(inside) - len(images))
+    Omitted(macos=len(inside) - len(images)).tell(folder)
     if files != images:
         raise UserError(f"{folder}: {_ATTRIBUTES} and {IMAGES}/ name different files; prepare the folder anew")
     return AttributeTable(files, names, torch.from_numpy(np.array([row[1:] for row in rows], dtype=np.uint8)))
@@ -165,22 +175,12 @@ def _without(table: AttributeTable, files: set[str]) -> AttributeTable:
     return AttributeTable([table.files[index] for index in kept], table.names, table.values[kept])
 
 
-def _write_split(folder: Path, table: AttributeTable, chosen: Sequence[int], images: Path) -> None:
-    (folder / IMAGES).mkdir(parents=True)
+def _write_attributes(folder: Path, table: AttributeTable, chosen: Sequence[int]) -> None:
+    folder.mkdir()
     with (folder / _ATTRIBUTES).open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["file", *table.names])
-        for index in track(chosen, description=f"linking {folder.name}"):
-            name = table.files[index]
-            (folder / IMAGES / name).symlink_to(images / name)
-            writer.writerow([name, *table.values[index].tolist()])
-
-
-def _is_prepared(target: Path, count: int) -> bool:
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
-        return False
-    links = (path for split in _SPLITS for path in (target / split / IMAGES).glob("*"))
-    return sum(1 for path in links if not is_macos_file(path.name)) == count
+        writer.writerows([table.files[index], *table.values[index].tolist()] for index in chosen)
 
 
 def _find_root(source: Path) -> Path:
@@ -194,7 +194,11 @@ def _download(parent: Path) -> Path:
     from torchvision.datasets import CelebA
 
     try:
-        CelebA(str(parent / "download"), split="all", download=True)
+        parent.mkdir(parents=True, exist_ok=True)
+        with changing(parent / "download", _DOWNLOAD_PATIENCE):
+            CelebA(str(parent / "download"), split="all", download=True)
+    except LockedError:
+        raise
     except Exception as error:  # requests, gdown and zipfile each raise their own
         raise UnreachableError(
             f"CelebA could not be downloaded ({error}): fetch img_align_celeba.zip, list_attr_celeba.txt and "

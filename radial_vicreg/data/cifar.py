@@ -11,7 +11,7 @@ from PIL import Image
 from rich.progress import track
 from torchvision.datasets import CIFAR10, CIFAR100
 
-from radial_vicreg.data.staging import claim_folder, is_complete, staged_folder
+from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.files import claim_output
 from radial_vicreg.locks import changing
@@ -78,38 +78,43 @@ def missing_cifar(name: str, root: str | Path | None) -> tuple[int, int] | None:
     return None
 
 
-def prepare_cifar(name: str, out: str | Path, as_folder: bool = False) -> Path:
+def prepare_cifar(name: str, out: str | Path, as_folder: bool = False, replace: bool = False) -> Path:
     """Download CIFAR, and export it as PNG image folders on request. Repeating it does nothing.
 
     Args:
         name: ``cifar10`` or ``cifar100``.
         out: folder for torchvision's copy (170 MB): the ``data.train_path`` of these datasets.
         as_folder: also write ``out/{train,val}/CLASS/*.png`` for ``data.dataset=custom``.
+        replace: move an ``out/train`` or ``out/val`` that holds something else, or lacks images, aside.
 
     Returns:
         ``out``.
 
     Raises:
-        UserError: unknown name, or ``out/train`` or ``out/val`` holds something else.
+        UserError: unknown name, or ``out/train`` or ``out/val`` holds something else or lacks images.
         UnreachableError: it cannot be downloaded.
     """
-    root = claim_output(out, "folder")
+    root = Path(out)
+    if missing_cifar(name, root) is not None:
+        claim_output(root, "folder")
     if as_folder:
         for split in _SPLITS:
-            claim_folder(root / split)
+            claim_folder(root / split, replace)
     splits = {split: open_cifar(name, root, train) for split, train in _SPLITS.items()}
     if as_folder:
         for split, dataset in splits.items():
-            _export(dataset, root / split, {"dataset": name, "split": split, "num_images": len(dataset)})
+            _export(dataset, root / split, {"dataset": name, "split": split, "num_images": len(dataset)}, replace)
     return root
 
 
-def _export(dataset: CIFAR10, folder: Path, description: dict[str, Any]) -> None:
-    if is_complete(folder, description):
-        return
-    with staged_folder(folder, description) as staging:
+def _export(dataset: CIFAR10, folder: Path, description: dict[str, Any], replace: bool) -> None:
+    names = [f"{dataset.classes[target]}/{index:05d}.png" for index, target in enumerate(dataset.targets)]
+
+    def fill(folder: Path) -> None:
         for class_name in dataset.classes:
-            (staging / class_name).mkdir()
-        for index in track(range(len(dataset)), description=f"writing {folder}"):
-            image, target = dataset[index]
-            image.save(staging / dataset.classes[target] / f"{index:05d}.png")
+            (folder / class_name).mkdir()
+        for index in track(range(len(dataset)), description=f"writing {description['split']}"):
+            image, _ = dataset[index]
+            image.save(folder / names[index])
+
+    prepare_folder(folder, description, dict.fromkeys(names), fill, replace)

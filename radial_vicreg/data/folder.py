@@ -12,7 +12,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import open_image, unreadable_images
-from radial_vicreg.data.listing import class_folders, is_image, is_macos_file, labelled_files, tell_macos_files
+from radial_vicreg.data.listing import Omitted, class_folders, flat_files, labelled_files
 from radial_vicreg.errors import UserError
 
 UNLABELLED = -1
@@ -34,7 +34,8 @@ class LabelledFolder(ImageFolder):
             cannot be read are left out.
 
     Attributes:
-        skipped: the files that were left out.
+        skipped: the image files that were left out.
+        omitted: the files that are not read as images.
 
     Raises:
         UserError: the folder is missing, has no class sub-folder, a class has no image (that can be read), or a link
@@ -51,6 +52,7 @@ class LabelledFolder(ImageFolder):
     ) -> None:
         self.key = key
         self.samples: list[tuple[str, int]] = []
+        self.omitted = Omitted()
         super().__init__(str(require_directory(root, key)), transform=transform, loader=open_image)
         self.skipped = unreadable_images((path for path, _ in self.samples), on_bad_image)
         if bad := set(self.skipped):
@@ -60,7 +62,7 @@ class LabelledFolder(ImageFolder):
 
     def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:
         """Name the classes: the sub-folders that are not hidden, sorted."""
-        names = class_folders(directory)
+        names = class_folders(directory, self.omitted)
         if not names:
             raise UserError(
                 f"{self.key}={directory} has no class sub-folders: expected {directory}/CLASS/*.jpg"
@@ -73,10 +75,9 @@ class LabelledFolder(ImageFolder):
     ) -> list[tuple[str, int]]:
         """List the images of every class, at any depth, in torchvision's order."""
         self.classes, self.class_to_idx = list(class_to_idx), class_to_idx
-        left_out: list[str] = []
-        samples = labelled_files(str(directory), self.classes, left_out)
+        samples = labelled_files(str(directory), self.classes, self.omitted)
+        self.omitted.tell(directory)
         self._require_images(samples, "an image")
-        tell_macos_files(directory, len(left_out))
         return samples
 
     def _require_images(self, samples: Sequence[tuple[str, int]], what: str) -> None:
@@ -154,13 +155,14 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
     """The image files directly inside one folder, in sorted order, each with target -1.
 
     Args:
-        root: the folder; files that are not images, macOS's ``._*`` and sub-folders are skipped.
+        root: the folder; sub-folders are skipped.
         transform: applied to each RGB image.
         key: name of the setting that gave ``root``, for error messages.
         on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
 
     Attributes:
-        skipped: the files that were left out.
+        skipped: the image files that were left out.
+        omitted: the files that are not read as images.
 
     Raises:
         UserError: the folder is missing or holds no image (that can be read).
@@ -176,9 +178,9 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         """List the folder."""
         folder = require_directory(root, key)
         self.transform = transform
-        inside = list(folder.iterdir())
-        self.paths = sorted(path for path in inside if is_image(path.name) and path.is_file())
-        tell_macos_files(folder, sum(is_macos_file(path.name) for path in inside))
+        self.omitted = Omitted()
+        self.paths = flat_files(folder, self.omitted)
+        self.omitted.tell(folder)
         if not self.paths:
             raise UserError(
                 f"{key}={folder} holds no image files ({', '.join(IMG_EXTENSIONS)}): without labels, images"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from radial_vicreg.data.imagenet_source import (
     shorter_side_of_resized,
     sort_by_name,
 )
-from radial_vicreg.data.staging import MARKER, claim_folder, staged_folder
+from radial_vicreg.data.staging import claim_folder, prepare_folder, read_marker
 from radial_vicreg.errors import UserError
 
 CLASSES: dict[str, dict[str, str]] = {
@@ -70,12 +69,21 @@ COUNTS: dict[tuple[str, str], Counts] = {
 }
 """Images of each class, by choice of classes and split; Imagenette's are those of its file list."""
 
+_FIRST_VERSION: dict[str, Any] = {  # had the clustering choice only, and said nothing of it in the marker
+    "classes": "clustering",
+    "split": "imagenet",
+    "resized": None,
+    "train": 13_000,
+    "val": 500,
+}
+
 
 def prepare_imagenet10(
     imagenet: str | Path,
     out: str | Path | None = None,
     split: str = "imagenet",
     classes: str = "imagenette",
+    replace: bool = False,
 ) -> Path:
     """Link ten classes as ``out/{train,val}/SYNSET``. Repeating it does nothing.
 
@@ -87,23 +95,26 @@ def prepare_imagenet10(
         split: ``"imagenet"`` is ImageNet's own division, read from the images' names where the folders have another;
             ``"imagenette"`` is that of Imagenette's folders.
         classes: a key of ``CLASSES``.
+        replace: move a folder that holds something else, or lacks images, aside.
 
     Returns:
         ``out``.
 
     Raises:
-        UserError: an unknown choice, a missing class, another number of images, or ``out`` holds something else;
-            nothing is written then.
+        UserError: an unknown choice, a missing class, another number of images, or ``out`` holds something else or
+            lacks images; nothing is written then.
     """
     if out is not None:
-        claim_folder(Path(out))
+        claim_folder(out, replace, links=True)
     expected = _expected_counts(classes, split)
     source = open_source(imagenet)
     lying = _find_classes(source, classes)
     images = sort_by_name(lying) if split == "imagenet" else lying
     _check_counts(source, images, expected, split, classes)
     resized = shorter_side_of_resized(source, images)
-    target = Path(out) if out is not None else claim_folder(default_folder(split, classes, resized))
+    target = (
+        Path(out) if out is not None else claim_folder(default_folder(split, classes, resized), replace, links=True)
+    )
     description = {
         "dataset": "imagenet10",
         "classes": classes,
@@ -114,12 +125,7 @@ def prepare_imagenet10(
         "num_images": sum(sum(expected[part].values()) for part in PARTS),
     }
     links = dict(_links(source, images, lying))
-    if _is_linked(target, links, description):
-        return target
-    with staged_folder(target, description) as new:
-        for name, points_to in links.items():
-            (new / name).parent.mkdir(parents=True, exist_ok=True)
-            (new / name).symlink_to(points_to)
+    prepare_folder(target, description, links, replace=replace, earlier=_FIRST_VERSION | {"resized": resized})
     return target
 
 
@@ -144,7 +150,7 @@ def describe_imagenet10(folder: str | Path) -> list[str]:
         The lines.
     """
     folder = Path(folder)
-    found = json.loads((folder / MARKER).read_text())
+    found = {**_FIRST_VERSION, **(read_marker(folder) or {})}
     division = "Imagenette's own division" if found["split"] == "imagenette" else "ImageNet's division"
     ten = f"the ten classes of {ORIGINS[found['classes']]}"
     lines = [f"{found['train']:,} training and {found['val']:,} validation images of {ten}, {division}"]
@@ -225,26 +231,3 @@ def _links(source: Path, images: Images, lying: Images) -> Iterator[tuple[str, P
             yield f"{part}/{synset}", source / part / synset
         else:
             yield from ((f"{part}/{synset}/{file.name}", file) for file in files)
-
-
-def _is_linked(target: Path, links: Mapping[str, Path], description: Mapping[str, Any]) -> bool:
-    """Tell whether all links are there; links to the same images elsewhere are renewed, other images refused."""
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
-        return False
-    try:
-        # The first version's marker lacks these keys, since it had the clustering choice only.
-        found = {"classes": "clustering", "split": "imagenet", "resized": description["resized"]}
-        found.update(json.loads((target / MARKER).read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(
-            f"{target} exists and was not prepared by this command: move it away or choose another --out"
-        ) from error
-    kind = ("dataset", "classes", "split", "resized")
-    if any(found.get(key) != description[key] for key in kind):
-        held, asked = (", ".join(f"{key} {what.get(key)}" for key in kind[1:]) for what in (found, description))
-        raise UserError(
-            f"{target} holds other images ({held}) than asked for ({asked}): move it away or choose another --out"
-        )
-    return found == description and all(
-        (target / name).is_symlink() and (target / name).readlink() == points_to for name, points_to in links.items()
-    )

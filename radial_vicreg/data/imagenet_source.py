@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from radial_vicreg.data.folder import require_directory
-from radial_vicreg.data.listing import class_folders, labelled_files, tell_macos_files
+from radial_vicreg.data.listing import Omitted, class_folders, labelled_files
 from radial_vicreg.errors import UserError
 
 PARTS = ("train", "val")
@@ -72,13 +72,13 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
         if missing:
             flat = "; its images must be sorted into one folder a class" if not class_folders(source / part) else ""
             raise UserError(f"{source / part} lacks the classes {', '.join(missing)}{flat}")
-    left_out: list[str] = []
+    omitted = Omitted()
     names = list(synsets)
     images: dict[tuple[str, str], list[Path]] = {(part, synset): [] for part in PARTS for synset in names}
     for part in PARTS:
-        for file, label in labelled_files(str(source / part), names, left_out):
+        for file, label in labelled_files(str(source / part), names, omitted):
             images[part, names[label]].append(Path(file))
-    tell_macos_files(source, len(left_out))
+    omitted.tell(source)
     return images
 
 

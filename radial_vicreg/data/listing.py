@@ -4,48 +4,135 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import shown
+from radial_vicreg.data.staging import MARKER
 from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import lies_in
 
 _MACOS_PREFIX = "._"  # a file's Finder data, written beside it on every file system but Apple's
 _MACOS_FOLDER = "__MACOSX"  # the same, as macOS packs them into a ZIP archive
+_NO_EXTENSION = "no extension"
+_NAMED = 3  # files of each type in a message
 _told: set[str] = set()
 _Identity = tuple[int, int]  # device and inode
 
 
-def class_folders(root: str | Path) -> list[str]:
-    """List the class sub-folders of an image folder, sorted, without hidden ones and ``__MACOSX``."""
+@dataclass
+class Omitted:
+    """Files that are found in a folder of images while it is listed, and are not read as images.
+
+    Hidden files, and the marker of a prepared folder, do not count.
+
+    Attributes:
+        macos: number of macOS's ``._*`` files.
+        others: paths of the other files, by extension in lower case.
+    """
+
+    macos: int = 0
+    others: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, path: str) -> None:
+        """Count a file."""
+        name = os.path.basename(path)
+        if is_macos_file(name):
+            self.macos += 1
+        elif not name.startswith(".") and name != MARKER:
+            self.others.setdefault(os.path.splitext(name)[1].lower() or _NO_EXTENSION, []).append(path)
+
+    def counts(self) -> dict[str, int]:
+        """Count the files of each extension, the most frequent first; without macOS's."""
+        counted = {extension: len(paths) for extension, paths in self.others.items()}
+        return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+    def tell(self, root: str | Path) -> None:
+        """Print, once for each folder and in the first process, how many files are omitted, with the first names.
+
+        Args:
+            root: folder that a setting names.
+        """
+        if str(root) in _told or not (self.macos or self.others) or not is_first_process():
+            return
+        _told.add(str(root))
+        if self.macos:
+            print(f"{shown(root)}: {self.macos:,} file(s) of macOS (._*) omitted, which are not images")
+        if self.others:
+            counts = self.counts()
+            types = ", ".join(self._type(extension, count) for extension, count in counts.items())
+            print(
+                f"{shown(root)}: {sum(counts.values()):,} file(s) omitted, which are not read as images: {types}. Types"
+                f" that are read: {', '.join(IMG_EXTENSIONS)}"
+            )
+
+    def _type(self, extension: str, count: int) -> str:
+        paths = sorted(self.others[extension])
+        names = ", ".join(shown(os.path.basename(path)) for path in paths[:_NAMED])
+        more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
+        text = "without an extension" if extension == _NO_EXTENSION else extension
+        place = " next to the class folders" if extension in IMG_EXTENSIONS else ""
+        return f"{count:,} {text}{place} ({names}{more})"
+
+
+def class_folders(root: str | Path, omitted: Omitted | None = None) -> list[str]:
+    """List the class sub-folders of an image folder, sorted, without hidden ones and ``__MACOSX``.
+
+    Args:
+        root: the image folder.
+        omitted: files next to the class folders are added.
+    """
+    found = []
     with os.scandir(root) as entries:
-        return sorted(
-            entry.name
-            for entry in entries
-            if _is_folder(entry) and not entry.name.startswith(".") and entry.name != _MACOS_FOLDER
-        )
+        for entry in entries:
+            if not _is_folder(entry):
+                if omitted is not None:
+                    omitted.add(entry.path)
+            elif not entry.name.startswith(".") and entry.name != _MACOS_FOLDER:
+                found.append(entry.name)
+    return sorted(found)
 
 
-def image_files(folder: str, left_out: list[str] | None = None) -> Iterator[str]:
-    """List image files at any depth, folder by folder, sorted, links followed, macOS's ``._*`` left out.
+def flat_files(folder: str | Path, omitted: Omitted | None = None) -> list[Path]:
+    """List the image files directly in a folder, sorted.
+
+    Args:
+        folder: to look in; its sub-folders are not.
+        omitted: other files are added.
+    """
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _is_folder(entry):
+                continue
+            if is_image(entry.name):  # a dead link as well: reading the image says so
+                found.append(Path(folder) / entry.name)
+            elif omitted is not None:
+                omitted.add(entry.path)
+    return sorted(found)
+
+
+def image_files(folder: str, omitted: Omitted | None = None, hidden: bool = True) -> Iterator[str]:
+    """List image files at any depth, folder by folder, sorted, links followed.
 
     Args:
         folder: to look in.
-        left_out: macOS's files are appended, for :func:`tell_macos_files`.
+        omitted: other files are added.
+        hidden: list those in hidden sub-folders as well.
 
     Raises:
         UserError: a link leads back to a folder that it lies in, directly or by way of other links.
         OSError: a folder may not be listed.
     """
-    for place in _places(folder, left_out):
+    for place in _places(folder, omitted, hidden):
         yield from place.files()
 
 
-def labelled_files(root: str, classes: Sequence[str], left_out: list[str] | None = None) -> list[tuple[str, int]]:
+def labelled_files(root: str, classes: Sequence[str], omitted: Omitted | None = None) -> list[tuple[str, int]]:
     """List the image files of class folders, each class as :func:`image_files` does.
 
     A link that repeats an image within its class is followed: the image counts as often as it is listed.
@@ -53,7 +140,7 @@ def labelled_files(root: str, classes: Sequence[str], left_out: list[str] | None
     Args:
         root: folder of the class folders.
         classes: their names.
-        left_out: as for :func:`image_files`.
+        omitted: as for :func:`image_files`.
 
     Returns:
         Paths, and the position of the class among ``classes``.
@@ -66,7 +153,7 @@ def labelled_files(root: str, classes: Sequence[str], left_out: list[str] | None
     linked: list[tuple[int, str]] = []
     samples: list[tuple[str, int]] = []
     for label, name in enumerate(classes):
-        for place in _places(os.path.join(root, name), left_out):
+        for place in _places(os.path.join(root, name), omitted):
             if not place.names:
                 continue
             owner, path = owners.setdefault(place.identity, (label, place.path))
@@ -86,18 +173,6 @@ def is_image(name: str) -> bool:
 def is_macos_file(name: str) -> bool:
     """Tell whether a file is macOS's ``._NAME`` beside another."""
     return name.startswith(_MACOS_PREFIX)
-
-
-def tell_macos_files(root: str | Path, count: int) -> None:
-    """Say, once for each folder, how many of macOS's ``._*`` files beside the images are left out.
-
-    Args:
-        root: folder that a setting names.
-        count: number of such files in it.
-    """
-    if count and str(root) not in _told and is_first_process():
-        _told.add(str(root))
-        print(f"{shown(root)}: left out {count:,} file(s) of macOS (._*), which are no images")
 
 
 class _Place(NamedTuple):
@@ -120,8 +195,8 @@ class _Place(NamedTuple):
         return (os.path.join(self.path, name) for name in self.names)
 
 
-def _places(folder: str, left_out: list[str] | None) -> list[_Place]:
-    """List a folder and those inside it, sorted by path; links are followed, and macOS's files appended."""
+def _places(folder: str, omitted: Omitted | None, hidden: bool = True) -> list[_Place]:
+    """List a folder and those inside it, sorted by path; links are followed, and files of other types added."""
     found = []
     waiting: list[tuple[str, frozenset[_Identity]]] = [(folder, frozenset())]
     while waiting:
@@ -131,6 +206,8 @@ def _places(folder: str, left_out: list[str] | None) -> list[_Place]:
         with os.scandir(path) as entries:
             for entry in entries:
                 if _is_folder(entry):
+                    if entry.name.startswith(".") and not hidden:
+                        continue
                     leads_up = entry.is_symlink() and lies_in(path, entry.path)
                     if leads_up or _identity(entry.path) in around:
                         raise UserError(f"{shown(entry.path)} is a link to a folder that it lies in: remove it")
@@ -139,8 +216,8 @@ def _places(folder: str, left_out: list[str] | None) -> list[_Place]:
                     place.names.append(entry.name)
                     if entry.is_symlink():
                         place.linked.append(entry.name)
-                elif left_out is not None and is_macos_file(entry.name):
-                    left_out.append(entry.path)
+                elif omitted is not None:
+                    omitted.add(entry.path)
         place.names.sort()
         found.append(place)
     return sorted(found)

@@ -1,90 +1,225 @@
-"""Data folders that are either complete or absent: built beside their place, then renamed into it."""
+"""Data folders that are either complete or absent: built next to their place, then renamed into it.
+
+Nothing in a folder is deleted or replaced. One that is complete stays as it is, with whatever else its user keeps in
+it; one that holds anything else is refused, or moved aside on request.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from radial_vicreg.data.listing import is_macos_file
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import claim_output, set_mode
+from radial_vicreg.file_systems import ABILITIES, try_folder
+from radial_vicreg.files import check_output, claim_output, lies_in
+from radial_vicreg.locks import changing
 
 MARKER = "radial_vicreg_data.json"
 """File in a finished folder that says what was written there, ``num_images`` included."""
 
+Files = Mapping[str, Path | None]
+"""What a complete folder holds: names below it, each with the target of the link that it is, or None for a file."""
 
-def is_complete(folder: Path, description: Mapping[str, Any]) -> bool:
-    """Tell whether a folder already holds what ``description`` says, all of it.
-
-    Args:
-        folder: where it should be.
-        description: what to look for; ``num_images`` PNG files belong to it.
-
-    Returns:
-        True when nothing is to be done; False when the folder is absent, empty, or ours with files missing.
-
-    Raises:
-        UserError: the folder holds something else.
-    """
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return False
-    marker = folder / MARKER
-    try:
-        found = json.loads(marker.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{folder} exists and was not prepared by this command ({error}): move it away or choose another"
-        ) from error
-    if found != dict(description):
-        raise UserError(f"{folder} holds {found}, but {dict(description)} was asked for: remove it or choose another")
-    expected: int = description["num_images"]
-    # macOS may have laid its own files beside them.
-    return sum(1 for file in folder.rglob("*.png") if not is_macos_file(file.name)) == expected
+_PATIENCE = 24 * 3600.0  # seconds to wait for another job: CelebA's download takes hours on a slow line
+_TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+_REMEDY = "choose another --out, or add --replace, which moves the folder aside"
 
 
-def claim_folder(folder: Path) -> Path:
-    """Make sure, before a long download or reading, that a data folder can be written in its place.
+def claim_folder(folder: str | Path, replace: bool = False, links: bool = False) -> Path:
+    """Make sure, before a long download or reading, that a data folder can be prepared in its place.
 
     Args:
         folder: where it is to be.
+        replace: a folder that is in the way will be moved aside.
+        links: its images will be links.
 
     Returns:
         ``folder``.
 
     Raises:
-        UserError: it holds something that no command of ours wrote, or it cannot be written.
+        UserError: it holds something that no command of ours wrote, or it cannot be written, or its file system renames
+            no folders or makes no links.
     """
+    folder = Path(folder)
+    if (folder / MARKER).is_file() and not replace:
+        return folder  # perhaps complete, and nobody has to write into it then
     claim_output(folder, "folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
-        raise UserError(f"{folder} exists and was not prepared by this command: move it away or choose another --out")
+    place = check_output(folder.resolve().parent, "folder")
+    for name, reason in try_folder(place, ("folders", "links") if links else ("folders",)).refused.items():
+        raise UserError(
+            f"{folder} cannot be prepared: its file system does not allow {ABILITIES[name].what} ({reason}); give a"
+            " folder on a local disk with --out"
+        )
+    if _is_filled(folder):
+        if not replace:
+            raise UserError(_not_ours(folder))
+        if lies_in(Path.cwd(), folder):
+            raise UserError(
+                f"{folder} holds the working directory, which --replace does not move: choose another --out"
+            )
     return folder
 
 
-@contextmanager
-def staged_folder(folder: Path, description: Mapping[str, Any]) -> Iterator[Path]:
-    """Give a temporary sibling to fill, and rename it to ``folder`` when the block ends without an error.
+def prepare_folder(
+    folder: str | Path,
+    description: Mapping[str, Any],
+    files: Files,
+    fill: Callable[[Path], object] | None = None,
+    replace: bool = False,
+    earlier: Mapping[str, Any] | None = None,
+) -> bool:
+    """Prepare a folder unless it is complete. Of jobs that start together, one prepares it and the others wait.
 
     Args:
-        folder: the final place; an unfinished folder of ours there is replaced.
-        description: written to the marker.
+        folder: the final place.
+        description: is written to the marker; ``dataset`` and ``num_images`` belong to it.
+        files: everything that the folder will hold.
+        fill: writes the files that are no links into the folder that it is given; links are made without it.
+        replace: move a folder that is in the way aside. A complete one stays.
+        earlier: values of keys that a marker of an earlier version lacks.
 
-    Yields:
-        The temporary folder.
+    Returns:
+        Whether it was prepared now; False for a complete folder, which is not changed.
+
+    Raises:
+        UserError: the folder holds something else or lacks files; the message names them. Or the place can take no
+            folder, or no link.
+        LockedError: another process has been preparing it for a day.
     """
-    folder = folder.resolve()
+    given, folder = Path(folder), Path(folder).resolve()  # of a link, the folder that it leads to
+    asked = _Asked(given, description, files, earlier or {})
+    if _may_stay(asked.problem(), replace):
+        return False
+    claim_folder(given, replace, links=any(target is not None for target in files.values()))
+    if os.path.ismount(folder):
+        raise UserError(
+            f"{given} is a mount point, whose name no finished folder can take: give a folder in it, such as"
+            f" {given / description['dataset']}"
+        )
+    claim_output(folder.parent, "folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    with changing(folder, _PATIENCE):
+        if _may_stay(asked.problem(), replace):  # another job was faster
+            return False
+        staging = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
+        staging.mkdir()  # not tempfile's, whose folders are for their owner alone: permissions follow the umask
+        try:
+            if fill is not None:
+                fill(staging)
+            _link(staging, files)
+            (staging / MARKER).write_text(json.dumps(dict(description)) + "\n")
+            return _take_place(staging, folder, asked, replace)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def read_marker(folder: Path) -> dict[str, Any] | None:
+    """Read what a command of ours has written into a folder; None where there is no marker of ours."""
     try:
-        yield staging
-        (staging / MARKER).write_text(json.dumps(dict(description)) + "\n")
-        set_mode(staging, 0o755)  # mkdtemp's 0700 would hide the data from other users
-        if folder.exists():
-            shutil.rmtree(folder)
+        found = json.loads((folder / MARKER).read_text())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class _Asked(NamedTuple):
+    """A folder that is asked for; the attributes are the arguments of :func:`prepare_folder`."""
+
+    folder: Path
+    description: Mapping[str, Any]
+    files: Files
+    earlier: Mapping[str, Any]
+
+    def problem(self) -> str | None:
+        """Say why the folder is not the one that is asked for.
+
+        Returns:
+            None: it is absent or empty. An empty text: it is complete. Otherwise a sentence.
+        """
+        folder, asked, files = self.folder, self.description, self.files
+        if not _is_filled(folder):
+            return None
+        marker = read_marker(folder)
+        if marker is None:
+            return _not_ours(folder)
+        found = {**self.earlier, **marker}
+        if differing := [key for key in asked if found.get(key) != asked[key]]:
+            held, wanted = (", ".join(f"{key} {what.get(key)}" for key in differing) for what in (found, asked))
+            return f"{folder} holds other images ({held}) than asked for ({wanted}): {_REMEDY}"
+        lacking = [name for name, target in files.items() if not _is_there(folder / name, target)]
+        if lacking:
+            return f"{folder} lacks {len(lacking):,} of its {len(files):,} files, {lacking[0]} for one: {_REMEDY}"
+        return ""
+
+
+def _may_stay(problem: str | None, replace: bool) -> bool:
+    """Tell whether a folder is complete; raise what is wrong with one that may not be moved aside."""
+    if problem and not replace:
+        raise UserError(problem)
+    return problem == ""
+
+
+def _is_there(path: Path, target: Path | None) -> bool:
+    """Tell whether a file is there, or a link of this target that leads somewhere."""
+    try:
+        return path.exists() and (target is None or path.readlink() == target)
+    except OSError:  # no link, or one that leads to itself
+        return False
+
+
+def _is_filled(folder: Path) -> bool:
+    """Tell whether something is there already, be it no folder."""
+    return os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir()))
+
+
+def _not_ours(folder: Path) -> str:
+    return f"{folder} exists and was not prepared by this command: {_REMEDY}"
+
+
+def _link(folder: Path, files: Files) -> None:
+    for name, target in files.items():
+        if target is not None:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).symlink_to(target)
+
+
+def _take_place(staging: Path, folder: Path, asked: _Asked, replace: bool) -> bool:
+    """Rename a complete folder into its place; move aside what is there, and put it back if that fails.
+
+    Returns:
+        False when another job has prepared the place meanwhile, on a file system without locks.
+
+    Raises:
+        UserError: something has been put there meanwhile.
+        OSError: the folder cannot be renamed.
+    """
+    aside = None
+    if _may_stay(asked.problem(), replace):
+        return False
+    try:
+        if _is_filled(folder):
+            aside = folder.with_name(f"{folder.name}.replaced-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}")
+            folder.rename(aside)
+        elif folder.is_dir():
+            with suppress(OSError):  # not every file system keeps permissions
+                shutil.copymode(folder, staging)
         staging.rename(folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        if aside is not None and aside.is_dir():
+            aside.rename(folder)
+        if error.errno in _TAKEN and (problem := asked.problem()) is not None:  # in this very moment
+            return not _may_stay(problem, replace=False)
+        raise
+    if aside is not None:
+        # Standard output has the folder alone, for scripts.
+        print(f"{asked.folder}: what was there is now {aside}", file=sys.stderr)
+    return True

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from radial_vicreg.data.cifar import prepare_cifar
-from radial_vicreg.data.listing import is_macos_file
-from radial_vicreg.data.staging import MARKER, claim_folder, staged_folder
+from radial_vicreg.data.listing import Omitted, flat_files
+from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UserError
 
 _CLASSES = 10
@@ -36,7 +35,9 @@ QUICK = StudySizes(tune_train=5_000, tune_val=2_000, train=5_000, test=5_000)
 FULL = StudySizes(tune_train=45_000, tune_val=5_000, train=50_000, test=10_000)
 
 
-def prepare_study(out: str | Path, source: str | Path | None = None, sizes: StudySizes = QUICK) -> Path:
+def prepare_study(
+    out: str | Path, source: str | Path | None = None, sizes: StudySizes = QUICK, replace: bool = False
+) -> Path:
     """Link images as ``out/{tune,final}/{train,val}/CLASS``. Repeating it does nothing.
 
     No image of ``tune/val`` is in ``tune/train``, and none of ``final/val`` in any other folder: those are test images.
@@ -46,24 +47,20 @@ def prepare_study(out: str | Path, source: str | Path | None = None, sizes: Stud
         source: CIFAR-10 as folders, ``train/CLASS`` and ``test/CLASS`` (or ``val/CLASS``). Default: torchvision
             downloads it, and it is written as PNG into ``cifar10`` beside ``out``.
         sizes: numbers of images.
+        replace: move a folder that holds something else, or lacks images, aside.
 
     Returns:
         ``out``.
 
     Raises:
-        UserError: the source lacks classes or images, or ``out`` holds something else.
+        UserError: the source lacks classes or images, or ``out`` holds something else or lacks images.
         UnreachableError: it cannot be downloaded.
     """
-    folder = claim_folder(Path(out))
+    folder = claim_folder(out, replace, links=True)
     root = Path(source) if source is not None else prepare_cifar("cifar10", folder.parent / "cifar10", as_folder=True)
     links = dict(_links(root.resolve(), sizes))
     description = {"dataset": "study", "source": str(root.resolve()), **sizes._asdict(), "num_images": len(links)}
-    if _is_linked(folder, links, description):
-        return folder
-    with staged_folder(folder, description) as staging:
-        for name, points_to in links.items():
-            (staging / name).parent.mkdir(parents=True, exist_ok=True)
-            (staging / name).symlink_to(points_to)
+    prepare_folder(folder, description, links, replace=replace)
     return folder
 
 
@@ -95,17 +92,9 @@ def _class_names(folder: Path) -> list[str]:
 
 
 def _images(folder: Path, least: int) -> list[Path]:
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not is_macos_file(path.name))
+    omitted = Omitted()
+    files = flat_files(folder, omitted)
+    omitted.tell(folder)
     if len(files) < least:
         raise UserError(f"{folder} has {len(files):,} images, expected {least:,} or more")
     return files
-
-
-def _is_linked(folder: Path, links: dict[str, Path], description: dict[str, object]) -> bool:
-    """Tell whether every link is there and leads to an image; other images of ours are refused."""
-    if not (folder / MARKER).is_file():
-        return False
-    found = json.loads((folder / MARKER).read_text())
-    if found != description:
-        raise UserError(f"{folder} holds {found}, but {description} was asked for: remove it or choose another --out")
-    return all((folder / name).is_symlink() and (folder / name).exists() for name in links)

@@ -14,7 +14,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 from radial_vicreg.data.build import centre_crop
 from radial_vicreg.data.folder import UNLABELLED, require_directory
 from radial_vicreg.data.image import cut_long_image, open_image, shown, unreadable_images
-from radial_vicreg.data.listing import image_files, tell_macos_files
+from radial_vicreg.data.listing import Omitted, image_files
 from radial_vicreg.errors import UserError
 
 Transform = Callable[[Image.Image], Any]
@@ -30,6 +30,7 @@ class ImagesBelow(Dataset[tuple[Any, int]]):
 
     Attributes:
         paths: of the files.
+        omitted: the files that are not read as images.
 
     Raises:
         UserError: no such folder, or fewer than two images in it.
@@ -37,9 +38,9 @@ class ImagesBelow(Dataset[tuple[Any, int]]):
 
     def __init__(self, root: Path, transform: Transform, on_bad_image: str = "error") -> None:
         folder = require_directory(root, "--images")
-        left_out: list[str] = []
-        found = [path for path in image_files(str(folder), left_out) if not _is_hidden(Path(path), folder)]
-        tell_macos_files(folder, len(left_out))
+        self.omitted = Omitted()
+        found = list(image_files(str(folder), self.omitted, hidden=False))
+        self.omitted.tell(folder)
         bad = set(unreadable_images(found, on_bad_image))
         self.paths = [path for path in found if path not in bad]
         self.transform = transform
@@ -72,7 +73,3 @@ def plain_transform(size: int, mean: Sequence[float], std: Sequence[float]) -> t
 def guarded(transform: Transform) -> transforms.Compose:
     """Put :func:`cut_long_image` before somebody else's transform, which may resize a long image to gigabytes."""
     return transforms.Compose([cut_long_image, transform])
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(folder).parent.parts)

@@ -132,8 +132,9 @@ def _open_named(name: str, settings: Settings) -> Network:
     _require_images(name, settings)
     backbone, transform = build_named(library, model_name, settings.pretrained, settings.seed)
     weights = "pretrained" if settings.pretrained else f"random, seed {settings.seed}"
-    details = {"kind": library, "source": name, "weights": weights, "images": str(settings.images)}
-    return Network(name, details, _Backbone(backbone), _FEATURES, *_folder_images(settings, transform))
+    images, workers = _folder_images(settings, transform)
+    details = {"kind": library, "source": name, "weights": weights, **_described(images, str(settings.images))}
+    return Network(name, details, _Backbone(backbone), _FEATURES, images, workers)
 
 
 def _open_export(card_file: Path, settings: Settings) -> Network:
@@ -143,10 +144,11 @@ def _open_export(card_file: Path, settings: Settings) -> Network:
         transform = plain_transform(card["image_size"], *(card["normalisation"][key] for key in ("mean", "std")))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{card_file} does not say how images are normalised: {error}") from error
-    details = {"kind": "export", "source": str(card_file.parent), "images": str(settings.images)}
+    images, workers = _folder_images(settings, transform)
+    details = {"kind": "export", "source": str(card_file.parent), **_described(images, str(settings.images))}
     details |= {"architecture": card["architecture"], "weights_sha256": card["sha256"]}
-    images = _folder_images(settings, transform)
-    return Network(f"exported {card['architecture']}", details, _Backbone(load_exported(card_file)), _FEATURES, *images)
+    backbone = _Backbone(load_exported(card_file))
+    return Network(f"exported {card['architecture']}", details, backbone, _FEATURES, images, workers)
 
 
 def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Network:
@@ -160,7 +162,7 @@ def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Networ
         "epoch": run.epoch,
         "checkpoint": None if untrained else run.checkpoint.name,
         **identity_of(run.results),
-        "images": where,
+        **_described(images, where),
     }
     label = "untrained" if untrained else str(run.config.method)
     workers = run.config.data.num_workers if settings.workers is None else settings.workers
@@ -183,6 +185,16 @@ def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], str]:
         return data.plain_training_set(), f"training, not augmented: {config.data.train_path}"
     except UserError as error:
         raise UserError(f"the run's own images cannot be read, give others with --images DIR: {error}") from error
+
+
+def _described(images: Any, where: str) -> dict[str, Any]:
+    """Name the images, and count the files among them whose type is not read."""
+    for _ in range(3):  # a data set may be wrapped in a transform, and in a subset
+        omitted = getattr(images, "omitted", None)
+        if omitted is not None:
+            return {"images": where, "omitted_files": omitted.counts()} if omitted.others else {"images": where}
+        images = getattr(images, "dataset", None)
+    return {"images": where}
 
 
 def _folder_images(settings: Settings, transform: Any) -> tuple[ImagesBelow, int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,10 @@ from radial_vicreg.export.card import make_card
 from radial_vicreg.export.loading import CARD, FORMATS, WEIGHTS, import_safetensors, load_exported
 from radial_vicreg.files import atomic_file, claim_output, write_json
 from radial_vicreg.loaded_run import open_run
+from radial_vicreg.outputs import claim_file, json_with
 
 _PROBE_IMAGES = 8
+_REPLACED = "replaced_sha256"  # on a card while its weights are being written: of those that are there
 _TOLERANCE = 1e-6  # timm and torchvision may pool in another order
 
 
@@ -34,8 +39,8 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
         The card's file and its content.
 
     Raises:
-        UserError: an unknown format, a ViT for torchvision, a folder that cannot be written or (``"hf"``) holds a
-            model card, or features that differ after loading.
+        UserError: an unknown format, a ViT for torchvision, a folder that cannot be written, or holds weights or a card
+            that no export wrote or (``"hf"``) a model card, or features that differ after loading.
         ImportError: safetensors is not installed.
     """
     if fmt not in FORMATS:
@@ -48,16 +53,21 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     folder = claim_output(run.folder / "export" / fmt if out is None else out, "folder")
     if fmt == "hf":
         hub.refuse_what_is_there(folder)
+    weights = _claim_files(folder, fmt)
     card = make_card(run, fmt)
-    weights = folder / card["weights"]
     folder.mkdir(parents=True, exist_ok=True)
-    _save(run.model.backbone.state_dict(), weights)
-    card["sha256"] = file_checksum(weights)
-    card_file = write_json(folder / CARD, card)
+    content = _serialised(run.model.backbone.state_dict(), weights)
+    card["sha256"] = hashlib.sha256(content).hexdigest()
+    # First, so that the weights are known as ours even if the export is killed before it replaces the old ones.
+    replaced = {_REPLACED: file_checksum(weights)} if weights.is_file() else {}
+    card_file = write_json(folder / CARD, card | replaced)
+    with atomic_file(weights) as stream:
+        stream.write(content)
     try:
         card["largest_difference"] = _largest_difference(run.model.backbone, card_file, card)
     except Exception:
         card_file.unlink()
+        weights.unlink()
         raise
     if fmt == "hf":
         hub.write_repository(folder, card)
@@ -75,14 +85,27 @@ def _largest_difference(backbone: nn.Module, card_file: Path, card: dict[str, An
     expected = backbone.eval()(images)
     difference = max(float((expected - model(images)).abs().max()) for model in loaded)
     if not difference <= _TOLERANCE * float(expected.abs().max()):
-        raise UserError(f"features differ by {difference:.3g} after loading the export back; the card was removed")
+        raise UserError(f"features differ by {difference:.3g} after loading the export back, which was removed")
     return difference
 
 
-def _save(state: dict[str, Tensor], file: Path) -> None:
+def _claim_files(folder: Path, fmt: str) -> Path:
+    """Refuse to replace a card that is none of an export, and weights that are not those of the card next to them."""
+    card = claim_file(folder / CARD, json_with("library", "architecture", "weights", "sha256"), "export")
+
+    def is_described(weights: Path) -> bool:
+        known = json.loads(card.read_text(encoding="utf-8")) if card.is_file() else {}
+        named = known.get("weights") == weights.name
+        return named and file_checksum(weights) in (known["sha256"], known.get(_REPLACED))
+
+    return claim_file(folder / WEIGHTS[fmt], is_described, "export")
+
+
+def _serialised(state: dict[str, Tensor], file: Path) -> bytes:
     state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-    with atomic_file(file) as stream:  # safetensors' own file would be for its owner alone
-        if file.suffix == ".safetensors":
-            stream.write(import_safetensors().save(state))
-        else:
-            torch.save(state, stream)
+    if file.suffix == ".safetensors":
+        content: bytes = import_safetensors().save(state)
+        return content
+    buffer = io.BytesIO()  # torch.save into a file hides the reason when the disk is full
+    torch.save(state, buffer)
+    return buffer.getvalue()

@@ -5,6 +5,7 @@ matplotlib is imported when one is drawn.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,12 +117,31 @@ def save_figure(figure: Any, path: str | Path) -> list[Path]:
     Returns:
         The files, one for each of :data:`SUFFIXES`.
     """
+    path = Path(path)
+    contents = figure_files(figure, path.name)
+    for name, content in contents.items():
+        with atomic_file(path.with_name(name)) as stream:
+            stream.write(content)
+    return [path.with_name(name) for name in contents]
+
+
+def figure_files(figure: Any, name: str) -> dict[str, bytes]:
+    """Render a figure as PNG, PDF and SVG.
+
+    Args:
+        figure: matplotlib's.
+        name: of the files without their suffix.
+
+    Returns:
+        Contents by file name, one for each of :data:`SUFFIXES`.
+    """
     from matplotlib import rc_context
 
-    written = [Path(f"{path}{suffix}") for suffix in SUFFIXES]
     undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+    contents = {}
     with rc_context(_FILES):
-        for file in written:
-            with atomic_file(file) as stream:
-                figure.savefig(stream, format=file.suffix[1:], metadata=undated.get(file.suffix))
-    return written
+        for suffix in SUFFIXES:
+            stream = io.BytesIO()
+            figure.savefig(stream, format=suffix[1:], metadata=undated.get(suffix))
+            contents[f"{name}{suffix}"] = stream.getvalue()
+    return contents

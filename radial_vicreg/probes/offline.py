@@ -17,6 +17,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.origin import Images, compare_fingerprints, digits, images_of, origin_of
+from radial_vicreg.outputs import claim_file, json_with
 from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.features import KINDS, run_features
 from radial_vicreg.probes.knn import KNNProbe
@@ -70,7 +71,7 @@ def probe_run(
     images = _fingerprints(config)
     others = _others(images, _own_images(run))
     name = "-".join([probe, features, *(["images", others] if others else []), *["untrained"] * untrained])
-    file = claim_output(run.folder / "probes" / f"{name}.json", "file")
+    file = claim_file(run.folder / "probes" / f"{name}.json", json_with("probe", "features", "test"), "probe")
     if for_results:
         results = claim_output(run.folder / RESULTS, "file")
         _check_same_epoch(RunResults.read(results) if results.is_file() else None, run.folder, run.epoch, untrained)
@@ -97,6 +98,7 @@ def probe_run(
         "test": fitted.score(x_val, y_val),
         "features_cached": found.cached,
         "skipped_images": {split: len(files) for split, files in data.skipped.items()},
+        **({"omitted_files": data.omitted} if data.omitted else {}),
     }
     return write_json(file, content), content
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from radial_vicreg.figures import SUFFIXES, figure_style, save_figure
-from radial_vicreg.files import claim_output
+from radial_vicreg.figures import figure_files, figure_style
+from radial_vicreg.outputs import OutputFolder
 from radial_vicreg.report.cells import OPTIMISTIC, Cell, Table, build_tables
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
 from radial_vicreg.report.differences import (
@@ -26,6 +27,14 @@ from radial_vicreg.report.page import build_page
 from radial_vicreg.report.tables import table_csv, table_notes, table_rows
 
 _TITLE = "Radial-VICReg: tables and figures from finished runs"
+_FORMER = re.compile(  # what versions up to 0.2 have written, which left no marker
+    r"(table[1-4]|experiments|differences)\.(md|tex|csv)|figures/(figure[245]\w*|curves)\.(png|pdf|svg)|report\.(html|md)"
+)
+
+_BEGINNING = 400  # characters in which a report says what it is
+
+Files = dict[str, bytes]
+"""Contents of the report's files by name."""
 
 
 @dataclass
@@ -61,7 +70,7 @@ def build_report(
 
     Args:
         runs_dir: every ``results.json`` below it is read, and nothing else.
-        out: folder to write; files of an earlier report are replaced.
+        out: folder to write: an empty one, or that of an earlier report, whose files are replaced.
         source: ``"online"`` or ``"offline"`` probes for the tables.
         select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (of what the paper swept).
         style: of the figures, a key of :data:`radial_vicreg.figures.STYLES`.
@@ -72,30 +81,32 @@ def build_report(
         What was written.
 
     Raises:
-        UserError: ``runs_dir`` does not exist, another source, selection or style, ``out`` cannot be written, or
-            ``against`` is not one experiment.
+        UserError: ``runs_dir`` does not exist, another source, selection or style, ``against`` is not one experiment,
+            or ``out`` cannot be written or holds what no report has written, or what has changed since; it is named,
+            and nothing is written then.
     """
-    target = claim_output(out, "folder")
-    claim_output(target / "figures", "folder")
+    target = OutputFolder(out, "report", _files_of_earlier_versions, alone=True).claim()
     runs, problems = collect(runs_dir)
     experiments, repeated = group(runs)
     problems = sorted([*problems, *repeated], key=lambda problem: problem.path)
     tables = build_tables(experiments, source, select)
     compared = None if against is None else differences(experiments, against)
     summary = _summary(experiments, problems, runs_dir)
+    files: Files = {}
     with figure_style(style):
-        target.mkdir(parents=True, exist_ok=True)
         figures = draw_all(experiments)
         for drawn in figures:
-            _replace_figure(drawn, target / "figures" / drawn.name)
-        sections = [_experiment_section(experiments, target)] if experiments else []
-        sections += _difference_section(compared, target)
-        sections += [_table_section(table, target) for table in tables]
-        _write(target / "report.html", build_page(_TITLE, summary, sections, figures, problems))
-    _write(target / "report.md", _markdown(summary, sections, figures, problems))
+            if drawn.figure is not None:
+                files |= figure_files(drawn.figure, f"figures/{drawn.name}")
+        sections = [_experiment_section(experiments, files)] if experiments else []
+        sections += _difference_section(compared, files)
+        sections += [_table_section(table, files) for table in tables]
+        files["report.html"] = build_page(_TITLE, summary, sections, figures, problems).encode()
+    files["report.md"] = _markdown(summary, sections, figures, problems).encode()
+    target.write(files)
     cells = [cell for table in tables for cell in table.cells]
     filled = (sum(bool(cell.values) for cell in cells), len(cells))
-    return Report(target, summary, experiments, problems, filled, _choices(cells))
+    return Report(target.path, summary, experiments, problems, filled, _choices(cells))
 
 
 def _choices(cells: Sequence[Cell]) -> list[str]:
@@ -103,43 +114,40 @@ def _choices(cells: Sequence[Cell]) -> list[str]:
     return [OPTIMISTIC, *chosen] if chosen else []
 
 
-def _table_section(table: Table, target: Path) -> Section:
-    """Write one of the paper's tables and return it for the page."""
+def _table_section(table: Table, files: Files) -> Section:
+    """Add one of the paper's tables to the files, and return it for the page."""
     header, body = table_rows(table)
     filled = any(cell.values for cell in table.cells)
     section = Section(f"Table {table.number}: {table.caption}", header, body, table_notes(table), filled)
-    _write_section(section, target / f"table{table.number}", table_csv(table), table.caption)
+    _add_section(section, f"table{table.number}", table_csv(table), table.caption, files)
     return section
 
 
-def _experiment_section(experiments: list[Experiment], target: Path) -> Section:
+def _experiment_section(experiments: list[Experiment], files: Files) -> Section:
     header, body = experiment_rows(experiments)
     caption = "All experiments (mean ± standard deviation over n seeds; W1 to chi in evaluation mode)"
-    _write(target / "experiments.csv", experiment_csv(experiments))
+    files["experiments.csv"] = experiment_csv(experiments).encode()
     notes = experiment_notes(experiments)
-    _write(target / "experiments.tex", to_latex(header, body, caption, "tab:experiments", notes))
-    _write(target / "experiments.md", f"{to_markdown(header, body)}\n{_bullets(notes)}")
+    files["experiments.tex"] = to_latex(header, body, caption, "tab:experiments", notes).encode()
+    files["experiments.md"] = f"{to_markdown(header, body)}\n{_bullets(notes)}".encode()
     return Section(caption, header, body, notes)
 
 
-def _difference_section(found: Differences | None, target: Path) -> list[Section]:
-    """Write the differences and return them for the page; without any, remove those of an earlier report."""
-    stem = target / "differences"
+def _difference_section(found: Differences | None, files: Files) -> list[Section]:
+    """Add the differences to the files, and return them for the page."""
     if found is None:
-        for suffix in (".md", ".tex", ".csv"):
-            stem.with_suffix(suffix).unlink(missing_ok=True)
         return []
     header, body = difference_rows(found)
     section = Section(found.caption, header, body, difference_notes(found), filled=bool(body))
-    _write_section(section, stem, difference_csv(found), section.caption)
+    _add_section(section, "differences", difference_csv(found), section.caption, files)
     return [section]
 
 
-def _write_section(section: Section, stem: Path, csv: str, caption: str) -> None:
+def _add_section(section: Section, stem: str, csv: str, caption: str, files: Files) -> None:
     header, body, notes = section.header, section.body, section.notes
-    _write(stem.with_suffix(".csv"), csv)
-    _write(stem.with_suffix(".tex"), to_latex(header, body, caption, f"tab:{stem.name}", notes))
-    _write(stem.with_suffix(".md"), f"{section.caption}\n\n{to_markdown(header, body)}\n{_bullets(notes)}")
+    files[f"{stem}.csv"] = csv.encode()
+    files[f"{stem}.tex"] = to_latex(header, body, caption, f"tab:{stem}", notes).encode()
+    files[f"{stem}.md"] = f"{section.caption}\n\n{to_markdown(header, body)}\n{_bullets(notes)}".encode()
 
 
 def _summary(experiments: Sequence[Experiment], problems: Sequence[Problem], runs_dir: str | Path) -> str:
@@ -175,13 +183,20 @@ def _bullets(notes: Sequence[str]) -> str:
     return "".join(f"- {note}\n" for note in notes)
 
 
-def _replace_figure(drawn: Drawn, path: Path) -> None:
-    if drawn.figure is not None:
-        save_figure(drawn.figure, path)
-        return
-    for suffix in SUFFIXES:  # of an earlier report: it would show runs that are gone
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
+def _files_of_earlier_versions(folder: Path) -> list[str]:
+    """Name the files of a report of version 0.2 or earlier; none in a folder that no report was written to."""
+    begins = {"report.html": f"<title>{_TITLE}</title>", "report.md": f"# {_TITLE}\n"}
+    if not all(_begins_with(folder / name, text) for name, text in begins.items()):
+        return []
+    files = [*folder.iterdir(), *(folder / "figures").glob("*")]
+    names = [str(path.relative_to(folder)) for path in files]
+    # What the folder is known by comes last: it is still known if moving is interrupted.
+    return sorted(filter(_FORMER.fullmatch, names), key=lambda name: (name in begins, name))
 
 
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def _begins_with(path: Path, text: str) -> bool:
+    try:
+        with path.open(encoding="utf-8") as stream:
+            return text in stream.read(_BEGINNING)
+    except (OSError, ValueError):
+        return False

@@ -89,6 +89,8 @@ def refuse_devices(config: RunConfig) -> None:
 def refuse_links(config: RunConfig) -> None:
     """Refuse links in image folders that solo-learn's readers, which follow every link, would read wrongly.
 
+    Files that they do not read as images are counted on the way.
+
     Args:
         config: of the script.
 
@@ -96,7 +98,11 @@ def refuse_links(config: RunConfig) -> None:
         UserError: a link leads to a folder around it, or to another class.
         OSError: a folder may not be listed.
     """
-    from radial_vicreg.data.listing import class_folders, labelled_files  # loads torchvision, which `doctor` does not
+    from radial_vicreg.data.listing import (
+        Omitted,
+        class_folders,
+        labelled_files,
+    )  # loads torchvision, which `doctor` does not
 
     data = config.data
     labelled = not (data.dataset == "custom" and data.no_labels)
@@ -104,7 +110,9 @@ def refuse_links(config: RunConfig) -> None:
         return
     for path in filter(None, (data.train_path, data.val_path)):
         if Path(path).is_dir():
-            labelled_files(path, class_folders(path))
+            omitted = Omitted()
+            labelled_files(path, class_folders(path, omitted), omitted)
+            omitted.tell(path)
 
 
 def refuse_pretrain_only(config: RunConfig) -> None:

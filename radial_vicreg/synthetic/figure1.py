@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import atomic_file, write_json
+from radial_vicreg.files import atomic_file, json_bytes
 from radial_vicreg.synthetic import paper_figures
 from radial_vicreg.synthetic.config import SyntheticConfig
+from radial_vicreg.synthetic.folder import drawn_files, result_folder
 from radial_vicreg.synthetic.metrics import measure, normal_floor
 from radial_vicreg.synthetic.run import run
 from radial_vicreg.synthetic.selection import PUBLISHED_WEIGHTS, best_settings
@@ -115,8 +116,9 @@ def make_figure1(
     numbers["floor"] = float(np.mean(floors))
     panels = list(_panels(runs, rows, size, out / "clouds", on_row))
     numbers["panels"] = [{"title": title, **shown} for title, _, shown in panels]
-    paper_figures.figure1([(title, points) for title, points, _ in panels], numbers, out / "figure1")
-    write_json(out / "results.json", numbers)
+    shown = [(title, points) for title, points, _ in panels]
+    figure = drawn_files(lambda path: paper_figures.figure1(shown, numbers, path), "figure1")
+    result_folder(out).write({**figure, "results.json": json_bytes(numbers)})
     return numbers
 
 

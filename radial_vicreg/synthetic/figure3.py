@@ -18,9 +18,10 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import write_json
+from radial_vicreg.files import json_bytes
 from radial_vicreg.synthetic import paper_figures
 from radial_vicreg.synthetic.config import SyntheticConfig
+from radial_vicreg.synthetic.folder import drawn_files, result_folder
 from radial_vicreg.synthetic.metrics import measure
 from radial_vicreg.synthetic.run import run
 from radial_vicreg.synthetic.sweep import PRESETS, Grid, sweep
@@ -95,7 +96,7 @@ def make_figure3(
     rows = sweep(grid.runs(), out / "runs", subsample=size.subsample, workers=workers, on_row=on_row)
     finals = _final_points(base)
     normal = normal_reference(size)
-    paper_figures.figure3(base.start(), finals, rows, normal, out / "figure3")
+    figure = drawn_files(lambda path: paper_figures.figure3(base.start(), finals, rows, normal, path), "figure3")
     finished = [row for row in rows if row["after"] is not None]
     radii = {title.replace("\n", ", "): np.linalg.norm(points, axis=1) for title, points in finals}
     numbers = {
@@ -109,7 +110,7 @@ def make_figure3(
         "runs": len(rows),
         "diverged": len(rows) - len(finished),
     }
-    write_json(out / "results.json", numbers)
+    result_folder(out).write({**figure, "results.json": json_bytes(numbers)})
     return numbers
 
 

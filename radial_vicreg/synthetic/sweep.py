@@ -159,7 +159,8 @@ def sweep(
 class ResultsFile:
     """An append-only file of JSON lines that one process writes.
 
-    On opening, a last line that a kill has cut is removed, and so is every damaged line, which is reported.
+    On opening, a last line that a kill has cut is removed, and so is every damaged line, which is reported. A file of
+    which no line is a row is somebody else's, and is refused.
     """
 
     def __init__(self, path: Path) -> None:
@@ -189,6 +190,10 @@ class ResultsFile:
 
     def _keep_whole_lines(self) -> None:
         lines = _whole_lines(self._path)
+        if lines and not any(map(_parsed, lines)):
+            raise UserError(
+                f"{self._path} was not written by `radial-vicreg synthetic`: move it away, or choose another place"
+            )
         _report_damaged(self._path, lines, "removed: its run is missing")
         content = b"".join(line + b"\n" for line in lines if _parsed(line) is not None)
         if not self._path.is_file() or content != self._path.read_bytes():

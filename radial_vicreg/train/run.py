@@ -282,7 +282,9 @@ def _callbacks(config: RunConfig, data: RunData, val_loader: DataLoader[Any] | N
             raise UserError("probes.frozen_linear needs labels and data.val_path; set probes.frozen_linear=false")
         images = images_of(config.plain())
         callbacks.append(FrozenLinearProbe(data.plain_training_set(), val_loader, config.data.num_workers, images))
-    if skipped := data.skipped:
+    skipped, omitted = data.skipped, data.omitted
+    if skipped:
         rank_zero_only(print)(skipped_text(skipped))
-        callbacks.append(SkippedImages(skipped))
+    if skipped or omitted:
+        callbacks.append(SkippedImages(skipped, omitted))
     return callbacks

@@ -1,4 +1,4 @@
-"""Say which images a run leaves out because they cannot be read."""
+"""Say which images a run leaves out because they cannot be read, and how many files have a type that is not read."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ _NAMED = 5
 
 
 class SkippedImages(pl.Callback):
-    """Count the images that ``data.on_bad_image=skip`` has left out, for ``results.json``.
+    """Count the files that are not trained on, for ``results.json``.
 
     Args:
-        skipped: files left out, for ``"train"`` and ``"val"``.
+        skipped: images that ``data.on_bad_image=skip`` has left out, for ``"train"`` and ``"val"``.
+        omitted: numbers of files whose type is not read, by extension, for ``"train"`` and ``"val"``.
     """
 
-    def __init__(self, skipped: Mapping[str, Sequence[str]]) -> None:
-        self.skipped = skipped
+    def __init__(self, skipped: Mapping[str, Sequence[str]], omitted: Mapping[str, Mapping[str, int]]) -> None:
+        self.skipped, self.omitted = skipped, omitted
 
     def results(self) -> dict[str, Any]:
-        """Give ``data.skipped_images``: how many of the training images and of the validation images."""
-        return {"data": {"skipped_images": {split: len(files) for split, files in self.skipped.items()}}}
+        """Give ``data.skipped_images`` and ``data.omitted_files``, as far as there are any."""
+        notes: dict[str, Any] = {}
+        if self.skipped:
+            notes["skipped_images"] = {split: len(files) for split, files in self.skipped.items()}
+        if self.omitted:
+            notes["omitted_files"] = self.omitted
+        return {"data": notes}
 
 
 def skipped_text(skipped: Mapping[str, Sequence[str]]) -> str:

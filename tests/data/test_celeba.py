@@ -52,6 +52,16 @@ def test_a_second_time_changes_nothing(celeba: Path, tmp_path: Path) -> None:
     assert (celeba / "train").stat().st_ino == before
 
 
+def test_a_folder_with_a_dead_link_is_refused_and_replaced_on_request(celeba: Path, tmp_path: Path) -> None:
+    link = celeba / "train" / "faces" / "000001.jpg"
+    link.unlink()
+    link.symlink_to(tmp_path / "gone.jpg")
+    with pytest.raises(UserError, match=r"celeba lacks 1 of its 25 files, train/faces/000001\.jpg for one.*--replace"):
+        prepare_celeba(celeba, tmp_path / "copy")
+    prepare_celeba(celeba, tmp_path / "copy", replace=True)
+    assert len(CelebAFolder(celeba / "train")) == SPLITS["train"]
+
+
 def test_a_missing_image_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     copy = write_copy(tmp_path / "copy")
     (copy / "img_align_celeba" / "000007.jpg").unlink()

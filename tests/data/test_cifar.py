@@ -77,6 +77,19 @@ def test_second_export_changes_nothing(cifar100_root: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in cifar100_root.rglob("*")} == before
 
 
+def test_an_export_that_lacks_an_image_is_refused_and_replaced_on_request(cifar100_root: Path) -> None:
+    prepare_cifar("cifar100", cifar100_root, as_folder=True)
+    (cifar100_root / "val" / "apple" / "00000.png").unlink()
+    (cifar100_root / "val" / "note.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"val lacks 1 of its 3 files, apple/00000\.png for one.*--replace"):
+        prepare_cifar("cifar100", cifar100_root, as_folder=True)
+    train = (cifar100_root / "train").stat().st_ino
+    prepare_cifar("cifar100", cifar100_root, as_folder=True, replace=True)
+    assert len(LabelledFolder(cifar100_root / "val")) == 3
+    assert (cifar100_root / "train").stat().st_ino == train
+    assert [path.read_text() for path in cifar100_root.glob("val.replaced-*/note.txt")] == ["mine"]
+
+
 def test_export_is_only_on_request(cifar100_root: Path) -> None:
     prepare_cifar("cifar100", cifar100_root)
     assert not (cifar100_root / "train").exists()

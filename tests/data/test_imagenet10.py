@@ -181,17 +181,15 @@ def test_a_second_time_changes_nothing(source: str, tmp_path: Path, request: pyt
     assert (out / "train").stat().st_ino == before
 
 
-def test_a_lost_link_is_made_again(imagenette: Path, tmp_path: Path) -> None:
-    out = prepare_imagenet10(imagenette, tmp_path / "out")
-    next(out.glob("val/*/*.JPEG")).unlink()
-    assert len(files_of(prepare_imagenet10(imagenette, out) / "val")) == 20
-
-
-def test_the_same_images_at_another_place_are_linked_anew(own_imagenette: Path, tmp_path: Path) -> None:
+def test_a_folder_with_dead_links_is_refused_and_replaced_on_request(own_imagenette: Path, tmp_path: Path) -> None:
     out = prepare_imagenet10(own_imagenette, tmp_path / "out")
-    own_imagenette.rename(tmp_path / "moved")
+    (out / "note.txt").write_text("mine")
+    moved = own_imagenette.rename(tmp_path / "moved")
     assert len(files_of(out / "val")) == 0
-    assert len(files_of(prepare_imagenet10(tmp_path / "moved", out) / "val")) == 20
+    with pytest.raises(UserError, match=rf"holds other images \(imagenet {own_imagenette}\) than asked for .*{moved}"):
+        prepare_imagenet10(moved, out)
+    assert (out / "note.txt").read_text() == "mine"
+    assert len(files_of(prepare_imagenet10(moved, out, replace=True) / "val")) == 20
 
 
 def test_an_interrupted_run_leaves_no_folder(imagenette: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +205,7 @@ def test_an_interrupted_run_leaves_no_folder(imagenette: Path, tmp_path: Path, m
     with pytest.raises(KeyboardInterrupt):
         prepare_imagenet10(imagenette, tmp_path / "links" / "out")
     monkeypatch.setattr(Path, "symlink_to", link)
-    assert list((tmp_path / "links").iterdir()) == []
+    assert [path.name for path in (tmp_path / "links").iterdir()] == [".out.lock"]
     assert len(files_of(prepare_imagenet10(imagenette, tmp_path / "links" / "out") / "val")) == 20
 
 
@@ -287,21 +285,25 @@ def test_a_folder_of_something_else_is_left_alone(imagenet: Path, tmp_path: Path
 
 def test_a_prepared_folder_is_never_replaced_by_other_images(imagenet: Path, imagenette: Path, tmp_path: Path) -> None:
     out = prepare_imagenet10(imagenette, tmp_path / "out", split="imagenette")
-    with pytest.raises(UserError, match=r"holds other images .*split imagenette.*than asked for .*split imagenet"):
+    with pytest.raises(UserError, match=r"holds other images \(split imagenette.*than asked for \(split imagenet,"):
         prepare_imagenet10(imagenette, out)
     with pytest.raises(UserError, match=r"holds other images .*classes imagenette.*classes clustering"):
         prepare_imagenet10(imagenet, out, classes="clustering")
     assert files_of(out / "val") == files_of(imagenette / "val")
 
 
-def test_a_folder_of_the_first_version_is_known_as_the_clustering_ten(imagenet: Path, tmp_path: Path) -> None:
+def test_a_folder_of_the_first_version_is_known_as_the_clustering_ten(
+    imagenet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = prepare_imagenet10(imagenet, tmp_path / "out", classes="clustering")
     old = {"dataset": "imagenet10", "imagenet": str(imagenet), "num_images": 50}
+    monkeypatch.setattr(imagenet10, "_FIRST_VERSION", {**imagenet10._FIRST_VERSION, "train": 30, "val": 20})
     (out / MARKER).write_text(json.dumps(old))
     with pytest.raises(UserError, match=r"classes clustering.*than asked for.*classes imagenette"):
         prepare_imagenet10(imagenet, out)
     folder = LabelledFolder(prepare_imagenet10(imagenet, out, classes="clustering") / "val")
     assert folder.classes == list(OTHER_TEN)
+    assert describe_imagenet10(out)[0].startswith("30 training and 20 validation images")
 
 
 def test_the_resized_forms_are_known_by_their_folders_name(own_imagenette: Path, run: Callable[..., list[str]]) -> None:

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 from configs import make_config
+from helpers import only_run, read_results
 
 from radial_vicreg import cli
 from radial_vicreg.data import folder as folder_module
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.folder import LabelledFolder
+from radial_vicreg.results import DataNotes
+from radial_vicreg.solo.limits import refuse_links
+from radial_vicreg.train.run import _callbacks
+from radial_vicreg.train.skipped_images import SkippedImages
 
 
 def broken(folder: Path) -> Path:
@@ -32,8 +37,34 @@ def test_what_is_left_out_is_told_for_both_sets(image_folder: Callable[..., Path
     assert open_data(make_config(**paths)).skipped == {}
 
 
-def test_a_run_lists_and_opens_each_folder_once(tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fraction", [-1, 0.5])
+def test_files_of_other_types_are_counted_under_either_policy(
+    image_folder: Callable[..., Path], fraction: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, val = image_folder("train", per_class=4), image_folder("val", per_class=2)
+    for name in ("a.gif", "b.GIF", "phone.HEIC"):
+        (train / "class_0" / name).touch()
+    paths = {"data__train_path": str(train), "data__val_path": str(val), "data__fraction": fraction}
+    config = make_config(**paths, probes__frozen_linear=False)
+    refuse_links(config)  # all that solo-learn's script asks of us
+    assert f"{train}: 3 file(s) omitted, which are not read as images: 2 .gif (a.gif, b.GIF)" in capsys.readouterr().out
+    data = open_data(config)
+    assert data.omitted == {}  # nothing is listed for this alone
+    assert len(data.train_images) == (12 if fraction < 0 else 6)
+    assert data.val_images is not None
+    assert data.omitted == {"train": {".gif": 2, ".heic": 1}}
+    (recorded,) = _callbacks(config, data, None)
+    assert isinstance(recorded, SkippedImages)
+    assert recorded.results() == {"data": {"omitted_files": data.omitted}}
+    notes = DataNotes.model_validate({"skipped_images": {"train": 1}})  # of version 0.2, which has no other key
+    assert notes.omitted_files == {}
+
+
+def test_a_run_lists_and_opens_each_folder_once(
+    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Training set, frozen probe, validation and the note on what is left out share their images."""
+    (tmp_path / "train" / "class_0" / "a.gif").touch()
     listed: list[Path] = []
     opened: list[str] = []
     make_dataset, look_through = LabelledFolder.make_dataset, folder_module.unreadable_images
@@ -53,3 +84,6 @@ def test_a_run_lists_and_opens_each_folder_once(tiny_overrides: list[str], monke
     assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
     assert sorted(folder.name for folder in listed) == ["train", "val"]
     assert len(opened) == len(set(opened)) == 24 + 12
+    assert capsys.readouterr().out.count("1 file(s) omitted, which are not read as images: 1 .gif (a.gif)") == 1
+    notes = {"skipped_images": {"train": 0, "val": 0}, "omitted_files": {"train": {".gif": 1}}}
+    assert read_results(only_run(tmp_path / "runs"))["data"] == notes

@@ -47,13 +47,20 @@ def test_no_size_lets_the_held_out_images_overlap_the_training(sizes: StudySizes
     assert sizes.test <= 10_000
 
 
-def test_it_is_made_once_and_mended_when_a_link_is_gone(source: Path, tmp_path: Path) -> None:
+def test_it_is_made_once_and_refused_when_a_link_is_dead(source: Path, tmp_path: Path) -> None:
     out = prepare_study(tmp_path / "study", source, SIZES)
+    (out / "note.txt").write_text("mine")
     before = out.stat().st_ino
     assert prepare_study(tmp_path / "study", source, SIZES).stat().st_ino == before
-    next((out / "tune/val").glob("*/*")).unlink()
-    again = prepare_study(tmp_path / "study", source, SIZES)
-    assert len(_names(again / "tune/val")) == 10
+    lost = source / "train" / "class_0" / "0.png"
+    lost.rename(tmp_path / "0.png")
+    (source / "train" / "class_0" / "00.png").touch()
+    with pytest.raises(
+        UserError, match=r"study lacks \d+ of its 70 files, tune/train/class_0/00\.png for one.*--replace"
+    ):
+        prepare_study(tmp_path / "study", source, SIZES)
+    assert (out / "note.txt").read_text() == "mine"
+    assert len(_names(prepare_study(tmp_path / "study", source, SIZES, replace=True) / "tune/val")) == 10
 
 
 def test_a_folder_that_calls_its_test_images_val_is_taken(source: Path, tmp_path: Path) -> None:
@@ -75,7 +82,9 @@ def test_a_source_without_the_classes_or_images_is_refused(source: Path, tmp_pat
 
 def test_images_of_another_choice_are_not_replaced(source: Path, tmp_path: Path) -> None:
     prepare_study(tmp_path / "study", source, SIZES)
-    with pytest.raises(UserError, match="remove it or choose another --out"):
+    with pytest.raises(
+        UserError, match=r"study holds other images \(train 30, num_images 70\) than asked for .*choose another --out"
+    ):
         prepare_study(tmp_path / "study", source, SIZES._replace(train=10))
 
 

@@ -133,11 +133,12 @@ def test_out_gets_numbers_and_figure_and_equal_names_are_numbered(
 ) -> None:
     file = matrix(np.random.default_rng(0).normal(size=(20, 3)))
     assert main(["diagnose", str(file), str(file), "--out", str(tmp_path / "out")]) == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")) == [
         "diagnose.json",
         "diagnose.pdf",
         "diagnose.png",
         "diagnose.svg",
+        "radial_vicreg_diagnose.json",
     ]
     with Image.open(tmp_path / "out" / "diagnose.png") as image:
         assert len(image.convert("RGB").getcolors(1 << 20) or []) > 50  # something is drawn
@@ -186,7 +187,11 @@ def test_an_image_that_cannot_be_read_is_one_line_or_left_out(
     words = [finished_run("standalone"), "--images", images]
     assert main(["diagnose", *map(str, words)]) == 2
     one_line(capsys.readouterr().err, "cannot read the image", "bad.png")
-    assert diagnosed(*words, "--on-bad-image", "skip")["sources"][0]["outputs"]["encoder"]["count"] == 3
+    (images / "class_0" / "a.gif").touch()
+    (source,) = diagnosed(*words, "--on-bad-image", "skip")["sources"]
+    assert source["outputs"]["encoder"]["count"] == 3
+    assert source["details"]["omitted_files"] == {".gif": 1}
+    assert "1 file(s) omitted, which are not read as images: 1 .gif (a.gif)" in capsys.readouterr().out
 
 
 def test_images_of_any_size_are_cut_to_the_run_s_resolution(

@@ -25,7 +25,8 @@ from radial_vicreg.data.fingerprint import _listing
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
 from radial_vicreg.data.image import UnreadableImageError, cut_long_image, open_image, unreadable_images
 from radial_vicreg.data.imagenet_source import find_images
-from radial_vicreg.data.staging import MARKER, is_complete
+from radial_vicreg.data.staging import MARKER
+from radial_vicreg.diagnose.images import ImagesBelow
 from radial_vicreg.errors import UserError
 from radial_vicreg.train.processes import adopt_rank
 
@@ -68,8 +69,7 @@ def test_skipping_leaves_out_exactly_what_cannot_be_read(tmp_path: Path, corpus:
     assert len(dataset) == len(dataset.targets) == len(corpus["good"]) + 1
     assert [target for _, target in dataset] == dataset.targets
     flat = UnlabelledFolder(root / "a", on_bad_image="skip")
-    # A link that leads nowhere is no file, so that a flat folder does not list it.
-    assert {Path(path).name for path in flat.skipped} == {p.name for p in corpus["bad"] if not p.is_symlink()}
+    assert {Path(path).name for path in flat.skipped} == {path.name for path in corpus["bad"]}
     assert len(flat) == len(corpus["good"])
     assert unreadable_images([path for path, _ in dataset.samples], "skip") == ()
 
@@ -254,9 +254,9 @@ def test_macos_s_files_are_no_images_and_are_counted_once(
     (root / "__MACOSX" / "a").mkdir(parents=True)
     (root / "__MACOSX" / "a" / "._0.png").touch()
     assert [len(LabelledFolder(root)), len(LabelledFolder(root))] == [3, 3]
-    assert capsys.readouterr().out == f"{root}: left out 3 file(s) of macOS (._*), which are no images\n"
+    assert capsys.readouterr().out == f"{root}: 3 file(s) of macOS (._*) omitted, which are not images\n"
     assert len(UnlabelledFolder(root / "a")) == 2
-    assert capsys.readouterr().out == f"{root / 'a'}: left out 2 file(s) of macOS (._*), which are no images\n"
+    assert capsys.readouterr().out == f"{root / 'a'}: 2 file(s) of macOS (._*) omitted, which are not images\n"
 
 
 @pytest.mark.parametrize(("rank", "told"), [(0, True), (1, False)])
@@ -268,7 +268,7 @@ def test_the_trainer_s_first_process_tells_of_macos_s_files_whatever_the_environ
     monkeypatch.setattr(distributed, "_trainer_rank", 0)  # to be restored
     adopt_rank(rank)
     LabelledFolder(with_macos_files(make_folder(a=2, b=1)))
-    assert ("left out 3 file(s) of macOS" in capsys.readouterr().out) == told
+    assert ("3 file(s) of macOS (._*) omitted" in capsys.readouterr().out) == told
     adopt_rank(0)
 
 
@@ -279,7 +279,7 @@ def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
     count = len(CelebAFolder(faces))
     with_macos_files(tmp_path / "celeba")
     assert len(CelebAFolder(faces)) == count
-    assert f"{faces}: left out {count} file(s) of macOS" in capsys.readouterr().out
+    assert f"{faces}: {count} file(s) of macOS (._*) omitted" in capsys.readouterr().out
     before = (faces / "faces").stat().st_mtime_ns
     prepare_celeba(tmp_path / "celeba", tmp_path / "copy")  # complete as it is
     assert (faces / "faces").stat().st_mtime_ns == before
@@ -288,10 +288,62 @@ def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
         with_macos_files(make_folder(f"imagenet/{part}", n1=2))
     images = find_images(source, ["n1"])
     assert [len(images["train", "n1"]), len(images["val", "n1"])] == [2, 2]
-    assert f"{source}: left out 4 file(s) of macOS" in capsys.readouterr().out
-    description = {"num_images": 2}
-    (source / "train" / MARKER).write_text('{"num_images": 2}')
-    assert is_complete(source / "train", description)
+    assert f"{source}: 4 file(s) of macOS (._*) omitted" in capsys.readouterr().out
+
+
+def with_other_files(folder: Path) -> Path:
+    """The folder with files that are not read as images: GIF, HEIC, a text, one without a type, hidden ones."""
+    for name in ("b.gif", "a.GIF", "c.gif", "d.gif", "e.gif", "phone.HEIC", "notes", ".DS_Store", ".gitkeep", MARKER):
+        (folder / name).write_bytes(b"?")
+    return folder
+
+
+OTHERS = {".gif": 5, ".heic": 1, "no extension": 1}
+TOLD = (
+    "7 file(s) omitted, which are not read as images: 5 .gif (a.GIF, b.gif, c.gif and 2 more), 1 .heic (phone.HEIC), 1 "
+)
+TOLD += "without an extension (notes). Types that are read: .jpg, .jpeg, .png, "
+
+
+def test_files_of_other_types_are_counted_and_named_by_every_reader(
+    make_folder: Callable, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_folder(a=2, b=1)
+    flat = with_other_files(root / "a")
+    scanned: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: scanned.append(str(path)) or scandir(path))
+    labelled = LabelledFolder(root)
+    assert sorted(scanned) == [str(root), str(root / "a"), str(root / "b")]  # no second walk
+    assert (len(labelled), labelled.omitted.counts()) == (3, OTHERS)
+    assert capsys.readouterr().out.startswith(f"{root}: {TOLD}")
+    assert LabelledFolder(root).omitted.counts() == OTHERS
+    assert capsys.readouterr().out == ""  # once for each folder
+    assert UnlabelledFolder(flat).omitted.counts() == OTHERS
+    assert capsys.readouterr().out.startswith(f"{flat}: {TOLD}")
+    below = ImagesBelow(with_other_files(root), lambda image: image)
+    assert (len(below), below.omitted.counts()) == (3, {".gif": 10, ".heic": 2, "no extension": 2})
+    source = make_folder("imagenet")
+    for part in ("train", "val"):
+        with_other_files(make_folder(f"imagenet/{part}", n1=2) / "n1")
+    assert len(find_images(source, ["n1"])["train", "n1"]) == 2
+    assert f"{source}: 14 file(s) omitted" in capsys.readouterr().out
+
+
+def test_images_next_to_the_class_folders_are_counted(
+    make_folder: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = make_folder(a=2)
+    (root / "stray.png").touch()
+    assert LabelledFolder(root).omitted.counts() == {".png": 1}
+    assert "1 .png next to the class folders (stray.png)" in capsys.readouterr().out
+
+
+def test_hidden_folders_count_neither_for_images_nor_for_other_files(make_folder: Callable) -> None:
+    root = make_folder(a=2)
+    (root / ".cache").mkdir()
+    with_other_files(root / ".cache")
+    assert ImagesBelow(root, lambda image: image).omitted.counts() == {}
 
 
 def test_links_to_folders_elsewhere_are_followed(make_folder: Callable) -> None:

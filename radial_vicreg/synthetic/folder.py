@@ -1,0 +1,47 @@
+"""Where synthetic runs and figures are written: over earlier ones of their kind, and over nothing else."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from radial_vicreg.figures import SUFFIXES
+from radial_vicreg.outputs import OutputFolder, json_with
+from radial_vicreg.results import RESULTS
+
+RUN, SNAPSHOTS = "run", "snapshots.npz"
+_KEYS = (("config", "key", "before"), ("size", "panels"), ("size", "spearman"))  # of a run, of figures 1 and 3
+
+
+def names_of(figure: str) -> list[str]:
+    """List the files of a run (``"run"``) or of a figure (``"figure1"``)."""
+    return [RESULTS, *([SNAPSHOTS] if figure == RUN else []), *(f"{figure}{suffix}" for suffix in SUFFIXES)]
+
+
+def result_folder(out: str | Path) -> OutputFolder:
+    """Open the folder of a run or a figure; results that are there are replaced if they are synthetic as well."""
+    return OutputFolder(out, "synthetic", _former_files)
+
+
+def drawn_files(draw: Callable[[Path], object], name: str) -> dict[str, bytes]:
+    """Draw a figure.
+
+    Args:
+        draw: writes its files, given their path without the suffix.
+        name: of the files without the suffix.
+
+    Returns:
+        Contents by file name.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        draw(Path(folder) / name)
+        return {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}
+
+
+def _former_files(folder: Path) -> Sequence[str]:
+    """Name the files of version 0.2 or earlier; ``results.json`` comes last, which the folder is known by."""
+    if not any(json_with(*keys)(folder / RESULTS) for keys in _KEYS):
+        return []
+    names = [*names_of(RUN), *names_of("figure1"), *names_of("figure3")]
+    return [name for name in reversed(dict.fromkeys(names)) if (folder / name).exists()]

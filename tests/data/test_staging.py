@@ -1,0 +1,213 @@
+"""Prepared folders: nothing in them that is not ours is deleted or replaced, and each is prepared once."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from helpers import one_line
+
+from radial_vicreg.cli import main
+from radial_vicreg.data import staging
+from radial_vicreg.data.staging import MARKER, prepare_folder
+from radial_vicreg.errors import UserError
+
+FILES: dict[str, Path | None] = {"train/a.png": None, "val/b.png": None}
+DESCRIPTION = {"dataset": "two", "num_images": 2}
+
+
+def fill(folder: Path) -> None:
+    for name in FILES:
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_bytes(b"image")
+
+
+def prepare(folder: Path, replace: bool = False) -> bool:
+    return prepare_folder(folder, DESCRIPTION, FILES, fill, replace)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Names and bytes of all files below a folder, the locks of the preparation aside."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A prepared folder, in which its user has put a note, a run and one more image."""
+    prepare(tmp_path / "data")
+    for name in ("note.txt", "runs/results.json", "train/mine.png", ".DS_Store"):
+        (tmp_path / "data" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "data" / name).write_bytes(b"mine")
+    return tmp_path / "data"
+
+
+def test_a_complete_folder_is_left_as_it_is_whatever_else_is_in_it(folder: Path) -> None:
+    before = content(folder.parent)
+    assert not prepare(folder)
+    assert not prepare(folder, replace=True)
+    assert content(folder.parent) == before
+
+
+def test_a_complete_folder_may_be_read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    assert not prepare(folder)
+
+
+def lost(folder: Path) -> str:
+    (folder / "train/a.png").unlink()
+    return "lacks 1 of its 2 files, train/a.png for one"
+
+
+def dead(folder: Path) -> str:
+    (folder / "train/a.png").unlink()
+    (folder / "train/a.png").symlink_to(folder / "gone.png")
+    return "lacks 1 of its 2 files, train/a.png for one"
+
+
+def other(folder: Path) -> str:
+    (folder / MARKER).write_text('{"dataset": "one", "num_images": 2}')
+    return "holds other images (dataset one) than asked for (dataset two)"
+
+
+def without_marker(folder: Path) -> str:
+    (folder / MARKER).unlink()
+    return "was not prepared by this command"
+
+
+def bad_marker(folder: Path) -> str:
+    (folder / MARKER).write_text('"precious"')
+    return "was not prepared by this command"
+
+
+@pytest.mark.parametrize("change", [lost, dead, other, without_marker, bad_marker])
+def test_anything_else_is_refused_by_name_and_moved_aside_on_request(
+    folder: Path, change: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = change(folder)
+    before = content(folder)
+    with pytest.raises(UserError, match=r"--replace") as caught:
+        prepare(folder)
+    assert str(folder) in str(caught.value)
+    assert reason in str(caught.value)
+    assert content(folder) == before
+    assert prepare(folder, replace=True)
+    assert set(content(folder)) == {*FILES, MARKER}
+    (aside,) = (path for path in folder.parent.iterdir() if path.name.startswith("data.replaced-"))
+    assert content(aside) == before
+    assert str(aside) in capsys.readouterr().err
+
+
+def test_the_working_directory_is_never_moved_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    with pytest.raises(UserError, match="working directory"):
+        prepare(tmp_path, replace=True)
+
+
+def test_an_empty_mount_point_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == tmp_path)
+    with pytest.raises(UserError, match=f"give a folder in it, such as {tmp_path}/two"):
+        prepare(tmp_path)
+
+
+@pytest.fixture
+def umask() -> Iterator[Callable[[int], int]]:
+    """Sets the umask until the test ends."""
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+def test_permissions_are_those_of_the_umask_or_of_the_empty_folder(tmp_path: Path, umask: Callable[[int], int]) -> None:
+    for mask, mode in ((0o027, 0o750), (0o002, 0o775)):
+        umask(mask)
+        prepare(tmp_path / f"{mode:o}")
+        assert stat.S_IMODE((tmp_path / f"{mode:o}").stat().st_mode) == mode
+    (tmp_path / "private").mkdir(mode=0o700)
+    prepare(tmp_path / "private")
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
+
+
+def test_jobs_that_start_together_prepare_once(tmp_path: Path) -> None:
+    """Threads have locks of their own here, as processes have."""
+    filled: list[Path] = []
+    together = threading.Barrier(5)
+
+    def slowly(folder: Path) -> None:
+        filled.append(folder)
+        fill(folder)
+
+    def job(_: int) -> bool:
+        together.wait(60)
+        return prepare_folder(tmp_path / "data", DESCRIPTION, FILES, slowly)
+
+    with ThreadPoolExecutor(5) as pool:
+        assert sorted(pool.map(job, range(5))) == [False] * 4 + [True]
+    assert len(filled) == 1
+    assert set(content(tmp_path)) == {f"data/{name}" for name in (*FILES, MARKER)}
+
+
+def test_without_locks_the_folder_of_the_first_job_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def overtaken(folder: Path) -> None:
+        prepare(tmp_path / "data")  # as another job on a file system without locks
+        (tmp_path / "data" / "note.txt").write_text("mine")
+        fill(folder)
+
+    monkeypatch.setattr(staging, "changing", lambda *_: memory_lock())
+    assert not prepare_folder(tmp_path / "data", DESCRIPTION, FILES, overtaken)
+    assert set(content(tmp_path)) == {f"data/{name}" for name in (*FILES, MARKER, "note.txt")}
+
+
+class memory_lock:
+    """A lock of a file system that has none."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_a_place_without_renaming_or_links_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "symlink", refuse)
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    links: dict[str, Path | None] = {"train/a.png": tmp_path / "a.png"}
+    with pytest.raises(UserError, match=r"does not allow symbolic links \(Operation not permitted\)"):
+        prepare_folder(tmp_path / "data", DESCRIPTION, links)
+    monkeypatch.setattr(os, "rename", refuse)
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(UserError, match=r"does not allow renaming"):
+        prepare(tmp_path / "data")
+    assert content(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["digits", "cifar10", "imagenet10", "celeba", "study"])
+def test_every_set_can_move_a_folder_aside(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["data", name, "--help"])
+    assert "--replace" in capsys.readouterr().out
+
+
+def test_the_command_keeps_a_note_a_run_and_one_image_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["data", "digits", "--size", "8", "--out", str(tmp_path / "digits")]
+    assert main(command) == 0
+    (tmp_path / "digits" / "runs").mkdir()
+    for extra in ("note.txt", "runs/results.json", "train/0/mine.png"):
+        (tmp_path / "digits" / extra).write_text("mine")
+    before = content(tmp_path)
+    assert main(command) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert content(tmp_path) == before
+    next((tmp_path / "digits" / "val").rglob("*.png")).unlink()
+    assert main(command) == 2
+    one_line(capsys.readouterr().err, "lacks 1 of its 1,797 files", "--replace")
+    assert main([*command, "--replace"]) == 0
+    assert len(content(tmp_path / "digits")) == 1798
