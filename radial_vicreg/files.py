@@ -173,12 +173,6 @@ def refusal(error: OSError) -> str | None:
     return f"{place}: {error.strerror}; `radial-vicreg doctor --at DIR` prints what a folder allows"
 
 
-def set_mode(path: Path, mode: int) -> None:
-    """Change the permissions of a file or folder, where its file system has any."""
-    with suppress(OSError, NotImplementedError):
-        path.chmod(mode)
-
-
 def append_line(path: str | Path, line: str, sync: bool = False) -> None:
     """Append one line to a text file that no other process writes, and check that all of it is there.
 

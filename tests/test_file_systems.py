@@ -14,6 +14,7 @@ from helpers import HOSTS, RUN_COMMANDS, assert_equal, on_a_mount, one_line, onl
 
 from radial_vicreg import cli
 from radial_vicreg.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint
+from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
 from radial_vicreg.file_systems import ABILITIES, file_system_of, try_folder
 from radial_vicreg.loaded_run import open_run
@@ -166,11 +167,9 @@ class TestWithoutRenaming:
 
 
 def test_without_permissions_data_are_prepared(tmp_path: Path, refuse: Refuse) -> None:
-    from radial_vicreg.data.staging import staged_folder
-
+    (tmp_path / "digits").mkdir(mode=0o700)  # whose permissions are kept where that can be done
     refuse("modes", errno.EPERM)
-    with staged_folder(tmp_path / "digits", {"num_images": 0}) as staging:
-        (staging / "0.png").touch()
+    assert prepare_folder(tmp_path / "digits", {"num_images": 1}, {"0.png": None}, lambda to: (to / "0.png").touch())
     assert (tmp_path / "digits" / "0.png").is_file()
 
 

@@ -60,9 +60,9 @@ def claim_folder(folder: str | Path, replace: bool = False, links: bool = False)
             " folder on a local disk with --out"
         )
     if _is_filled(folder):
-        if not replace:
+        if not replace and not (folder / MARKER).is_file():  # else another job was faster
             raise UserError(_not_ours(folder))
-        if lies_in(Path.cwd(), folder):
+        if replace and lies_in(Path.cwd(), folder):
             raise UserError(
                 f"{folder} holds the working directory, which --replace does not move: choose another --out"
             )
