@@ -45,7 +45,8 @@ def check_parts(config: RunConfig) -> None:
     check_backbone_name(config.backbone.name)
     _check_choice("optimizer.name", config.optimizer.name, BaseMethod._OPTIMIZERS)
     scheduler = config.scheduler
-    _check_choice("scheduler.name", scheduler.name, _SCHEDULERS)
+    if scheduler.name != "None":  # solo-learn takes this spelling as well
+        _check_choice("scheduler.name", scheduler.name, _SCHEDULERS)
     _check_choice("scheduler.interval", scheduler.interval, _INTERVALS)
     if scheduler.name == "step" and scheduler.lr_decay_steps is None:
         raise UserError("scheduler.lr_decay_steps is not set: give scheduler.lr_decay_steps=[EPOCH,...]")

@@ -76,6 +76,7 @@ def with_dali(monkeypatch: pytest.MonkeyPatch) -> None:
         (["optimizer.name=adma"], "unknown optimizer.name 'adma': did you mean adam"),
         (["optimizer.name=sgd"], "clip_lr.*shared/optimizer=sgd"),
         (["scheduler.name=exponential"], "unknown scheduler.name 'exponential': solo-learn has: none, step, warmup"),
+        (["scheduler.name=null"], "unknown scheduler.name None: did you mean none"),
         (["scheduler.interval=epochs"], "unknown scheduler.interval 'epochs': did you mean epoch"),
         (["scheduler.name=step"], "scheduler.lr_decay_steps is not set"),
         ([*DALI], "solo-learn gives Lightning no validation loader there: add limit_val_batches=0"),
