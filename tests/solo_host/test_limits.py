@@ -329,7 +329,7 @@ def test_every_sweep_names_the_project_that_its_runs_log_to() -> None:
 @pytest.mark.slow
 @pytest.mark.solo
 def test_main_pretrain_takes_the_hints_and_the_new_group(
-    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]]
+    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
@@ -338,5 +338,7 @@ def test_main_pretrain_takes_the_hints_and_the_new_group(
     given = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "data.val_path="))]
     given += ["shared/optimizer=sgd", "optimizer.lr=1e-3", "data.no_labels=true", "log_every_n_steps=1", "num_nodes=1"]
     given += ["resume_from_checkpoint=null", "max_epochs=1", "diagnostics.enabled=false", "checkpoint.keep_prev=true"]
+    given += [f"data.train_path={tmp_path / 'train' / 'class_0'}"]
     done = run_python(str(location.parent / "main_pretrain.py"), "--config-name", "radialvicreg", *given)
     assert done.returncode == 0, done.stderr[-2000:]
+    assert list(tmp_path.glob("trained_models/radialvicreg/*/*.ckpt"))
