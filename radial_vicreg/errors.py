@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import traceback
 from collections.abc import Iterable
 
 from radial_vicreg.hints import meant
@@ -68,3 +69,20 @@ def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: st
     names = sorted(set(known))
     near = meant(given, names)
     return f"{what}: {', '.join(names)}" if near is None else f"did you mean {prefix}{near}?"
+
+
+def reason_of(error: BaseException) -> str:
+    """Say in one line why code of another package failed, also where its exception has no text.
+
+    Args:
+        error: what was raised.
+
+    Returns:
+        Its text without a full stop at the end; without a text, the assertion that failed as its source has it, or the
+        name of the exception.
+    """
+    if text := " ".join(str(error).split()).rstrip("."):
+        return text
+    frames = traceback.extract_tb(error.__traceback__)
+    line = frames[-1].line if frames and isinstance(error, AssertionError) else None
+    return line or type(error).__name__

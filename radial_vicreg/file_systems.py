@@ -134,7 +134,8 @@ def temporary_path(path: Path) -> Path:
 
 
 def _refusal(folder: Path, trial: Callable[[Path, Path], None]) -> str | None:
-    first, second = (temporary_path(folder / name) for name in ("trial", "trial-2"))
+    # Other names than unfinished files have: another process may be removing those here.
+    first, second = (folder / f".radial-vicreg-{secrets.token_hex(8)}" for _ in range(2))
     try:
         trial(first, second)
     except Timeout:

@@ -11,7 +11,7 @@ import torchvision
 from torch import Tensor, nn
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.errors import UserError, did_you_mean, reason_of
 from radial_vicreg.random_state import own_random_numbers
 
 _VIT_ARCHITECTURES = {
@@ -29,6 +29,9 @@ TORCHVISION_NAMES = tuple(_RESNETS)
 
 BACKBONES = (*_RESNETS, *_VIT_ARCHITECTURES)
 """Names accepted as ``backbone.name``, which are solo-learn's; ``timm:NAME`` is any other network of timm's."""
+
+FIXED_SIZE = ("vit", "swin")
+"""Beginnings of the names of backbones that take images of one size alone."""
 
 _TIMM = "timm:"
 
@@ -73,7 +76,7 @@ def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
             return _build_resnet(name, arguments, config.has_small_stem)
         model: Any = timm.create_model(architecture, pretrained=False, num_classes=0, **arguments)
     except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
-        raise UserError(f"backbone.kwargs={arguments} do not fit {name}: {error}") from error
+        raise UserError(f"backbone.kwargs={arguments} do not fit {name}: {reason_of(error)}") from error
     return model, int(getattr(model, "head_hidden_size", model.num_features))  # some have a layer after the pooling
 
 
@@ -93,15 +96,31 @@ def check_backbone(config: RunConfig) -> None:
         return  # a plain ResNet takes any size; a host names the backbones that it has
     with own_random_numbers(config.seed):
         backbone = build_backbone(config)[0].to("meta")  # timm before 1.0.21 cannot build a ViT there
+    check_crops(backbone, config)
+
+
+def check_crops(backbone: nn.Module, config: RunConfig) -> None:
+    """Pass images of every crop's size through a backbone.
+
+    Args:
+        backbone: on PyTorch's meta device, so that nothing is computed.
+        config: its ``augmentations`` are read.
+
+    Raises:
+        UserError: the network does not take such images.
+    """
+    name, arguments = config.backbone.name, config.backbone.arguments()
     for index, augmentation in enumerate(config.augmentations):
         size = augmentation.crop_size
         try:
             backbone(torch.zeros(2, 3, size, size, device="meta"))
         except Exception as error:  # torchvision and timm assert, divide and index in their own ways
             hint = "; +backbone.kwargs.dynamic_img_size=true lets a transformer take several" if index else ""
+            if not index and name.startswith(FIXED_SIZE) and "img_size" not in arguments:
+                hint = f"; its size is +backbone.kwargs.img_size={size}, or choose another crop_size"
             raise UserError(
                 f"backbone.name={name} with backbone.kwargs={arguments} does not take images of {size}"
-                f" pixels (augmentations.{index}.crop_size): {' '.join(str(error).split())}{hint}"
+                f" pixels (augmentations.{index}.crop_size): {reason_of(error)}{hint}"
             ) from error
 
 

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.file_systems import ABILITIES, try_folder
-from radial_vicreg.solo.detect import choose_host, find_solo_learn
+from radial_vicreg.solo.detect import choose_host, find_beside, find_solo_learn, import_solo_learn
 
 _PACKAGE = "radial-vicreg"
 _GIB = 2**30
@@ -99,7 +99,8 @@ def look() -> dict[str, Any]:
     """Import PyTorch and solo-learn, and say what they see here; for a process of its own.
 
     Returns:
-        ``device``: one line; ``host`` and ``reason``: of :func:`~radial_vicreg.solo.detect.choose_host`.
+        ``device``: one line; ``host`` and ``reason``: of :func:`~radial_vicreg.solo.detect.choose_host`, or of a
+        checkout of solo-learn in the working directory, which only some commands use.
     """
     import torch
 
@@ -107,6 +108,11 @@ def look() -> dict[str, Any]:
     if torch.cuda.is_available():
         device = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     host, reason = choose_host("auto")
+    if find_beside(Path.cwd()) is not None:
+        solo = import_solo_learn()
+        reason = solo.reason
+        if solo.usable:
+            reason += ": the working directory, taken by its own scripts, radial-vicreg solo and host=solo"
     return {"device": device, "host": host, "reason": reason}
 
 

@@ -18,7 +18,8 @@ _USAGE = "usage: radial-vicreg solo SCRIPT.py [arguments of the script ...]"
 def run(arguments: Sequence[str]) -> int:
     """Register the method and run the script as ``__main__`` in this process.
 
-    A script that does not exist here is looked up in the solo-learn checkout, so that ``main_linear.py`` is enough.
+    solo-learn is looked for beside the script, as Python does, then where packages are installed, then in the working
+    directory. A script that does not exist here is looked up in the checkout, so that ``main_linear.py`` is enough.
 
     Args:
         arguments: the script and its arguments.
@@ -32,15 +33,19 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py), whose start-up registers nothing.")
         return 0 if arguments else 2
-    from radial_vicreg.solo.detect import import_solo_learn
+    from radial_vicreg.solo.detect import find_beside, import_solo_learn
     from radial_vicreg.solo.limits import knn_fails
 
+    script = Path(arguments[0])
+    if script.is_file():
+        sys.path.insert(0, os.fspath(script.resolve().parent))
+    find_beside(Path.cwd())
     solo = import_solo_learn()
     if not solo.usable or solo.location is None:
         raise UserError(solo.reason)
-    script = Path(arguments[0])
     if not script.is_file():
         script = solo.location.parent / arguments[0]
+        sys.path.insert(0, os.fspath(script.parent))
     if not script.is_file():
         raise UserError(f"no script {arguments[0]} here or in {solo.location.parent}")
     if script.name == "main_knn.py" and (reason := knn_fails()):
@@ -50,7 +55,6 @@ def run(arguments: Sequence[str]) -> int:
     register()
 
     sys.argv = [str(script), *arguments[1:]]
-    sys.path.insert(0, os.fspath(script.resolve().parent))
     try:
         runpy.run_path(str(script), run_name="__main__")
     except SystemExit as stop:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from radial_vicreg.checkpoints import file_checksum, read_tensors
-from radial_vicreg.errors import MissingPackageError, UserError
+from radial_vicreg.errors import MissingPackageError, UserError, reason_of
 from radial_vicreg.models import TORCHVISION_NAMES, apply_small_stem, refuse_file_arguments
 
 CARD = "card.json"
@@ -128,7 +128,7 @@ def _architecture(library: str, architecture: str, arguments: dict[str, Any]) ->
 
         resnet: nn.Module = getattr(torchvision.models, architecture)(**arguments)
     except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
-        raise UserError(f"{architecture} does not take the card's arguments {arguments}: {error}") from error
+        raise UserError(f"{architecture} does not take the card's arguments {arguments}: {reason_of(error)}") from error
     resnet.fc = nn.Identity()
     return resnet
 

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
-from solo.args.pretrain import parse_cfg
+from solo.args.pretrain import _SUPPORTED_DATASETS, parse_cfg
 from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation, build_transform_pipeline
-from solo.methods.base import BaseMethod
 
 from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import RunData
-from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.errors import UserError, reason_of
 from radial_vicreg.secrets import without_secrets
+from radial_vicreg.solo.parts import check_backbone_name
 
 
 def solo_config(config: RunConfig, data: RunData) -> DictConfig:
@@ -31,19 +31,19 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
     Raises:
         UserError: solo-learn's checks refuse the configuration.
     """
-    known, name = sorted(BaseMethod._BACKBONES), config.backbone.name
-    if name not in known:
-        raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, known, what='solo-learn has')}")
+    check_backbone_name(config.backbone.name)
     cfg: DictConfig = OmegaConf.create(config.plain())
     devices = cfg.devices
     # solo-learn scales by len(devices) times num_nodes, and a number of processes has no length.
     cfg.devices, cfg.num_nodes = list(range(config.local_processes)), config.nodes
-    if config.data.dataset == "celeba":  # solo-learn does not know the name
+    if config.data.dataset not in _SUPPORTED_DATASETS:  # these images are read here, whatever solo-learn calls them
         cfg.data.dataset = "custom"
     try:
         cfg = parse_cfg(cfg)
     except AssertionError as error:
-        raise UserError(f"solo-learn refuses this configuration: {error or 'an assertion without a text'}") from error
+        raise UserError(
+            f"solo-learn refuses this configuration: {reason_of(error)}; host=standalone does not ask it"
+        ) from error
     cfg.devices = devices
     cfg.data.dataset = config.data.dataset
     cfg.data.num_classes = data.num_classes  # parse_cfg has counted hidden folders

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 import warnings
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,7 +12,12 @@ from pathlib import Path
 
 from radial_vicreg.errors import UserError
 
-INSTALL_HINT = "run `bash bash/install_solo_learn.sh`"
+INSTALL_HINT = (
+    "git clone https://github.com/vturrisi/solo-learn, then pip install 'radial-vicreg[solo]' for what it imports, and "
+    "export PYTHONPATH=THAT_FOLDER (or work in it)"
+)
+"""What to do where solo-learn is missing, however this package was installed."""
+
 HOSTS = ("auto", "solo", "standalone")
 
 
@@ -40,14 +46,32 @@ def find_solo_learn() -> SoloLearn:
     if spec is None or not spec.submodule_search_locations:
         return SoloLearn(False, f"solo-learn is not installed; {INSTALL_HINT}")
     location = Path(next(iter(spec.submodule_search_locations)))
-    if not (location / "args" / "pretrain.py").is_file():
+    if not _is_main_branch(location):
         return SoloLearn(
             False,
             f"solo-learn {_version()} in {location} is a release without Hydra (1.0.2 is the last one on PyPI); "
-            f"the main branch, 1.0.5 or newer, is needed: uninstall it (pip uninstall solo-learn), then {INSTALL_HINT}",
+            f"the main branch, 1.0.5 or newer, is needed: pip uninstall solo-learn, then {INSTALL_HINT}",
             location,
         )
     return SoloLearn(True, f"solo-learn in {location}", location)
+
+
+def find_beside(folder: Path) -> Path | None:
+    """Put a checkout of solo-learn's main branch on Python's path, where no other one can be imported.
+
+    Python does so for a script of that folder, ``python main_pretrain.py``, and not for an installed command.
+
+    Args:
+        folder: looked at; its ``solo`` must be solo-learn's.
+
+    Returns:
+        The folder, if it was put on the path.
+    """
+    if find_solo_learn().usable or not _is_main_branch(folder / "solo"):
+        return None
+    sys.path.insert(0, str(folder.resolve()))
+    importlib.invalidate_caches()
+    return folder
 
 
 def import_solo_learn() -> SoloLearn:
@@ -67,7 +91,7 @@ def import_solo_learn() -> SoloLearn:
         return SoloLearn(
             False,
             f"{found.reason} does not import ({type(error).__name__}: {error}); "
-            f"install what it needs (pip install 'radial-vicreg[solo]') or {INSTALL_HINT}",
+            "install what it needs: pip install 'radial-vicreg[solo]'",
             found.location,
         )
     return found
@@ -77,7 +101,8 @@ def choose_host(wanted: str) -> tuple[str, str]:
     """Decide between the hosts.
 
     Args:
-        wanted: ``"auto"`` prefers solo-learn; ``"solo"``; ``"standalone"``.
+        wanted: ``"auto"`` prefers solo-learn; ``"solo"`` also takes a checkout in the working directory;
+            ``"standalone"``.
 
     Returns:
         The host and the reason, one sentence.
@@ -89,12 +114,18 @@ def choose_host(wanted: str) -> tuple[str, str]:
         raise UserError(f"host must be one of {', '.join(HOSTS)}, got {wanted!r}")
     if wanted == "standalone":
         return "standalone", "host=standalone was asked for"
+    if wanted == "solo":  # auto does not depend on the folder that a command is typed in
+        find_beside(Path.cwd())
     solo = import_solo_learn()
     if solo.usable:
         return "solo", solo.reason
     if wanted == "solo":
         raise UserError(f"host=solo cannot be used: {solo.reason}, or use host=standalone")
     return "standalone", solo.reason
+
+
+def _is_main_branch(package: Path) -> bool:
+    return (package / "args" / "pretrain.py").is_file()
 
 
 def _version() -> str:

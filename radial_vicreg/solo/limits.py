@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from hydra.errors import CompactHydraException
+
 from radial_vicreg.config import RunConfig
-from radial_vicreg.errors import UserError
+from radial_vicreg.errors import UserError, did_you_mean
 
 PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
     "data.on_bad_image": ("error",),
@@ -25,10 +29,32 @@ PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
 }
 """Keys that only ``radial-vicreg pretrain`` reads, with the values under which solo-learn's script does the same."""
 
-_FOLDERS = ("custom", "imagenet", "imagenet100")  # read from class folders, and validated at 224 pixels
-_FIXED_SIZE = ("vit", "swin")  # backbones that take images of one size alone
-_VALIDATION_PIXELS = 224
+_FOLDERS = ("custom", "imagenet", "imagenet100")  # read from class folders, and validated at VALIDATION_PIXELS
+_H5_DATASETS = ("imagenet", "imagenet100")
+_FORMATS = PRETRAIN_ONLY["data.format"]
 _LARGE_VIEWS = 2  # what solo-learn itself asserts
+
+VALIDATION_PIXELS = 224
+"""Size at which solo-learn validates image folders, whatever the network is trained on."""
+
+
+class ScriptRefusal(UserError, CompactHydraException):
+    """A :class:`UserError` under solo-learn's script, of which Hydra prints the message without a traceback."""
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """Let Hydra print a :class:`UserError` of the block as one line."""
+    try:
+        yield
+    except UserError as error:
+        raise ScriptRefusal(str(error)) from error
+
+
+def validates_folders(config: RunConfig) -> bool:
+    """Tell whether solo-learn's script validates on an image folder, and so at :data:`VALIDATION_PIXELS`."""
+    data = config.data
+    return data.dataset in _FOLDERS and _validates(config) and config.limit_val_batches != 0
 
 
 def refuse_impossible(config: RunConfig) -> None:
@@ -39,7 +65,7 @@ def refuse_impossible(config: RunConfig) -> None:
 
     Raises:
         UserError: precision=auto; other than two large crops; its kNN on a torchmetrics that has dropped what it needs;
-            DALI without a validation set; validation at 224 pixels of a transformer of another size.
+            DALI without a validation set.
     """
     if config.precision == "auto":
         raise UserError(
@@ -55,16 +81,41 @@ def refuse_impossible(config: RunConfig) -> None:
         )
     if config.knn_eval.enabled and (reason := knn_fails()):
         raise UserError(f"knn_eval cannot work: {reason}; probes.encoder_knn=true is a kNN that does")
-    if config.limit_val_batches == 0:
-        return
-    validates = data.val_path is not None and not data.no_labels
-    if data.format == "dali" and not validates:
+    if data.format == "dali" and not _validates(config) and config.limit_val_batches != 0:
         raise UserError(
             "data.format=dali without a validation set stops at once, since solo-learn gives Lightning no validation"
             " loader there: add limit_val_batches=0, or take data.format=image_folder"
         )
-    if validates and data.dataset in _FOLDERS:
-        _refuse_fixed_size(config)
+
+
+def refuse_images(config: RunConfig) -> None:
+    """Refuse images that solo-learn's readers would take for something else, or would not look for.
+
+    Args:
+        config: of the script.
+
+    Raises:
+        UserError: a format that is not read for the data set; ``data.no_labels`` with anything but files in the folder.
+        OSError: a folder may not be listed.
+    """
+    data = config.data
+    if data.format not in (*_FORMATS, "device"):  # refuse_pretrain_only is for that one
+        raise UserError(
+            f"unknown data.format {data.format!r}: {did_you_mean(data.format, _FORMATS, what='solo-learn has')}"
+        )
+    if data.format == "h5":
+        if data.dataset not in _H5_DATASETS:
+            raise UserError(
+                f"data.format=h5 is read with data.dataset={' or '.join(_H5_DATASETS)} only: with"
+                f" data.dataset={data.dataset} solo-learn ignores it; use data.format=image_folder"
+            )
+        if data.train_path is not None and Path(data.train_path).is_dir():
+            raise UserError(
+                f"data.format=h5 needs a file, and data.train_path={data.train_path} is a folder: use"
+                " data.format=image_folder, or give the file"
+            )
+    if data.dataset == "custom" and data.no_labels and data.format != "dali":
+        _refuse_folders(data.train_path)
 
 
 def refuse_devices(config: RunConfig) -> None:
@@ -142,13 +193,19 @@ def knn_fails() -> str:
     return "" if found.startswith("0.") else f"solo-learn's kNN needs torchmetrics below 1.0, and {found} is installed"
 
 
-def _refuse_fixed_size(config: RunConfig) -> None:
-    arguments = config.backbone.arguments()
-    size = arguments.get("img_size", _VALIDATION_PIXELS)
-    flexible = arguments.get("dynamic_img_size", False)
-    if config.backbone.name.startswith(_FIXED_SIZE) and size != _VALIDATION_PIXELS and not flexible:
+def _refuse_folders(path: str | None) -> None:
+    """Refuse a folder of which solo-learn's reader of unlabelled images would open other entries than images."""
+    root = Path(str(path))
+    if not root.is_dir():
+        return  # its reader says so
+    others = sorted(entry.name for entry in root.iterdir() if entry.name.startswith(".") or not entry.is_file())
+    if others:
         raise UserError(
-            f"{config.backbone.name} takes images of {size} pixels (backbone.kwargs.img_size), but solo-learn validates"
-            f" image folders at {_VALIDATION_PIXELS}: data.val_path=null, limit_val_batches=0, or `radial-vicreg"
-            " pretrain`, which validates at the training resolution"
+            f"data.no_labels=true: solo-learn's script takes every entry of data.train_path={path} for an image, and"
+            f" {len(others):,} are none, such as {others[0]}: put the image files alone into one folder, or with"
+            " class folders leave data.no_labels at false"
         )
+
+
+def _validates(config: RunConfig) -> bool:
+    return config.data.val_path is not None and not config.data.no_labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from radial_vicreg.checkpoints import followed
 from radial_vicreg.config import MethodConfig, RunConfig
 from radial_vicreg.config.types import plain
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
+from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.keys import SMALL_IMAGE_DATASETS
 from radial_vicreg.models import apply_small_stem
 from radial_vicreg.notices import warn
@@ -23,15 +25,27 @@ from radial_vicreg.optim import check_optimizer
 from radial_vicreg.probes.metrics import BalancedAccuracy
 from radial_vicreg.solo.attributes import attributes_by_index, replace_targets
 from radial_vicreg.solo.data import configured_rates, resolve_in_place, script_config
-from radial_vicreg.solo.limits import refuse_devices, refuse_impossible, refuse_links, refuse_pretrain_only
+from radial_vicreg.solo.limits import (
+    in_one_line,
+    refuse_devices,
+    refuse_images,
+    refuse_impossible,
+    refuse_links,
+    refuse_pretrain_only,
+)
+from radial_vicreg.solo.parts import check_packages, check_parts
 from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
 from radial_vicreg.train.processes import check_launcher
 from radial_vicreg.train.run_name import is_named, named
 from radial_vicreg.train.same_run import check_auto_resumed, check_same_run
 from radial_vicreg.train.step import RadialTraining
-from radial_vicreg.train.trainer import trainer_settings
+from radial_vicreg.train.trainer import check_loggers, check_strategy, trainer_settings
 
 _STEP_METRICS = ("train_class_loss", "train_acc1", "train_acc5", "train_attribute_acc")
+
+# solo-learn's constructor asks the class, and not the object, to complete a configuration before it builds anything.
+_own_config: ContextVar[RunConfig | None] = ContextVar("own_config", default=None)
+"""The configuration of ``radial-vicreg pretrain`` while it builds the method; None: solo-learn's script does."""
 
 
 class RadialVICReg(RadialTraining, BaseMethod):
@@ -42,9 +56,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         own: the configuration of ``radial-vicreg pretrain``; None: solo-learn's script trains.
 
     Raises:
-        UserError: an unknown key or a value out of range in ``method_kwargs``, a setting that solo-learn's script
-            would ignore (:func:`radial_vicreg.solo.limits.refuse_pretrain_only`), or a ``resume_from_checkpoint`` of
-            another run (:func:`radial_vicreg.train.same_run.check_same_run`).
+        UserError: see :meth:`add_and_assert_specific_cfg`, which solo-learn's constructor calls first.
     """
 
     host = "solo"
@@ -57,16 +69,13 @@ class RadialVICReg(RadialTraining, BaseMethod):
     features_dim: int
 
     def __init__(self, cfg: omegaconf.DictConfig, own: RunConfig | None = None) -> None:
-        super().__init__(cfg)
+        token = _own_config.set(own)
+        try:
+            super().__init__(cfg)
+        finally:
+            _own_config.reset(token)
         self.own_loop = own is not None
         self.config = script_config(self.cfg, _keys_of_the_host(self.cfg)) if own is None else own
-        if own is None:
-            trainer_settings(self.config)  # refuses an argument that identities do not know
-            refuse_pretrain_only(self.config)
-            check_optimizer(self.config)
-            refuse_impossible(self.config)
-            if (checkpoint := self.config.resume_from_checkpoint) is not None:
-                check_same_run(Path(checkpoint), self.results_config(), self.config.processes, "resume_from_checkpoint")
         self._apply_stem()
         self.add_radial_parts(self.features_dim)
         self._warned_about_size = False
@@ -76,7 +85,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
             self.balanced_accuracy = BalancedAccuracy(NUM_ATTRIBUTES)
         # radial-vicreg pretrain gives the attributes with each image, solo-learn's script only the image's number.
         looks_up = self.multi_label and self.config.data.dataset == "custom"
-        self._attributes = attributes_by_index(self.config) if looks_up else None
+        with in_one_line():
+            self._attributes = attributes_by_index(self.config) if looks_up else None
 
     @staticmethod
     def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
@@ -86,6 +96,9 @@ class RadialVICReg(RadialTraining, BaseMethod):
         it have base classes that keep settings of their own in ``method_kwargs`` (``add_projector_classifier``, ...).
         Those stay; every other key must be one of ours.
 
+        What the script cannot do is refused here, before solo-learn builds anything. ``radial-vicreg pretrain``
+        has checked its own configuration, which may hold what the script cannot have.
+
         Args:
             cfg: the configuration.
 
@@ -93,28 +106,13 @@ class RadialVICReg(RadialTraining, BaseMethod):
             The same configuration, completed, without interpolations.
 
         Raises:
-            UserError: a misspelt key or a bad value, of ``method_kwargs`` or any other setting; another number of
-                processes than solo-learn scales the rates for; a link that gives images two labels.
+            UserError: a misspelt key or a bad value, of ``method_kwargs`` or any other setting; what solo-learn would
+                ignore, or fail at later (:mod:`radial_vicreg.solo.limits`, :mod:`radial_vicreg.solo.parts`); another
+                number of processes than solo-learn scales the rates for; a ``resume_from_checkpoint`` of another run
+                (:func:`radial_vicreg.train.same_run.check_same_run`).
         """
-        host_keys = _keys_of_the_host(cfg)
-        cfg = super(RadialVICReg, RadialVICReg).add_and_assert_specific_cfg(cfg)
-        config = script_config(cfg, host_keys)
-        if not is_named(config):  # a script that reads args.json starts no training
-            refuse_devices(config)
-            check_launcher(config)
-            refuse_links(config)
-        config = named(config, runs=Path(config.checkpoint.dir))
-        of_the_host = {key: value for key, value in _method_kwargs(cfg).items() if key in host_keys}
-        cfg.method_kwargs = {**config.method_kwargs.model_dump(), **of_the_host}
-        cfg.name, cfg.data.fingerprint = config.name, config.data.fingerprint
-        if config.data.fingerprints is not None:
-            cfg.data.fingerprints = plain(config.data.fingerprints.model_dump())
-        if config.data.multi_label:
-            cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
-        if config.resume_from_checkpoint is not None:  # Lightning cannot follow a last.ckpt that is no link
-            cfg.resume_from_checkpoint = str(followed(Path(config.resume_from_checkpoint)))
-        resolve_in_place(cfg)
-        return cfg
+        with in_one_line():
+            return _completed(cfg)
 
     @property
     def learnable_params(self) -> list[dict[str, Any]]:
@@ -131,9 +129,29 @@ class RadialVICReg(RadialTraining, BaseMethod):
         Raises:
             UserError: see :func:`radial_vicreg.train.same_run.check_auto_resumed`.
         """
-        super().on_load_checkpoint(checkpoint)
-        if not self.own_loop and self.config.resume_from_checkpoint is None and self.trainer.ckpt_path is not None:
-            check_auto_resumed(Path(str(self.trainer.ckpt_path)), self.results_config())
+        with in_one_line():
+            super().on_load_checkpoint(checkpoint)
+            if not self.own_loop and self.config.resume_from_checkpoint is None and self.trainer.ckpt_path is not None:
+                check_auto_resumed(Path(str(self.trainer.ckpt_path)), self.results_config())
+
+    def setup(self, stage: str) -> None:
+        """Refuse another number of processes than rates and identity are computed for."""
+        with in_one_line():
+            super().setup(stage)
+
+    def on_fit_end(self) -> None:
+        """Refuse to end as if trained where solo-learn's loader had no whole batch.
+
+        Raises:
+            UserError: the training images are fewer than a batch for every process.
+        """
+        super().on_fit_end()
+        if not self.own_loop and self.trainer.num_training_batches == 0 and self.trainer.limit_train_batches:
+            loader: Any = self.trainer.train_dataloader
+            config = self.config
+            with in_one_line():
+                where = f"data.train_path={config.data.train_path}"
+                check_batch_fits(len(loader.dataset), config.optimizer.batch_size, config.processes, where)
 
     def forward(self, X: Tensor) -> dict[str, Any]:
         """Compute features, the probe's logits and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""
@@ -233,6 +251,46 @@ class RadialVICReg(RadialTraining, BaseMethod):
                 f"main_linear.py cannot load this network, since small_image_stem={str(wanted).lower()} and it builds"
                 " the stem by the data set's name: `radial-vicreg probe` is a linear evaluation that can."
             )
+
+
+def _completed(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
+    host_keys = _keys_of_the_host(cfg)
+    cfg = BaseMethod.add_and_assert_specific_cfg(cfg)
+    own = _own_config.get()
+    config = script_config(cfg, host_keys) if own is None else own
+    if own is None:
+        _check_script(config)
+    config = named(config, runs=Path(config.checkpoint.dir))
+    of_the_host = {key: value for key, value in _method_kwargs(cfg).items() if key in host_keys}
+    cfg.method_kwargs = {**config.method_kwargs.model_dump(), **of_the_host}
+    cfg.name, cfg.data.fingerprint = config.name, config.data.fingerprint
+    if config.data.fingerprints is not None:
+        cfg.data.fingerprints = plain(config.data.fingerprints.model_dump())
+    if config.data.multi_label:
+        cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
+    if config.resume_from_checkpoint is not None:  # Lightning cannot follow a last.ckpt that is no link
+        cfg.resume_from_checkpoint = str(followed(Path(config.resume_from_checkpoint)))
+    resolve_in_place(cfg)
+    if own is None and (checkpoint := config.resume_from_checkpoint) is not None:
+        check_same_run(Path(checkpoint), configured_rates(cfg), config.processes, "resume_from_checkpoint")
+    return cfg
+
+
+def _check_script(config: RunConfig) -> None:
+    """Refuse what solo-learn's script cannot do, before it builds anything."""
+    if not is_named(config):  # a script that reads args.json starts no training
+        refuse_devices(config)
+        check_launcher(config)
+        check_strategy(config)
+        check_loggers(config)
+        refuse_images(config)
+        check_packages(config)
+        refuse_links(config)
+    trainer_settings(config)  # refuses an argument that identities do not know
+    refuse_pretrain_only(config)
+    check_optimizer(config)
+    refuse_impossible(config)
+    check_parts(config)
 
 
 def _method_kwargs(cfg: omegaconf.DictConfig) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from radial_vicreg.errors import MissingPackageError
+from radial_vicreg.errors import MissingPackageError, reason_of
+from radial_vicreg.solo.detect import INSTALL_HINT
 
 METHOD_NAME = "radialvicreg"
 
@@ -19,8 +20,7 @@ def register() -> None:
     except ImportError as error:
         raise MissingPackageError(
             "Radial-VICReg's solo-learn host needs solo-learn's main branch (1.0.5 or newer; the release on PyPI, "
-            "1.0.2, is too old): run `bash bash/install_solo_learn.sh`, or use host=standalone. "
-            f"Importing it said: {error}"
+            f"1.0.2, is too old); importing it said: {reason_of(error)}. {INSTALL_HINT}; or use host=standalone"
         ) from error
     from radial_vicreg.solo.method import RadialVICReg
 

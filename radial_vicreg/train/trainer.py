@@ -18,7 +18,7 @@ from lightning.pytorch.strategies import StrategyRegistry
 from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
-from radial_vicreg.errors import MissingPackageError, UserError
+from radial_vicreg.errors import MissingPackageError, UserError, reason_of
 from radial_vicreg.secrets import without_secrets
 from radial_vicreg.train.checkpointing import AtomicCheckpointIO, RunCheckpoint
 from radial_vicreg.train.console import EpochSummary, RunBar, quiet_lightning
@@ -68,7 +68,7 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     try:
         trainer = pl.Trainer(**settings)
     except _REFUSALS as error:
-        raise UserError(f"Lightning's Trainer refuses the configuration: {error}") from error
+        raise UserError(f"Lightning's Trainer refuses the configuration: {reason_of(error)}") from error
     check_processes(config, trainer)
     return trainer
 

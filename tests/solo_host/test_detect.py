@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib.machinery
+import os
+import sys
+import sysconfig
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -31,7 +36,7 @@ def test_without_solo_learn_auto_is_standalone_and_says_how_to_get_it(pretend_so
     pretend_solo()
     host, reason = detect.choose_host("auto")
     assert host == "standalone"
-    assert "install_solo_learn.sh" in reason
+    assert reason.startswith("solo-learn is not installed; git clone https://github.com/vturrisi/solo-learn, then pip")
 
 
 def test_the_old_release_is_recognised(pretend_solo) -> None:  # type: ignore[no-untyped-def]
@@ -66,6 +71,65 @@ def test_a_checkout_that_does_not_import_is_reported_with_its_reason(
 def test_an_unknown_host_is_an_error() -> None:
     with pytest.raises(ValueError, match="host must be one of auto, solo, standalone, got 'gpu'"):
         detect.choose_host("gpu")
+
+
+def test_remedies_name_no_file_of_the_repository() -> None:
+    """Who installed a wheel has none of them."""
+    package = Path(detect.__file__).parents[1]
+    assert [path.name for path in package.rglob("*.py") if "bash/" in path.read_text()] == []
+
+
+def test_a_checkout_in_the_working_directory_is_used_where_none_is_installed(  # type: ignore[no-untyped-def]
+    pretend_solo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend_solo()
+    monkeypatch.setattr(sys, "path", ["elsewhere"])
+    assert detect.find_beside(tmp_path) is None
+    (tmp_path / "solo" / "args").mkdir(parents=True)
+    assert detect.find_beside(tmp_path) is None  # somebody else's folder of that name
+    (tmp_path / "solo" / "args" / "pretrain.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert detect.choose_host("auto")[0] == "standalone"  # wherever it is typed
+    assert sys.path == ["elsewhere"]
+    assert detect.find_beside(tmp_path) == tmp_path
+    assert sys.path == [str(tmp_path), "elsewhere"]
+
+
+def test_an_installed_solo_learn_comes_before_the_working_directory(  # type: ignore[no-untyped-def]
+    pretend_solo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pretend_solo("args/pretrain.py")
+    monkeypatch.setattr(sys, "path", ["elsewhere"])
+    assert detect.find_beside(tmp_path) is None
+    assert sys.path == ["elsewhere"]
+
+
+@pytest.fixture
+def command(run_python: Callable[..., CompletedProcess[str]]) -> Callable[..., CompletedProcess[str]]:
+    """Runs ``radial-vicreg`` as the installed command, in an environment whose ``.pth`` files link nothing."""
+    packages = os.pathsep.join([str(Path(detect.__file__).parents[2]), sysconfig.get_paths()["purelib"]])
+    start = "import sys; del sys.path[0]; from radial_vicreg.cli import main; sys.exit(main())"
+    return lambda *arguments, cwd: run_python("-S", "-c", start, *arguments, cwd=cwd, PYTHONPATH=packages)
+
+
+@pytest.mark.slow
+@pytest.mark.solo
+def test_the_commands_find_a_checkout_where_they_are_typed_and_beside_the_script(
+    command: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    location = detect.find_solo_learn().location
+    assert location is not None
+    checkout, outside = location.parent, tmp_path
+    refused = command("solo", "main_pretrain.py", "--help", cwd=outside)
+    assert (refused.returncode, "solo-learn is not installed; git clone" in refused.stderr) == (2, True), refused.stderr
+    for script, cwd in (("main_pretrain.py", checkout), (str(checkout / "main_pretrain.py"), outside)):
+        done = command("solo", script, "--help", cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        assert "main_pretrain is powered by Hydra" in done.stdout
+    told = command("doctor", cwd=checkout).stdout
+    assert f"solo-learn in {location}: the working directory, taken by its own scripts, radial-vicreg solo" in told
+    assert "radial-vicreg pretrain would use the standalone host" in told
+    assert "solo-learn is not installed; git clone" in command("doctor", cwd=outside).stdout
 
 
 @pytest.mark.solo

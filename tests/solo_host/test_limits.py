@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import lightning.pytorch as pl
 import pytest
 from helpers import TINY_VIT
-from hosts_fixtures import MakeCfg
+from hosts_fixtures import MakeCfg, MakeConfig
+from hydra.errors import CompactHydraException
 from omegaconf import DictConfig
 from torch.utils.data import DataLoader
 
@@ -21,9 +23,7 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.loaded_run import open_run
-from radial_vicreg.optim import check_optimizer
 from radial_vicreg.solo import limits
-from radial_vicreg.solo.limits import refuse_impossible, refuse_pretrain_only
 
 
 @pytest.fixture
@@ -32,52 +32,94 @@ def tiny_overrides(tiny_overrides: list[str]) -> list[str]:
     return [item for item in tiny_overrides if item not in TINY_VIT]
 
 
-def refuse(cfg: DictConfig) -> None:
-    """As the method does under solo-learn's script; here without solo-learn."""
-    config = run_config(cfg, "script")
-    refuse_pretrain_only(config)
-    check_optimizer(config)
-    refuse_impossible(config)
+def under_script(cfg: DictConfig) -> Any:
+    """The method as solo-learn's script builds it."""
+    pytest.importorskip("solo.methods")
+    from solo.args.pretrain import parse_cfg
+    from solo.methods import METHODS
+
+    return METHODS["radialvicreg"](parse_cfg(cfg))
 
 
-def test_what_works_is_not_refused(script_cfg: MakeCfg) -> None:
-    refuse(script_cfg())
+def completed(cfg: DictConfig) -> DictConfig:
+    """The configuration after all that is asked before solo-learn builds its parts."""
+    pytest.importorskip("solo.methods")
+    from solo.args.pretrain import parse_cfg
+    from solo.methods import METHODS
+
+    return METHODS["radialvicreg"].add_and_assert_specific_cfg(parse_cfg(cfg))
 
 
 VIT = "shared/backbone=vit_tiny"
 DALI = ["data.format=dali", "data.val_path=null"]
 
 
+@pytest.fixture
+def with_dali(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the method find DALI installed."""
+    solo_args = pytest.importorskip("solo.args.pretrain")
+    monkeypatch.setattr(solo_args, "_dali_available", True)
+    stand_in = Mock(add_and_assert_specific_cfg=lambda cfg: cfg)
+    monkeypatch.setattr(solo_args, "PretrainDALIDataModule", stand_in, raising=False)
+
+
+@pytest.mark.solo
+@pytest.mark.usefixtures("with_dali")
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ([VIT], "vit_tiny takes images of 32 pixels .* validates image folders at 224: data.val_path=null"),
-        ([*DALI], "solo-learn gives Lightning no validation loader there: add limit_val_batches=0"),
-        (["+data.num_large_crops=3"], "takes 2 large crops and any number of small ones, got 3 large"),
-        (["+loss._target_=my.Loss"], "loss=.* is read by `radial-vicreg pretrain` only"),
+        ([VIT], "vit_tiny .* does not take images of 224 pixels, .* validates image folders .*data.val_path=null"),
+        (["backbone.name=vit_tiny", "data.val_path=null"], r"of 32 pixels .*\(224\); .*\+backbone.kwargs.img_size=32"),
+        (["backbone.name=resnet19"], "unknown backbone.name 'resnet19': did you mean resnet18"),
+        (["backbone.name=timm:resnet10t"], "host=standalone` has timm's networks"),
+        (["+backbone.kwargs.foo=1"], "backbone.kwargs={'foo': 1} do not fit resnet18: .*'foo'"),
+        (["optimizer.name=adma"], "unknown optimizer.name 'adma': did you mean adam"),
         (["optimizer.name=sgd"], "clip_lr.*shared/optimizer=sgd"),
+        (["scheduler.name=exponential"], "unknown scheduler.name 'exponential': solo-learn has: none, step, warmup"),
+        (["scheduler.name=null"], "unknown scheduler.name None: did you mean none"),
+        (["scheduler.interval=epochs"], "unknown scheduler.interval 'epochs': did you mean epoch"),
+        (["scheduler.name=step"], "scheduler.lr_decay_steps is not set"),
+        ([*DALI], "solo-learn gives Lightning no validation loader there: add limit_val_batches=0"),
+        (["+loss._target_=my.Loss"], "loss=.* is read by `radial-vicreg pretrain` only"),
+        (["data.cache=ram"], r"data\.cache=ram is read by `radial-vicreg pretrain` only"),
+        (["data.format=lmdb"], "unknown data.format 'lmdb': solo-learn has: dali, h5, image_folder"),
+        (["data.format=device"], "data.format=device is read by `radial-vicreg pretrain` only"),
+        (["data.format=h5"], "data.format=h5 is read with data.dataset=imagenet or imagenet100 only: .*=custom"),
+        (["data.format=h5", "data.dataset=imagenet"], "data.format=h5 needs a file, and .*train is a folder"),
+        (["data.no_labels=true"], "takes every entry of data.train_path=.* and 3 are none, such as class_0"),
         (["precision=auto"], "precision=auto is for `radial-vicreg pretrain`; .* precision=bf16-mixed, 16-mixed or 32"),
+        (["strategy=dpp"], "strategy must be one of auto, .*got 'dpp'"),
     ],
+    ids=str,
 )
-def test_what_cannot_work_is_refused(script_cfg: MakeCfg, overrides: list[str], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        refuse(script_cfg(*overrides))
+def test_what_the_script_cannot_do_is_refused_in_one_line_before_solo_learn_fails(
+    script_cfg: MakeCfg, overrides: list[str], said: str
+) -> None:
+    with pytest.raises(CompactHydraException, match=said) as error:
+        under_script(script_cfg(*overrides))
+    assert isinstance(error.value, UserError)
+    assert "\n" not in str(error.value)
 
 
+@pytest.mark.solo
+@pytest.mark.usefixtures("with_dali")
 @pytest.mark.parametrize(
     "overrides",
     [
+        [],
         [VIT, "data.val_path=null"],
-        [VIT, "limit_val_batches=0"],
-        [VIT, "augment.crop_size=224"],
-        [VIT, "data.dataset=cifar100"],
+        pytest.param([VIT, "limit_val_batches=0"], marks=pytest.mark.slow),
+        pytest.param([VIT, "augment.crop_size=224"], marks=pytest.mark.slow),
+        pytest.param([VIT, "data.dataset=cifar100"], marks=pytest.mark.slow),
         [*DALI, "limit_val_batches=0"],
     ],
+    ids=str,
 )
 def test_the_remedies_are_accepted(script_cfg: MakeCfg, overrides: list[str]) -> None:
-    refuse(script_cfg(*overrides))
+    completed(script_cfg(*overrides))
 
 
+@pytest.mark.solo
 @pytest.mark.parametrize(("installed", "refused"), [("1.9.0", True), ("0.11.4", False)])
 def test_solo_learns_knn_is_refused_where_torchmetrics_is_too_new(
     script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch, installed: str, refused: bool
@@ -85,10 +127,74 @@ def test_solo_learns_knn_is_refused_where_torchmetrics_is_too_new(
     monkeypatch.setattr(limits, "version", lambda name: installed)
     cfg = script_cfg("+knn_eval.enabled=true")
     if refused:
-        with pytest.raises(ValueError, match=r"torchmetrics below 1.0, and 1.9.0 .*probes.encoder_knn=true"):
-            refuse(cfg)
+        with pytest.raises(UserError, match=r"torchmetrics below 1.0, and 1.9.0 .*probes.encoder_knn=true"):
+            under_script(cfg)
     else:
-        refuse(cfg)
+        completed(cfg)
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize(
+    ("module", "flag", "overrides", "said"),
+    [
+        ("solo.args.pretrain", "_umap_available", ["+auto_umap.enabled=true"], r"'radial-vicreg\[umap\]'"),
+        ("solo.args.pretrain", "_dali_available", DALI, r"'radial-vicreg\[dali\]'"),
+        (
+            "solo.data.pretrain_dataloader",
+            "_h5_available",
+            ["data.format=h5", "data.dataset=imagenet", "data.train_path=images.h5", "data.val_path=null"],
+            "pip install h5py",
+        ),
+    ],
+    ids=["umap", "dali", "h5"],
+)
+def test_packages_that_solo_learn_asks_for_late_are_asked_for_at_start(
+    script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch, module: str, flag: str, overrides: list[str], said: str
+) -> None:
+    monkeypatch.setattr(pytest.importorskip(module), flag, False)
+    with pytest.raises(UserError, match=said):
+        under_script(script_cfg(*overrides))
+
+
+@pytest.mark.solo
+def test_images_without_labels_may_lie_in_a_folder_without_others(script_cfg: MakeCfg, tmp_path: Path) -> None:
+    flat = tmp_path / "train" / "class_0"
+    given = ["data.no_labels=true", f"data.train_path={flat}"]
+    (flat / "again.png").symlink_to(tmp_path / "train" / "class_1" / "0.png")  # there are no labels to be wrong
+    completed(script_cfg(*given))
+    (flat / ".DS_Store").touch()
+    with pytest.raises(UserError, match=r"and 1 are none, such as \.DS_Store"):
+        completed(script_cfg(*given))
+
+
+@pytest.mark.solo
+def test_radial_vicreg_pretrain_is_not_asked_what_the_script_cannot_do(
+    tiny_config: MakeConfig, script_cfg: MakeCfg, tmp_path: Path
+) -> None:
+    pytest.importorskip("solo.methods")
+    from radial_vicreg.data.build import open_data
+    from radial_vicreg.solo.host import build_solo
+    from radial_vicreg.train.run import prepare
+
+    flat = tmp_path / "train" / "class_0"
+    (flat / "no image.txt").touch()
+    (flat / "folder").mkdir()
+    of_its_own = ["data.on_bad_image=skip", "data.no_labels=true", f"data.train_path={flat}", "optimizer.batch_size=4"]
+    of_its_own += ["precision=auto", "ckpt=auto", "devices=2", "runs_dir=elsewhere", "loggers.csv=false", "host=solo"]
+    config = prepare(tiny_config(*of_its_own))
+    assert build_solo(config, open_data(config)).model.results_config() == config.plain()  # type: ignore[operator]
+    with pytest.raises(UserError, match=r"takes every entry of data\.train_path"):  # the mark is gone
+        under_script(script_cfg("data.no_labels=true", f"data.train_path={flat}"))
+
+
+@pytest.mark.solo
+def test_less_than_a_batch_of_images_does_not_end_as_if_trained(
+    script_cfg: MakeCfg, quiet_trainer: Callable[..., pl.Trainer], fixed_loader: Callable[..., DataLoader[Any]]
+) -> None:
+    model = under_script(script_cfg("diagnostics.enabled=false"))
+    loader = DataLoader(fixed_loader(batches=1, batch_size=7).dataset, batch_size=8, drop_last=True)
+    with pytest.raises(UserError, match="has 7 images, too few for a batch of 8 on each of 1 process"):
+        quiet_trainer(max_epochs=1).fit(model, loader)
 
 
 @pytest.mark.solo
@@ -117,36 +223,6 @@ def test_a_script_s_own_traceback_and_status_are_shown(tmp_path: Path, body: str
     assert shown in done.stderr
     assert "runpy" not in done.stderr or "SyntaxError" in done.stderr
     assert "radial-vicreg solo: error" not in done.stderr
-
-
-@pytest.mark.solo
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (["data.cache=ram"], r"data\.cache=ram is read by `radial-vicreg pretrain` only"),
-        (["optimizer.name=sgd"], r"clip_lr.*shared/optimizer=sgd"),
-        ([VIT], "vit_tiny takes images of 32 pixels"),
-    ],
-    ids=str,
-)
-def test_the_method_refuses_all_of_it_at_start(script_cfg: MakeCfg, overrides: list[str], said: str) -> None:
-    pytest.importorskip("solo.methods")
-    from solo.args.pretrain import parse_cfg
-    from solo.methods import METHODS
-
-    cfg = parse_cfg(script_cfg(*overrides))
-    with pytest.raises(UserError, match=said):
-        METHODS["radialvicreg"](cfg)
-
-
-def under_script(cfg: DictConfig) -> Any:
-    """The method as solo-learn's script builds it."""
-    pytest.importorskip("solo.methods")
-    from solo.args.pretrain import parse_cfg
-
-    from radial_vicreg.solo.method import RadialVICReg
-
-    return RadialVICReg(parse_cfg(cfg))
 
 
 OTHER_DEVICES = ["'2'", "'0,1'", "'0,'", "auto", "'-1'", "''", "[]"]
@@ -218,7 +294,6 @@ def test_links_that_solo_learn_s_reader_follows_are_refused(
     (tmp_path / split / link).symlink_to(tmp_path / split / target)
     with pytest.raises(UserError, match=said):
         under_script(script_cfg())
-    under_script(script_cfg("data.no_labels=true"))  # there are no labels to be wrong
 
 
 @pytest.mark.solo
@@ -254,7 +329,7 @@ def test_every_sweep_names_the_project_that_its_runs_log_to() -> None:
 @pytest.mark.slow
 @pytest.mark.solo
 def test_main_pretrain_takes_the_hints_and_the_new_group(
-    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]]
+    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     from radial_vicreg.solo.detect import find_solo_learn
 
@@ -263,22 +338,7 @@ def test_main_pretrain_takes_the_hints_and_the_new_group(
     given = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "data.val_path="))]
     given += ["shared/optimizer=sgd", "optimizer.lr=1e-3", "data.no_labels=true", "log_every_n_steps=1", "num_nodes=1"]
     given += ["resume_from_checkpoint=null", "max_epochs=1", "diagnostics.enabled=false", "checkpoint.keep_prev=true"]
+    given += [f"data.train_path={tmp_path / 'train' / 'class_0'}"]
     done = run_python(str(location.parent / "main_pretrain.py"), "--config-name", "radialvicreg", *given)
     assert done.returncode == 0, done.stderr[-2000:]
-
-
-@pytest.mark.slow
-@pytest.mark.solo
-def test_main_pretrain_says_at_start_that_the_transformer_cannot_be_validated(
-    tiny_overrides: list[str], run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
-    from radial_vicreg.solo.detect import find_solo_learn
-
-    location = find_solo_learn().location
-    assert location is not None
-    given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
-    script = str(location.parent / "main_pretrain.py")
-    done = run_python(script, "--config-name", "radialvicreg", *given, VIT)
-    assert done.returncode == 1
-    assert "vit_tiny takes images of 32 pixels" in done.stderr
-    assert not (tmp_path / "trained_models").exists()
+    assert list(tmp_path.glob("trained_models/radialvicreg/*/*.ckpt"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import runpy
 import shutil
 import sys
 from collections.abc import Callable
@@ -191,6 +192,25 @@ def test_solo_learn_scales_the_rates_as_the_standalone_host_does(tiny_config: Ma
     cfg = solo_config(config, open_data(config))
     assert (cfg.optimizer.lr, cfg.optimizer.classifier_lr) == pytest.approx(config.rates)
     assert cfg.devices == config.plain()["devices"]
+
+
+@pytest.mark.parametrize("dataset", ["celeba", "a data set of tomorrow", "imagenet100"])
+def test_a_data_set_that_solo_learn_does_not_know_is_a_folder_to_it(tiny_config: MakeConfig, dataset: str) -> None:
+    config = tiny_config("data.dataset=custom")
+    named = config.model_copy(update={"data": config.data.model_copy(update={"dataset": dataset})})
+    cfg = solo_config(named, open_data(config))
+    assert (cfg.data.dataset, cfg.data.num_classes) == (dataset, 3)
+
+
+def test_an_assertion_of_solo_learns_without_a_text_is_shown_itself(
+    tiny_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "theirs.py").write_text("def parse_cfg(cfg):\n    assert cfg is None\n")  # pytest words its own
+    monkeypatch.setattr("radial_vicreg.solo.data.parse_cfg", runpy.run_path(str(tmp_path / "theirs.py"))["parse_cfg"])
+    config = tiny_config()
+    shown = "solo-learn refuses this configuration: assert cfg is None; host=standalone does not ask it"
+    with pytest.raises(UserError, match=re.escape(shown)):
+        solo_config(config, open_data(config))
 
 
 def test_both_hosts_give_one_configuration_one_hash(tiny_config: MakeConfig, script_cfg: MakeCfg) -> None:
