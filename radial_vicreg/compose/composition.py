@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.catalogue import configurations
-from radial_vicreg.compose.overrides import how_to_quote, sweeping
+from radial_vicreg.compose.overrides import how_to_write, sweeping
 from radial_vicreg.compose.yaml_guard import check_anchors, check_references
 from radial_vicreg.config.reading import is_setting
 from radial_vicreg.errors import UserError
@@ -19,6 +19,7 @@ from radial_vicreg.hints import meant
 from radial_vicreg.secrets import HIDDEN, is_secret
 
 _LONGEST_SHOWN = 100
+_A_SWEEP = "; several runs are a sweep: `radial-vicreg sweep FILE`"
 _LISTED = "`radial-vicreg configs` lists them"
 
 
@@ -45,7 +46,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         raise UserError(f"--config-path {config_path} is not a folder")
     if several := sweeping(overrides):
         shown = [override for override in several if not is_secret(override.partition("=")[0])]
-        raise UserError(f"one value a key, not a choice of several: {' '.join(shown)}{how_to_quote(shown)}")
+        raise UserError(f"one value a key, not a choice of several: {' '.join(shown)}{how_to_write(shown) or _A_SWEEP}")
     if config_path is not None:
         check_anchors(config_path)
     GlobalHydra.instance().clear()
@@ -108,7 +109,7 @@ def _explain(error: Exception, config_name: str, config_path: str | None) -> str
         hidden = HIDDEN if is_secret(key) else shown
         if hidden != shown:
             return f"cannot read the override {key}{sign}{hidden}: it does not parse"
-        return f"cannot read the override {key}{sign}{shown}: {text}{how_to_quote([error.override])}"
+        return f"cannot read the override {key}{sign}{shown}: {text}{how_to_write([error.override])}"
     if isinstance(error, RecursionError):
         return f"{config_name} is nested too deeply, or its defaults lead back to it"
     if not isinstance(error, (HydraException, OmegaConfBaseException)):

@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.compose.composition import compose
+from radial_vicreg.compose.references import keys_read
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.reading import Reader
 from radial_vicreg.errors import UserError
@@ -48,7 +49,7 @@ def run_config(
     content = _resolved(unresolved)
     if "${" in str(unresolved.get("name")):
         content["name"] = _resolved(canonical_numbers(unresolved))["name"]
-    return read_config(content, reader, foreign)
+    return read_config(content, reader, foreign, keys_read(unresolved))
 
 
 def sweep_config(cfg: DictConfig) -> RunConfig:
@@ -60,8 +61,9 @@ def sweep_config(cfg: DictConfig) -> RunConfig:
     Raises:
         UserError: as :func:`run_config`.
     """
-    hashed = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key not in _TEXTS])
-    return read_config({**_resolved(OmegaConf.to_container(hashed, resolve=False)), "name": "sweep"})
+    unresolved: Any = OmegaConf.to_container(cfg, resolve=False)
+    hashed = {key: value for key, value in unresolved.items() if key not in _TEXTS}
+    return read_config({**_resolved(hashed), "name": "sweep"}, helpers=keys_read(unresolved))
 
 
 def stored_config(content: Mapping[str, Any]) -> RunConfig:
