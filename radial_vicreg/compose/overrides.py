@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Annotated, Any
 
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ValidationError, create_model
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.types import Section
 from radial_vicreg.config.words import field_of
 
 _KEY = re.compile(r"(\+{0,2}[\w.@/-]+)=(.+)", re.DOTALL)
@@ -89,10 +89,10 @@ def _takes(key: str, value: object) -> bool | None:
         field = field_of(_INDEX.sub("", key.lstrip("+")), RunConfig)
     except KeyError:
         return None
-    kind: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    alone = create_model("Alone", __base__=Section, value=(field.annotation, field))
     try:
-        TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(value)
-    except (PydanticUserError, ValidationError):  # the first: a section, which has rules of its own
+        alone(value=value)
+    except ValidationError:
         return False
     return True
 

@@ -31,6 +31,7 @@ NO_PROBES = dict.fromkeys(("projector_linear", "encoder_mlp", "encoder_knn", "fr
 _OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not close to one of ours
 _OWN_SECTIONS = ("diagnostics", "probes", "loggers")
 _OWN_KEYS = {"data": ("on_bad_image", "cache", "multi_label")}
+_LISTED = "`radial-vicreg config-schema --markdown` lists the settings"
 _SHORT = 60
 
 
