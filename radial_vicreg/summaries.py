@@ -85,10 +85,10 @@ def age(started: str, now: datetime | None = None) -> str:
         now: default: the present.
     """
     try:
-        began = datetime.fromisoformat(started.split()[0])
-    except (ValueError, IndexError):
+        began = datetime.fromisoformat(started.split()[0]).astimezone(timezone.utc)
+    except (ValueError, IndexError, OverflowError):
         return ""
-    seconds = ((now or datetime.now(timezone.utc)) - began.astimezone(timezone.utc)).total_seconds()
+    seconds = ((now or datetime.now(timezone.utc)) - began).total_seconds()
     for length, unit in _UNITS:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -154,7 +154,7 @@ def images_note(first: RunResults, second: RunResults) -> str | None:
 def _objective(results: RunResults) -> str | None:
     if results.method not in ("vicreg", "radialvicreg"):
         return None
-    objective: str = identity_parts(results.config)["objective"]["radial_objective"]
+    objective: str | None = identity_parts(results.config)["objective"].get("radial_objective")
     return objective
 
 
@@ -189,9 +189,10 @@ def measured_otherwise(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> l
 def _default(key: str) -> Any:
     """Look up what a configuration without a key stands for; None for keys that are none of ours."""
     try:
-        return plain(field_of(key, RunConfig).get_default())
+        field = field_of(key, RunConfig)
     except KeyError:
         return None
+    return None if field.is_required() else plain(field.get_default())
 
 
 def _flat(node: Any) -> dict[str, Any]:

@@ -63,11 +63,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _results(folder: Path) -> RunResults:
-    from radial_vicreg.results import RESULTS, RunResults
+    from radial_vicreg.results import RESULTS
+    from radial_vicreg.stored_runs import open_stored_run
 
     if not (folder / RESULTS).is_file():
         raise UserError(f"{folder} holds no run with results.json; `radial-vicreg runs DIR` lists those below a folder")
-    return RunResults.read(folder / RESULTS)
+    return open_stored_run(folder / RESULTS).results
 
 
 def _text(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from radial_vicreg.commands.tables import print_json, print_table
 from radial_vicreg.errors import UserError
 
 if TYPE_CHECKING:
+    from radial_vicreg.results import ResultsError
     from radial_vicreg.summaries import RunSummary
 
 _HEADER = ("run", "status", "method", "objective", "d", "epochs", "W1", "probe", "age", "tag")
@@ -55,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
 
     if parsed.check:
         return _check(parsed.folder, parsed.json)
-    found = [RunSummary.of(stored) for stored in reversed(stored_runs(parsed.folder))]
+    found = [RunSummary.of(stored) for stored in reversed(stored_runs(parsed.folder, _say))]
     if parsed.json:
         print_json([summary._asdict() for summary in found])
     elif not found:
@@ -69,7 +71,7 @@ def _check(folder: Path, as_json: bool) -> int:
     from radial_vicreg.run_checks import check_runs
     from radial_vicreg.stored_runs import stored_runs
 
-    runs = stored_runs(folder)
+    runs = stored_runs(folder, _say)
     doubts = check_runs(runs)
     if as_json:
         print_json([doubt._asdict() for doubt in doubts])
@@ -78,6 +80,10 @@ def _check(folder: Path, as_json: bool) -> int:
     else:
         print(f"{len(runs)} runs below {folder}, none that needs a look")
     return 1 if doubts else 0
+
+
+def _say(error: ResultsError) -> None:
+    print(f"not listed: {error}", file=sys.stderr)
 
 
 def _print(found: Sequence[RunSummary]) -> None:

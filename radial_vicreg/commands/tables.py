@@ -25,6 +25,7 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
+    rows = [[_one_line(cell) for cell in row] for row in rows]
     console = Console(highlight=False, markup=False, emoji=False)
     widths = [max(map(cell_len, column)) for column in zip(header, *rows, strict=True)]
     whole = sum(widths) + _GAP * (len(header) - 1)
@@ -42,6 +43,11 @@ def print_table(
     with console.capture() as text:
         console.print(table)
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def _one_line(cell: str) -> str:
+    """Write control characters, which a stranger's file may have for the terminal, as escapes."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in cell)
 
 
 def print_json(content: Any) -> None:

@@ -60,8 +60,9 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
             cfg = hydra_compose(config_name, overrides=list(overrides))
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
             raise UserError(_explain(error, config_name, config_path)) from error
-    check_references(cfg)
-    if missing := sorted(_missing(OmegaConf.to_container(cfg))):
+    unresolved = OmegaConf.to_container(cfg, resolve=False)
+    check_references(unresolved)
+    if missing := sorted(_missing(unresolved)):
         raise UserError(f"{', '.join(missing)} must be given, for example {missing[0]}=VALUE")
     try:
         OmegaConf.resolve(cfg.copy())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import ValidationError, create_model
 
@@ -89,9 +90,10 @@ def _takes(key: str, value: object) -> bool | None:
         field = field_of(_INDEX.sub("", key.lstrip("+")), RunConfig)
     except KeyError:
         return None
-    alone = create_model("Alone", __base__=Section, value=(field.annotation, field))
+    kind: Any = field.annotation
+    alone = create_model("Alone", __base__=Section, value=(kind, field))
     try:
-        alone(value=value)
+        alone.model_validate({"value": value})
     except ValidationError:
         return False
     return True

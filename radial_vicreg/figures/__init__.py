@@ -2,7 +2,16 @@
 
 from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, configured_method, method_key, method_styles
 from radial_vicreg.figures.radii import draw_radii, radii_figure
-from radial_vicreg.figures.style import STYLES, SUFFIXES, add_legend, figure_style, name_panels, new_figure, save_figure
+from radial_vicreg.figures.style import (
+    STYLES,
+    SUFFIXES,
+    add_legend,
+    figure_style,
+    literal,
+    name_panels,
+    new_figure,
+    save_figure,
+)
 
 __all__ = [
     "STYLES",
@@ -13,6 +22,7 @@ __all__ = [
     "configured_method",
     "draw_radii",
     "figure_style",
+    "literal",
     "method_key",
     "method_styles",
     "name_panels",
