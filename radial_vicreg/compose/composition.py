@@ -12,11 +12,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.catalogue import configurations
 from radial_vicreg.compose.overrides import how_to_write, sweeping
-from radial_vicreg.compose.yaml_guard import check_anchors, check_references
+from radial_vicreg.compose.yaml_guard import check_anchors, check_references, yaml_text
 from radial_vicreg.config.reading import is_setting
 from radial_vicreg.errors import UserError
 from radial_vicreg.hints import meant
-from radial_vicreg.secrets import HIDDEN, is_secret
+from radial_vicreg.secrets import HIDDEN, is_secret, without_secrets
 
 _LONGEST_SHOWN = 100
 _A_SWEEP = "; several runs are a sweep: `radial-vicreg sweep FILE`"
@@ -73,8 +73,9 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
 
 
 def composed_text(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> str:
-    """Write a configuration as YAML, every ``${...}`` resolved; see :func:`compose`."""
-    return OmegaConf.to_yaml(compose(config_name, overrides, config_path), resolve=True)
+    """Write a configuration as YAML, every ``${...}`` resolved and secrets hidden; see :func:`compose`."""
+    resolved = OmegaConf.to_container(compose(config_name, overrides, config_path), resolve=True)
+    return yaml_text(without_secrets(resolved))
 
 
 def _missing(node: Any, prefix: str = "") -> Iterator[str]:

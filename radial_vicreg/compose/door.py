@@ -12,11 +12,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.compose.composition import compose
-from radial_vicreg.compose.references import is_plain, keys_read
+from radial_vicreg.compose.references import is_plain, keys_read, texts
 from radial_vicreg.compose.yaml_guard import check_references
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.reading import Reader
 from radial_vicreg.errors import UserError
+from radial_vicreg.secrets import refuse_short_secrets
 
 T = TypeVar("T")
 
@@ -47,6 +48,8 @@ def run_config(
     unresolved: Any = OmegaConf.to_container(cfg, resolve=False)
     if rates:
         unresolved["optimizer"] = {**unresolved["optimizer"], **rates}
+    for _, text in texts(unresolved):
+        refuse_short_secrets(text)
     content = _resolved(unresolved)
     if "${" in str(unresolved.get("name")):
         content["name"] = _resolved(canonical_numbers(unresolved))["name"]

@@ -90,7 +90,7 @@ def test_names_are_no_mathematics(make_run: Callable, experiments: Callable) -> 
     for beta1, beta2 in ((1, 0), (1, 1), (2, 0), (2, 1)):
         edit(make_run(KL, *weights(beta1, beta2), w1=beta1, top1=beta2, epochs=2), strange, {})
     for place, name in enumerate(STRANGE_NAMES):
-        settings = {"loss": {"_target_": "mine"}, "method": name}
+        settings = {"loss": {"_target_": f"mine.Loss{place}"}, "method": name}
         edit(make_run(KL, epochs=2, top1=3 * place % 5, w1=place + 1), "a", settings)
     found = experiments()
     methods = [experiment for experiment in found if experiment.setting.dataset == "a"]
@@ -98,7 +98,9 @@ def test_names_are_no_mathematics(make_run: Callable, experiments: Callable) -> 
         drawn = {each.name: each.figure for each in draw_all(found)}
         styles = method_styles(experiment.setting.key for experiment in found)
         drawn["curves of methods"] = draw_curves(methods, styles)[0]
-        drawn["points of methods"] = accuracy_against_w1(methods, styles).figure
+        points = accuracy_against_w1(methods, styles)
+        assert points.figure is not None, points.caption
+        drawn["points of methods"] = points.figure
         del drawn["figure2d_frozen"]  # of other figures, drawn as figure2d is
         for name, figure in drawn.items():
             assert figure is not None, name
