@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lightning
 import lightning.pytorch as pl
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ import torch
 from helpers import make_solo_vit_small, only_run, read_results, tiny_settings, write_checkpoint, write_images
 from hypothesis import settings
 from omegaconf import OmegaConf
-from packaging.version import parse as version
 from PIL import Image
 
 REPOSITORY = Path(__file__).parents[1]
@@ -40,7 +38,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     no_slow = pytest.mark.skip(reason="slow: run with --slow")
     no_solo = pytest.mark.skip(reason="solo-learn is not installed: bash/install_solo_learn.sh")
     no_gpu = pytest.mark.skip(reason="needs a GPU")
-    no_resume = pytest.mark.skip(reason=f"ckpt= needs lightning 2.6, found {lightning.__version__}")
     for item in items:
         if "slow" in item.keywords and not config.getoption("--slow"):
             item.add_marker(no_slow)
@@ -48,8 +45,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_solo)
         if "gpu" in item.keywords and not torch.cuda.is_available():
             item.add_marker(no_gpu)
-        if "resume" in item.keywords and version(lightning.__version__) < version("2.6"):
-            item.add_marker(no_resume)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -28,6 +28,9 @@ FILLED_IN = (
 NO_PROBES = dict.fromkeys(("projector_linear", "encoder_mlp", "encoder_knn", "frozen_linear"), False)
 """What ``probes: null`` stands for; a configuration without the section has the default probes."""
 
+SHIPPED_HELPERS = ("augment",)
+"""Keys of the package's own YAML that only ``${...}`` read: what ``--cfg`` prints has them, and nothing reads them."""
+
 _OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not close to one of ours
 _OWN_SECTIONS = ("diagnostics", "probes", "loggers")
 _OWN_KEYS = {"data": ("on_bad_image", "cache", "multi_label")}
@@ -109,12 +112,10 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collect
 def _refuse_unread(content: Mapping[str, Any], helpers: Collection[str]) -> None:
     """Refuse a key that would change nothing and yet be recorded as a setting of the run."""
     for key in content:
-        if key in RunConfig.model_fields or key in TRAINER_ARGUMENTS or key in helpers:
+        if key in RunConfig.model_fields or key in TRAINER_ARGUMENTS or key in (*helpers, *SHIPPED_HELPERS):
             continue
         near = meant(key, known_keys(), _OWN_CUTOFF)
-        hint = (
-            "`radial-vicreg config-schema --markdown` lists the settings" if near is None else f"did you mean {near}?"
-        )
+        hint = _LISTED if near is None else f"did you mean {near}?"
         raise UserError(f"{key} is not a setting; {hint} (a value of your own must be read by a ${{{key}}})")
 
 

@@ -13,11 +13,14 @@ from lightning.pytorch.strategies import StrategyRegistry
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+import yaml
 from radial_vicreg import cli
+from radial_vicreg.catalogue import CONFIGURATIONS
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.compose.references import keys_read
 from radial_vicreg.config import RunConfig
-from radial_vicreg.config.reading import Reader
+from radial_vicreg.config.reading import SHIPPED_HELPERS, Reader
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
 from radial_vicreg.solo.limits import refuse_impossible, refuse_pretrain_only
@@ -261,6 +264,24 @@ def test_a_key_that_nothing_reads_is_refused_in_files_and_sweeps(
     for action in ("--status", "--run", "--index=0"):
         assert cli.main(["sweep", "sweep.yaml", action]) == 2
         assert capsys.readouterr().err.startswith("radial-vicreg sweep: error: compile is not a setting; ")
+
+
+def test_what_is_printed_as_a_configuration_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["shared/dataset=folder", "data.train_path=images"]
+    assert cli.main(["pretrain", *given, "--cfg"]) == 0
+    (tmp_path / "printed.yaml").write_text(printed := capsys.readouterr().out)
+    assert "augment:" in printed  # its ${...} are resolved: nothing reads it any more
+    assert run_config(compose("printed", [], str(tmp_path))) == run_config(compose("radialvicreg", given))
+
+
+def test_the_helpers_of_the_shipped_configurations_are_known() -> None:
+    keys = {
+        key
+        for file in CONFIGURATIONS.rglob("*.yaml")
+        if "sweeps" not in file.parts
+        for key in yaml.safe_load(file.read_text()) or {}
+    }
+    assert keys - {*RunConfig.model_fields, *TRAINER_ARGUMENTS, "defaults", "hydra"} == set(SHIPPED_HELPERS)
 
 
 def test_a_configuration_of_one_s_own_may_leave_out_devices_logging_and_checkpoints() -> None:
