@@ -267,7 +267,7 @@ def test_a_key_that_nothing_reads_is_refused_in_files_and_sweeps(
 
 
 def test_what_is_printed_as_a_configuration_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["shared/dataset=folder", "data.train_path=images"]
+    given = ["shared/dataset=folder", "data.train_path=images", "name=run"]
     assert cli.main(["pretrain", *given, "--cfg"]) == 0
     (tmp_path / "printed.yaml").write_text(printed := capsys.readouterr().out)
     assert "augment:" in printed  # its ${...} are resolved: nothing reads it any more
