@@ -40,7 +40,15 @@ class UnreadableResults(ResultsError):
 
 
 class ForeignResults(ResultsError):
-    """The file is JSON, but no run has left it."""
+    """The file is JSON, but no run has left it.
+
+    Attributes:
+        is_marked: it has the mark of this program's files, a ``schema_version``; without, it is another program's.
+    """
+
+    def __init__(self, path: str | Path, reason: str, is_marked: bool = True) -> None:
+        super().__init__(path, reason)
+        self.is_marked = is_marked
 
 
 class NewerResults(ResultsError):
@@ -290,13 +298,14 @@ class RunResults(_Part):
         except (ValueError, RecursionError) as error:
             raise UnreadableResults(path, f"cut short or not JSON: {error}") from error
         if not isinstance(content, dict):
-            raise ForeignResults(path, "not a dictionary")
+            raise ForeignResults(path, "not a dictionary", is_marked=False)
         try:
             strange = next(_strange_numbers(content, ""), None)
         except RecursionError as error:
             raise ForeignResults(path, "nested too deeply: not written by radial-vicreg") from error
         if strange is not None:
-            raise ForeignResults(path, f"{strange}: not written by radial-vicreg")
+            reason = f"{strange}: not written by radial-vicreg"
+            raise ForeignResults(path, reason, is_marked="schema_version" in content)
         version = content.get("schema_version")
         if isinstance(version, int) and version > SCHEMA_VERSION:
             reason = f"schema_version {version} is of a newer radial-vicreg"
@@ -304,7 +313,8 @@ class RunResults(_Part):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            raise ForeignResults(path, f"{_complaint(error)}: not written by radial-vicreg") from error
+            reason = f"{_complaint(error)}: not written by radial-vicreg"
+            raise ForeignResults(path, reason, is_marked=version is not None) from error
 
     @classmethod
     def update(

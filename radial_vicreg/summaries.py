@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
 from radial_vicreg.identity import identity_parts
@@ -99,7 +100,8 @@ class Difference(NamedTuple):
     """A key that is not the same in two runs.
 
     Attributes:
-        part: ``configuration`` or ``results``.
+        part: ``configuration``, ``results``, or ``no settings`` for keys of a configuration that only ``${...}`` read,
+            if anything.
         key: dotted.
         first: its value in the first run; None where it has none.
         second: the same of the other.
@@ -134,8 +136,14 @@ def differences(first: RunResults, second: RunResults) -> list[Difference]:
             default = _default(key) if part == "configuration" else None
             values = one.get(key, default), other.get(key, default)
             if values[0] != values[1] and not left_out.match(key):
-                found.append(Difference(part, key, *values))
+                found.append(Difference(_part(part, key), key, *values))
     return found
+
+
+def _part(part: str, key: str) -> str:
+    name = key.partition(".")[0]
+    is_read = part != "configuration" or name in RunConfig.model_fields or name in TRAINER_ARGUMENTS
+    return part if is_read else "no settings"
 
 
 def images_note(first: RunResults, second: RunResults) -> str | None:

@@ -52,12 +52,12 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{name}: {folder}")
     if note is not None:
         print(f"images: {note}")
-    for part in ("configuration", "results"):
+    for part in ("configuration", "no settings", "results"):
         rows = [(one.key, _text(one.first), _text(one.second)) for one in found if one.part == part]
         if rows:
             print()
             print_table((part, "A", "B"), rows)
-        else:
+        elif part != "no settings":
             print(f"\n{part}: no difference")
     return 0
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from radial_vicreg.results import ResultsError
 
 _GAP = 2
 _NARROWEST = 40  # columns of a text that may take several lines
@@ -48,6 +52,12 @@ def print_table(
 def _one_line(cell: str) -> str:
     """Write control characters, which a stranger's file may have for the terminal, as escapes."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in cell)
+
+
+def name_bad_file(error: ResultsError) -> None:
+    """Name a ``results.json`` that a list passes over, on stderr, unless it is another program's."""
+    if getattr(error, "is_marked", True):
+        print(f"not listed: {_one_line(str(error))}", file=sys.stderr)
 
 
 def print_json(content: Any) -> None:
