@@ -2,7 +2,7 @@
 
     python bash/lowest.py [EXTRA ...] > constraints.txt
 
-The bound itself is the version (`torch>=2.3` becomes `torch==2.3`), so a bound that was never released is found out.
+The bound itself is the version (`torch>=2.6` becomes `torch==2.6`), so a bound that was never released is found out.
 Extras that are not named, and requirements without a bound, are left to pip.
 """
 

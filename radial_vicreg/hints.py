@@ -84,7 +84,7 @@ def nearest(given: object, known: Iterable[str], cutoff: float = _LOOKS_ALIKE) -
     return next(iter(difflib.get_close_matches(str(given), list(known), n=1, cutoff=cutoff)), None)
 
 
-def meant(given: object, known: Iterable[str]) -> str | None:
+def meant(given: object, known: Iterable[str], cutoff: float = _LOOKS_ALIKE) -> str | None:
     """Find the known name that somebody has most likely meant.
 
     Of dotted keys, the last parts are compared: ``optimizer.learning_rate`` resembles ``optimizer.name`` only by the
@@ -94,6 +94,7 @@ def meant(given: object, known: Iterable[str]) -> str | None:
     Args:
         given: what was written.
         known: names to choose from.
+        cutoff: similarity from 0 to 1 below which a name that only looks alike is not considered.
 
     Returns:
         The name, or None.
@@ -104,7 +105,7 @@ def meant(given: object, known: Iterable[str]) -> str | None:
         lambda other: other == name,
         lambda other: _likeness(name, other) >= _TYPO,
         lambda other: _same_words(name, other),
-        lambda other: _likeness(name, other) >= _LOOKS_ALIKE and len(name) > _SHORTEST_PART,
+        lambda other: _likeness(name, other) >= cutoff and len(name) > _SHORTEST_PART,
     )
     found = _synonyms(name, section, last_parts)
     for way in ways:

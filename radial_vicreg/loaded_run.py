@@ -98,7 +98,7 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
     if method not in (None, *METHODS) and not content.get("loss"):
         raise UserError(f"{folder} is a run of {method}: only runs of radial-vicreg can be opened")
     try:
-        return stored_config(content), results
+        return stored_config(content, is_resolved=results is not None), results
     except UserError as error:
         raise UserError(f"{folder} is no run of VICReg or Radial-VICReg: in its configuration, {error}") from error
 

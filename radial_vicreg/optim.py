@@ -162,5 +162,5 @@ def _split(
 
 
 def _tensors(parameters: Iterable[Tensor | tuple[str, Tensor]]) -> list[Tensor]:
-    # PyTorch before 2.6 takes no names.
+    # With names, checkpoints would have another content.
     return [entry[1] if isinstance(entry, tuple) else entry for entry in parameters]

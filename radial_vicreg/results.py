@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import reprlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
@@ -40,7 +40,15 @@ class UnreadableResults(ResultsError):
 
 
 class ForeignResults(ResultsError):
-    """The file is JSON, but no run has left it."""
+    """The file is JSON, but no run has left it.
+
+    Attributes:
+        is_marked: it has the mark of this program's files, a ``schema_version``; without, it is another program's.
+    """
+
+    def __init__(self, path: str | Path, reason: str, is_marked: bool = True) -> None:
+        super().__init__(path, reason)
+        self.is_marked = is_marked
 
 
 class NewerResults(ResultsError):
@@ -48,9 +56,13 @@ class NewerResults(ResultsError):
 
 
 def _finite(value: float | None) -> float | None:
-    """Read a number that is not finite as none: Python's JSON knows NaN, Infinity and integers beyond any float."""
+    """Take a number that is not finite for none, as the file will have it."""
     return None if value is None or not abs(value) <= sys.float_info.max else value
 
+
+_LARGEST = 2**63 - 1
+Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
+"""A number of things, or the place of one, that every other program can hold."""
 
 Number = Annotated[int | float | None, AfterValidator(_finite)]
 """A figure; None where there is none or where it was not finite. Whole numbers stay whole."""
@@ -77,8 +89,8 @@ class Effective(_Part):
 class Place(_Part):
     """How far the weights were trained."""
 
-    epoch: int | None = None
-    step: int | None = None
+    epoch: Whole | None = None
+    step: Whole | None = None
 
 
 class Origin(_Part):
@@ -127,7 +139,7 @@ class EpochFigures(_Part):
     """What an epoch has logged, by its logged name."""
 
     __pydantic_extra__: dict[str, Number]
-    epoch: int
+    epoch: Whole
 
     def figure(self, name: str) -> float | None:
         """Look up the figure of this name; None where there is none."""
@@ -166,12 +178,18 @@ class Histogram(_Part):
     edges: list[int | float]
     density: list[int | float]
 
+    @model_validator(mode="after")
+    def _has_bins(self) -> Histogram:
+        if not self.density or len(self.edges) != len(self.density) + 1:
+            raise ValueError("edges and density do not fit")
+        return self
+
 
 class RadiusEntry(_Part):
     """One measurement of the radii: BatchNorm in evaluation mode (``eval``) and with batch statistics (``batch``)."""
 
-    epoch: int | None = None
-    dim: int | None = None
+    epoch: Whole | None = None
+    dim: Whole | None = None
     origin: Origin | None = None
     eval: RadiusStatistics = Field(default_factory=RadiusStatistics)
     batch: RadiusStatistics = Field(default_factory=RadiusStatistics)
@@ -248,7 +266,7 @@ class RunResults(_Part):
     name: str | int | None = None
     method: str | None = None
     host: str | None = None
-    seed: int | None = None
+    seed: Whole | None = None
     config_hash: str | None = None
     experiment_hash: str | None = None
     config: dict[str, Any]
@@ -257,9 +275,9 @@ class RunResults(_Part):
     started: str | None = None
     effective: Effective | None = None
     status: Literal["running", "finished", "stopped", "interrupted", "failed"]
-    epochs: int | None = None
-    max_epochs: int | None = None
-    steps: int | None = None
+    epochs: Whole | None = None
+    max_epochs: Whole | None = None
+    steps: Whole | None = None
     seconds: Number = None
     processes: int = Field(default=1, ge=1)
     probes: Probes | None = None
@@ -287,7 +305,14 @@ class RunResults(_Part):
         except (ValueError, RecursionError) as error:
             raise UnreadableResults(path, f"cut short or not JSON: {error}") from error
         if not isinstance(content, dict):
-            raise ForeignResults(path, "not a dictionary")
+            raise ForeignResults(path, "not a dictionary", is_marked=False)
+        try:
+            strange = next(_strange_numbers(content, ""), None)
+        except RecursionError as error:
+            raise ForeignResults(path, "nested too deeply: not written by radial-vicreg") from error
+        if strange is not None:
+            reason = f"{strange}: not written by radial-vicreg"
+            raise ForeignResults(path, reason, is_marked="schema_version" in content)
         version = content.get("schema_version")
         if isinstance(version, int) and version > SCHEMA_VERSION:
             reason = f"schema_version {version} is of a newer radial-vicreg"
@@ -295,7 +320,8 @@ class RunResults(_Part):
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            raise ForeignResults(path, f"{_complaint(error)}: not written by radial-vicreg") from error
+            reason = f"{_complaint(error)}: not written by radial-vicreg"
+            raise ForeignResults(path, reason, is_marked=version is not None) from error
 
     @classmethod
     def update(
@@ -353,6 +379,18 @@ class RunResults(_Part):
             if is_own and isinstance(figures, ProbeFigures) and figures.origin is not None and figures.origin.val:
                 return images._replace(val=tuple(figures.origin.val))
         return images
+
+
+def _strange_numbers(node: Any, place: str) -> Iterator[str]:
+    """List the numbers that no run writes: NaN, infinite ones, and whole ones beyond any float."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _strange_numbers(value, f"{place}.{key}" if place else str(key))
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _strange_numbers(value, f"{place}.{index}")
+    elif isinstance(node, (int, float)) and not abs(node) <= sys.float_info.max:
+        yield f"{place} cannot be {reprlib.repr(node)}"
 
 
 def _complaint(error: ValidationError) -> str:

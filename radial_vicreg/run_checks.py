@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from radial_vicreg.checkpoints import find_checkpoint, read_checkpoint
 from radial_vicreg.compose import stored_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import differing_keys, digest, parts_of_release_0_2
-from radial_vicreg.stored_runs import StoredRun
+from radial_vicreg.stored_runs import STRANGE, StoredRun
 
 _TOLERANCE = 1e-6  # relative; rates are stored after a multiplication
 _SHOWN = 3  # keys or runs in a reason
@@ -48,7 +48,7 @@ def check_runs(runs: Sequence[StoredRun]) -> list[Doubt]:
 
 
 def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
-    groups: dict[tuple[str, Any], list[StoredRun]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[StoredRun]] = defaultdict(list)
     for run in filter(_is_of_0_2, runs):
         parts = parts_of_release_0_2(run.results.config, run.results.processes)
         groups[digest(_without_seed(parts)), _images(run)].append(run)
@@ -86,7 +86,7 @@ def _other_rate(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
         there = {"devices": run.results.processes, "num_nodes": 1}
         wanted = stored_config(run.results.config).model_copy(update=there).rates.lr
         trained = float(checkpoint["optimizer_states"][0]["param_groups"][0]["initial_lr"])
-    except (UserError, KeyError, IndexError, TypeError, ValueError):
+    except STRANGE:
         return None  # without a schedule it is not known
     if abs(trained - wanted) <= _TOLERANCE * max(abs(wanted), abs(trained)):
         return None
@@ -101,10 +101,10 @@ def _cut_epochs(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
     try:
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
         last, total = (int(progress[which]["completed"]) for which in ("current", "total"))
-        epochs = int(checkpoint["epoch"]) + 1
-    except (KeyError, TypeError, ValueError):
+        epochs, whole = int(checkpoint["epoch"]) + 1, progress.get("is_last_batch")
+    except STRANGE:
         return None
-    if not progress.get("is_last_batch") or total == last * epochs:
+    if not whole or total == last * epochs:
         return None
     return (
         f"its {epochs} epochs had {total:,} batches, and the last one alone {last:,}: it was resumed from a run that a "
@@ -115,11 +115,14 @@ def _cut_epochs(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
 def _is_of_0_2(run: StoredRun) -> bool:
     """Tell whether release 0.2 or an earlier one has written the results; later ones do not take runs for others."""
     written_by = (run.results.versions or {}).get("radial-vicreg")
-    return written_by is None or Version(written_by) < Version("0.3.dev0")
+    try:
+        return written_by is None or Version(written_by) < Version("0.3.dev0")
+    except InvalidVersion:
+        return False  # no release of ours
 
 
-def _images(run: StoredRun) -> Any:
-    return (run.results.config.get("data") or {}).get("fingerprint")
+def _images(run: StoredRun) -> str:
+    return str((run.results.config.get("data") or {}).get("fingerprint"))
 
 
 def _without_seed(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -16,11 +16,13 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import lies_in
 from radial_vicreg.identity import digest, hardware_is_known, identity_parts, without_hardware
 from radial_vicreg.origin import Images, images_of, other_images
-from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults
+from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults, UnreadableResults
 
 LATEST = "latest"
 """Link in ``runs_dir`` to the run of ``radial-vicreg pretrain`` that started last."""
 
+STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What reading a configuration that no run has written may raise."""
 _NAMED = 5  # runs in an error
 _STAMP = "%Y%m%d-%H%M%S"
 _STAMPED = re.compile(r"(\d{8}-\d{6})(?:-(\d+))?$")
@@ -95,26 +97,54 @@ def find_results(folder: str | Path) -> Iterator[Path]:
     yield from sorted(found, key=lambda file: file.parent.parts)
 
 
-def stored_runs(folder: str | Path) -> list[StoredRun]:
+def stored_runs(folder: str | Path, on_bad: Callable[[ResultsError], object] | None = None) -> list[StoredRun]:
     """Read the runs below a folder; files that are not results of this program are passed over.
 
     Args:
         folder: to search.
+        on_bad: called with the error of each file that is passed over.
 
     Returns:
         The runs, the one that began last first.
     """
-    found = [run for file in find_results(folder) if (run := read_stored_run(file)) is not None]
+    found: list[StoredRun] = []
+    for file in find_results(folder):
+        try:
+            found.append(open_stored_run(file))
+        except ResultsError as error:
+            if on_bad is not None:
+                on_bad(error)
     return sorted(found, key=lambda run: (run.started, str(run.path)), reverse=True)
 
 
 def read_stored_run(file: Path) -> StoredRun | None:
-    """Read one ``results.json``; None where there is none, or none of this program that this version knows."""
+    """Read one ``results.json``; None where :func:`open_stored_run` has an error."""
     try:
-        run = StoredRun(file, RunResults.read(file))
-        return run if run.key else None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # no file, or no configuration, of ours
-        return None  # `radial-vicreg report` lists such files
+        return open_stored_run(file)
+    except ResultsError:
+        return None  # `radial-vicreg runs` and `report` list such files
+
+
+def open_stored_run(file: Path) -> StoredRun:
+    """Read one ``results.json``, with all that a list of runs asks of it.
+
+    Args:
+        file: of any origin; whatever it holds, the only error is one of its own.
+
+    Returns:
+        The run, whose identity, images and start are known.
+
+    Raises:
+        ResultsError: there is no file, or none of this program that this version knows.
+    """
+    run = StoredRun(file, RunResults.read(file))
+    try:
+        _ = run.key, run.started, run.images
+    except OSError as error:  # removed meanwhile
+        raise UnreadableResults(file, f"cannot be read: {error.strerror or error}") from error
+    except STRANGE as error:
+        raise ForeignResults(file, f"its configuration is not one of VICReg or Radial-VICReg ({error!r})") from error
+    return run
 
 
 def single_run(path: str | Path) -> Path:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
 from radial_vicreg.identity import identity_parts
@@ -85,10 +86,10 @@ def age(started: str, now: datetime | None = None) -> str:
         now: default: the present.
     """
     try:
-        began = datetime.fromisoformat(started.split()[0])
-    except (ValueError, IndexError):
+        began = datetime.fromisoformat(started.split()[0]).astimezone(timezone.utc)
+    except (ValueError, IndexError, OverflowError):
         return ""
-    seconds = ((now or datetime.now(timezone.utc)) - began.astimezone(timezone.utc)).total_seconds()
+    seconds = ((now or datetime.now(timezone.utc)) - began).total_seconds()
     for length, unit in _UNITS:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -99,7 +100,8 @@ class Difference(NamedTuple):
     """A key that is not the same in two runs.
 
     Attributes:
-        part: ``configuration`` or ``results``.
+        part: ``configuration``, ``results``, or ``no settings`` for keys of a configuration that only ``${...}`` read,
+            if anything.
         key: dotted.
         first: its value in the first run; None where it has none.
         second: the same of the other.
@@ -134,8 +136,14 @@ def differences(first: RunResults, second: RunResults) -> list[Difference]:
             default = _default(key) if part == "configuration" else None
             values = one.get(key, default), other.get(key, default)
             if values[0] != values[1] and not left_out.match(key):
-                found.append(Difference(part, key, *values))
+                found.append(Difference(_part(part, key), key, *values))
     return found
+
+
+def _part(part: str, key: str) -> str:
+    name = key.partition(".")[0]
+    is_read = part != "configuration" or name in RunConfig.model_fields or name in TRAINER_ARGUMENTS
+    return part if is_read else "no settings"
 
 
 def images_note(first: RunResults, second: RunResults) -> str | None:
@@ -154,7 +162,7 @@ def images_note(first: RunResults, second: RunResults) -> str | None:
 def _objective(results: RunResults) -> str | None:
     if results.method not in ("vicreg", "radialvicreg"):
         return None
-    objective: str = identity_parts(results.config)["objective"]["radial_objective"]
+    objective: str | None = identity_parts(results.config)["objective"].get("radial_objective")
     return objective
 
 
@@ -189,9 +197,10 @@ def measured_otherwise(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> l
 def _default(key: str) -> Any:
     """Look up what a configuration without a key stands for; None for keys that are none of ours."""
     try:
-        return plain(field_of(key, RunConfig).get_default())
+        field = field_of(key, RunConfig)
     except KeyError:
         return None
+    return None if field.is_required() else plain(field.get_default())
 
 
 def _flat(node: Any) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lightning
 import lightning.pytorch as pl
 import numpy as np
 import pytest
@@ -28,7 +27,6 @@ from helpers import (
 )
 from hypothesis import settings
 from omegaconf import OmegaConf
-from packaging.version import parse as version
 from PIL import Image
 
 REPOSITORY = Path(__file__).parents[1]
@@ -49,7 +47,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     no_slow = pytest.mark.skip(reason="slow: run with --slow")
     no_solo = pytest.mark.skip(reason="solo-learn is not installed: bash/install_solo_learn.sh")
     no_gpu = pytest.mark.skip(reason="needs a GPU")
-    no_resume = pytest.mark.skip(reason=f"ckpt= needs lightning 2.6, found {lightning.__version__}")
     for item in items:
         if "slow" in item.keywords and not config.getoption("--slow"):
             item.add_marker(no_slow)
@@ -57,8 +54,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_solo)
         if "gpu" in item.keywords and not torch.cuda.is_available():
             item.add_marker(no_gpu)
-        if "resume" in item.keywords and version(lightning.__version__) < version("2.6"):
-            item.add_marker(no_resume)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

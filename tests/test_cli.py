@@ -114,6 +114,8 @@ def test_doctor_names_every_extra_of_the_installed_metadata_and_what_it_lacks(
         "Name: some-package",
         "Version: 1",
         "Requires-Dist: not-there-either>=1",
+        "Requires-Dist: rich>=999",
+        "Requires-Dist: pytest>=1",
         "Provides-Extra: here",
         "Requires-Dist: rich>=1; extra == 'here'",
         "Provides-Extra: absent",
@@ -129,6 +131,8 @@ def test_doctor_names_every_extra_of_the_installed_metadata_and_what_it_lacks(
     assert (found["here"], found["elsewhere"]) == ("yes", "yes")
     lacks = r"no \(no-such-package is missing, rich [\d.]+ is not >=1000\): pip install 'some-package\[absent\]'"
     assert re.fullmatch(lacks, found["absent"])
+    assert doctor.outdated("some-package") == {"rich": " is not >=999: pip install 'rich>=999'"}
+    assert doctor.outdated("not-installed") == {}
     assert doctor.extras("not-installed") == {"": "unknown: not-installed is not installed, only importable"}
 
 

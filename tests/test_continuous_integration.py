@@ -35,14 +35,32 @@ def jobs() -> list[Any]:
 
 
 @pytest.mark.parametrize("job", jobs())
-def test_a_job_calls_one_script_of_this_repository_and_pins_actions_to_a_major_version(job: dict[str, Any]) -> None:
+def test_a_job_calls_one_script_of_this_repository(job: dict[str, Any]) -> None:
     commands = [step["run"] for step in job["steps"] if "run" in step]
     assert len(commands) == 1, commands
     (script,) = re.findall(r"^bash (bash/\w+\.sh)\b", commands[0])
     assert (REPOSITORY / script).is_file(), f"{script} is not there"
-    actions = [step["uses"] for step in job["steps"] if "uses" in step]
-    assert all(re.search(r"@v\d+$", action) for action in actions), actions
     assert job["timeout-minutes"] <= 150
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_to_commits_whose_release_is_named(path: Path) -> None:
+    used = re.findall(r"uses:(.*)", path.read_text())
+    assert used
+    for action in used:
+        assert re.fullmatch(r" [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
+def test_one_release_of_an_action_is_one_commit() -> None:
+    used = {
+        tuple(re.split(r"@| # ", line)) for path in WORKFLOWS for line in re.findall(r"uses: (.*)", path.read_text())
+    }
+    assert len({(name, release) for name, _, release in used}) == len({name for name, _, _ in used}) == len(used)
+
+
+def test_new_releases_of_actions_are_proposed() -> None:
+    bot = yaml.safe_load((REPOSITORY / ".github/dependabot.yml").read_text())
+    assert [each["package-ecosystem"] for each in bot["updates"]] == ["github-actions"]
 
 
 def test_the_tests_run_on_every_declared_python() -> None:

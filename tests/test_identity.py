@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import lightning
 import lightning.pytorch as pl
 import pytest
 from omegaconf import OmegaConf
-from packaging.version import parse as version
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -307,8 +305,7 @@ def test_every_argument_of_the_trainer_is_a_field_or_declared() -> None:
     known = inspect.signature(pl.Trainer).parameters.keys()
     assert known - RunConfig.model_fields.keys() <= TRAINER_ARGUMENTS.keys()
     assert not RunConfig.model_fields.keys() & TRAINER_ARGUMENTS.keys(), "two declarations of one argument"
-    if version(lightning.__version__) >= version("2.6"):
-        assert TRAINER_ARGUMENTS.keys() <= known
+    assert TRAINER_ARGUMENTS.keys() <= known
 
 
 def test_defaults_at_which_additions_are_omitted_are_frozen() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from operator import attrgetter
@@ -56,6 +57,32 @@ def test_the_quoted_form_is_what_a_shell_and_hydra_take(capsys: pytest.CaptureFi
     form = capsys.readouterr().err.partition("is written ")[2]
     assert cli.main(["pretrain", *GIVEN[:1], *shlex.split(form), "--cfg"]) == 0
     assert "train_path: /data/a (b)\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("override", "form"),
+    [
+        ("optimizer.lr=0,3", "optimizer.lr=0.3"),
+        ("method_kwargs.cov_loss_weight=1,5", "method_kwargs.cov_loss_weight=1.5"),
+        ("scheduler.lr_decay_steps=10,20", "'scheduler.lr_decay_steps=[10,20]'"),
+        ("devices=0,1", "'devices=\"0,1\"'"),
+        ("tag=1,2", "'tag=\"1,2\"'"),
+        ("optimizer.lr=0.1,0.3", None),
+        ("max_epochs=1,000", None),
+        ("seed=1,2,3", None),
+        ("optimizer.lr=[0.3", None),
+        ("shared/optimizer=lars,sgd", None),
+    ],
+)
+def test_only_a_form_that_the_key_takes_is_suggested(override: str, form: str | None) -> None:
+    with pytest.raises(UserError) as caught:
+        compose("radialvicreg", [*GIVEN, override])
+    found = re.findall(r"(?:; write|is written) (.+)$", str(caught.value))
+    assert found == ([] if form is None else [form])
+    if form is not None:
+        run_config(compose("radialvicreg", [*GIVEN, *shlex.split(form)]))
+    elif "[" not in override:
+        assert str(caught.value).endswith("; several runs are a sweep: `radial-vicreg sweep FILE`")
 
 
 @given(value=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))

@@ -195,10 +195,12 @@ def test_the_checkpoint_of_a_finished_run_is_named_null_or_of_a_file_before_it_w
 
 
 def test_what_is_no_finite_number_is_no_figure(file: Path) -> None:
-    figures = f'{{"top1": NaN, "top5": {10**400}, "accuracy": -Infinity}}'
-    file.write_text(f'{{"schema_version": 1, "status": "finished", "config": {{}}, "probes": {{"p": {figures}}}}}')
-    found = RunResults.read(file).probe("p")
+    figures = {"top1": float("nan"), "top5": 10**400, "accuracy": float("-inf")}
+    results = RunResults.model_validate({**content_of(file), "probes": {"p": figures}})
+    found = results.probe("p")
     assert (found.top1, found.top5, found.accuracy) == (None, None, None)
+    results.write(file)
+    assert RunResults.read(file).probe("p") == found
 
 
 @pytest.mark.parametrize(

@@ -52,22 +52,23 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{name}: {folder}")
     if note is not None:
         print(f"images: {note}")
-    for part in ("configuration", "results"):
+    for part in ("configuration", "no settings", "results"):
         rows = [(one.key, _text(one.first), _text(one.second)) for one in found if one.part == part]
         if rows:
             print()
             print_table((part, "A", "B"), rows)
-        else:
+        elif part != "no settings":
             print(f"\n{part}: no difference")
     return 0
 
 
 def _results(folder: Path) -> RunResults:
-    from radial_vicreg.results import RESULTS, RunResults
+    from radial_vicreg.results import RESULTS
+    from radial_vicreg.stored_runs import open_stored_run
 
     if not (folder / RESULTS).is_file():
         raise UserError(f"{folder} holds no run with results.json; `radial-vicreg runs DIR` lists those below a folder")
-    return RunResults.read(folder / RESULTS)
+    return open_stored_run(folder / RESULTS).results
 
 
 def _text(value: Any) -> str:

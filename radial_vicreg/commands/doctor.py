@@ -50,8 +50,11 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.provenance import git_commit, versions
     from radial_vicreg.solo.limits import knn_fails
 
+    old = outdated()
     for name, found_version in versions().items():
-        print(f"{name:<14} {found_version or 'missing: pip install ' + name}")
+        print(f"{name:<14} {found_version or 'missing: pip install ' + name}{old.pop(name, '')}")
+    for name, remark in old.items():
+        print(f"{name:<14}{remark}")
     found = _ask()
     solo = found["host"] == "solo"
     location = find_solo_learn().location
@@ -93,6 +96,27 @@ def extras(package: str = _PACKAGE) -> dict[str, str]:
         ]
         states[extra] = f"no ({', '.join(lacks)}): pip install '{package}[{extra}]'" if lacks else "yes"
     return states
+
+
+def outdated(package: str = _PACKAGE) -> dict[str, str]:
+    """List the requirements of a package that are installed in a version that it does not take.
+
+    Args:
+        package: name of the distribution.
+
+    Returns:
+        Name to what is needed and the command that brings it; of a package that is not installed, nothing.
+    """
+    try:
+        needed = [Requirement(line) for line in requires(package) or []]
+    except PackageNotFoundError:
+        return {}
+    always = [each for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
+    return {
+        each.name: f" is not {each.specifier}: pip install '{each.name}{each.specifier}'"
+        for each in always
+        if (problem := _problem(each)) and not problem.endswith("is missing")
+    }
 
 
 def look() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.commands.tables import print_json, print_table
+from radial_vicreg.commands.tables import name_bad_file, print_json, print_table
 from radial_vicreg.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
 
     if parsed.check:
         return _check(parsed.folder, parsed.json)
-    found = [RunSummary.of(stored) for stored in reversed(stored_runs(parsed.folder))]
+    found = [RunSummary.of(stored) for stored in reversed(stored_runs(parsed.folder, name_bad_file))]
     if parsed.json:
         print_json([summary._asdict() for summary in found])
     elif not found:
@@ -69,7 +69,7 @@ def _check(folder: Path, as_json: bool) -> int:
     from radial_vicreg.run_checks import check_runs
     from radial_vicreg.stored_runs import stored_runs
 
-    runs = stored_runs(folder)
+    runs = stored_runs(folder, name_bad_file)
     doubts = check_runs(runs)
     if as_json:
         print_json([doubt._asdict() for doubt in doubts])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from radial_vicreg.catalogue import sweep_names
 from radial_vicreg.commands.hydra_flags import read_request
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.commands.tables import name_bad_file
 from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _say(text: str) -> None:
 def _print_status(sweep: Sweep, overrides: Sequence[str]) -> None:
     from radial_vicreg.sweeps.status import FINISHED, states_of
 
-    states = states_of(sweep.runs(), overrides)
+    states = states_of(sweep.runs(), overrides, name_bad_file)
     for state in states:
         where = "" if state.folder is None else f"  {os.fspath(state.folder)}"
         error = "" if state.error is None else f"  {' '.join(state.error.split())}"

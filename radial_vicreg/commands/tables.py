@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from radial_vicreg.results import ResultsError
 
 _GAP = 2
 _NARROWEST = 40  # columns of a text that may take several lines
@@ -25,6 +29,7 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
+    rows = [[_one_line(cell) for cell in row] for row in rows]
     console = Console(highlight=False, markup=False, emoji=False)
     widths = [max(map(cell_len, column)) for column in zip(header, *rows, strict=True)]
     whole = sum(widths) + _GAP * (len(header) - 1)
@@ -42,6 +47,17 @@ def print_table(
     with console.capture() as text:
         console.print(table)
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def _one_line(cell: str) -> str:
+    """Write control characters, which a stranger's file may have for the terminal, as escapes."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in cell)
+
+
+def name_bad_file(error: ResultsError) -> None:
+    """Name a ``results.json`` that a list passes over, on stderr, unless it is another program's."""
+    if getattr(error, "is_marked", True):
+        print(f"not listed: {_one_line(str(error))}", file=sys.stderr)
 
 
 def print_json(content: Any) -> None:

@@ -11,14 +11,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.catalogue import configurations
-from radial_vicreg.compose.overrides import how_to_quote, sweeping
-from radial_vicreg.compose.yaml_guard import check_anchors, check_references
+from radial_vicreg.compose.overrides import how_to_write, sweeping
+from radial_vicreg.compose.yaml_guard import check_anchors, check_references, yaml_text
 from radial_vicreg.config.reading import is_setting
 from radial_vicreg.errors import UserError
 from radial_vicreg.hints import meant
-from radial_vicreg.secrets import HIDDEN, is_secret
+from radial_vicreg.secrets import HIDDEN, is_secret, without_secrets
 
 _LONGEST_SHOWN = 100
+_A_SWEEP = "; several runs are a sweep: `radial-vicreg sweep FILE`"
 _LISTED = "`radial-vicreg configs` lists them"
 
 
@@ -45,7 +46,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         raise UserError(f"--config-path {config_path} is not a folder")
     if several := sweeping(overrides):
         shown = [override for override in several if not is_secret(override.partition("=")[0])]
-        raise UserError(f"one value a key, not a choice of several: {' '.join(shown)}{how_to_quote(shown)}")
+        raise UserError(f"one value a key, not a choice of several: {' '.join(shown)}{how_to_write(shown) or _A_SWEEP}")
     if config_path is not None:
         check_anchors(config_path)
     GlobalHydra.instance().clear()
@@ -59,8 +60,9 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
             cfg = hydra_compose(config_name, overrides=list(overrides))
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
             raise UserError(_explain(error, config_name, config_path)) from error
-    check_references(cfg)
-    if missing := sorted(_missing(OmegaConf.to_container(cfg))):
+    unresolved = OmegaConf.to_container(cfg, resolve=False)
+    check_references(unresolved)
+    if missing := sorted(_missing(unresolved)):
         raise UserError(f"{', '.join(missing)} must be given, for example {missing[0]}=VALUE")
     try:
         OmegaConf.resolve(cfg.copy())
@@ -71,8 +73,9 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
 
 
 def composed_text(config_name: str, overrides: Sequence[str], config_path: str | None = None) -> str:
-    """Write a configuration as YAML, every ``${...}`` resolved; see :func:`compose`."""
-    return OmegaConf.to_yaml(compose(config_name, overrides, config_path), resolve=True)
+    """Write a configuration as YAML, every ``${...}`` resolved and secrets hidden; see :func:`compose`."""
+    resolved = OmegaConf.to_container(compose(config_name, overrides, config_path), resolve=True)
+    return yaml_text(without_secrets(resolved))
 
 
 def _missing(node: Any, prefix: str = "") -> Iterator[str]:
@@ -108,7 +111,7 @@ def _explain(error: Exception, config_name: str, config_path: str | None) -> str
         hidden = HIDDEN if is_secret(key) else shown
         if hidden != shown:
             return f"cannot read the override {key}{sign}{hidden}: it does not parse"
-        return f"cannot read the override {key}{sign}{shown}: {text}{how_to_quote([error.override])}"
+        return f"cannot read the override {key}{sign}{shown}: {text}{how_to_write([error.override])}"
     if isinstance(error, RecursionError):
         return f"{config_name} is nested too deeply, or its defaults lead back to it"
     if not isinstance(error, (HydraException, OmegaConfBaseException)):

@@ -12,9 +12,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.compose.composition import compose
+from radial_vicreg.compose.references import is_plain, keys_read, texts
+from radial_vicreg.compose.yaml_guard import check_references
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.reading import Reader
 from radial_vicreg.errors import UserError
+from radial_vicreg.secrets import refuse_short_secrets
 
 T = TypeVar("T")
 
@@ -45,10 +48,12 @@ def run_config(
     unresolved: Any = OmegaConf.to_container(cfg, resolve=False)
     if rates:
         unresolved["optimizer"] = {**unresolved["optimizer"], **rates}
+    for _, text in texts(unresolved):
+        refuse_short_secrets(text)
     content = _resolved(unresolved)
     if "${" in str(unresolved.get("name")):
         content["name"] = _resolved(canonical_numbers(unresolved))["name"]
-    return read_config(content, reader, foreign)
+    return read_config(content, reader, foreign, keys_read(unresolved))
 
 
 def sweep_config(cfg: DictConfig) -> RunConfig:
@@ -60,35 +65,58 @@ def sweep_config(cfg: DictConfig) -> RunConfig:
     Raises:
         UserError: as :func:`run_config`.
     """
-    hashed = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key not in _TEXTS])
-    return read_config({**_resolved(OmegaConf.to_container(hashed, resolve=False)), "name": "sweep"})
+    unresolved: Any = OmegaConf.to_container(cfg, resolve=False)
+    hashed = {key: value for key, value in unresolved.items() if key not in _TEXTS}
+    return read_config({**_resolved(hashed), "name": "sweep"}, helpers=keys_read(unresolved))
 
 
-def stored_config(content: Mapping[str, Any]) -> RunConfig:
-    """Read the configuration of a finished run of any version; solo-learn's ``args.json`` holds it unresolved.
+def stored_config(content: Mapping[str, Any], is_resolved: bool = True) -> RunConfig:
+    """Read the configuration of a finished run of any version, which may be a stranger's.
 
     Args:
-        content: of ``args.json``, or ``config`` of ``results.json``.
+        content: ``config`` of ``results.json``, which a run has resolved: a ``${...}`` in it is text. Or that of
+            solo-learn's ``args.json``.
+        is_resolved: False for ``args.json``. Its ``${key}`` are resolved as far as they can be; a resolver, such as
+            ``${oc.env:...}``, is not called.
 
     Returns:
         The configuration, without what can no longer be resolved.
 
     Raises:
-        UserError: it is none of a run.
+        UserError: it is none of a run, or its ``${key}`` lead to very many values.
     """
-    resolved: dict[str, Any] = {"method": "radialvicreg", "name": "stored"}
     try:
-        cfg = OmegaConf.create(dict(content))
+        given = content if is_resolved else _resolved_alone(_without_resolvers(content))
+        return read_config({"method": "radialvicreg", "name": "stored", **given}, "stored")
+    except RecursionError as error:
+        raise UserError("it is nested too deeply") from error
+
+
+def _resolved_alone(content: Any) -> dict[str, Any]:
+    """Resolve what can be resolved; :func:`read_config` asks for what a run needs."""
+    check_references(content)
+    resolved: dict[str, Any] = {}
+    try:
+        cfg = OmegaConf.create(content)
         for key in cfg:
-            # A value may need another environment; read_config asks for what a run needs.
             with suppress(OmegaConfBaseException):
                 value = cfg[key]
                 resolved[str(key)] = (
                     OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
                 )
-    except (OmegaConfBaseException, ValueError, RecursionError) as error:
+    except (OmegaConfBaseException, ValueError) as error:
         raise UserError(f"it cannot be read: {' '.join(str(error).split())}") from error
-    return read_config(resolved, "stored")
+    return resolved
+
+
+def _without_resolvers(node: Any) -> Any:
+    """Leave out the values whose ``${...}`` are more than keys; in a list, null takes their place."""
+    if isinstance(node, Mapping):
+        kept = {key: value for key, value in node.items() if not isinstance(value, str) or is_plain(value)}
+        return {key: _without_resolvers(value) for key, value in kept.items()}
+    if isinstance(node, list):
+        return [_without_resolvers(value) for value in node]
+    return None if isinstance(node, str) and not is_plain(node) else node
 
 
 def declared_config(name: str, kind: type[T], overrides: Sequence[str], config_path: str | None = None) -> T:

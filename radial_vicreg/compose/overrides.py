@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError, create_model
+
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.types import Section
+from radial_vicreg.config.words import field_of
 
 _KEY = re.compile(r"(\+{0,2}[\w.@/-]+)=(.+)", re.DOTALL)
 _LONGEST = 400
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_INDEX = re.compile(r"\.\d+(?=\.|$)")  # of an entry of a list, whose fields are those of the list
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 def quoted(override: str) -> str | None:
@@ -36,14 +46,57 @@ def quoted(override: str) -> str | None:
     return shlex.quote(written) if parsed.value() == value and not parsed.is_sweep_override() else None
 
 
-def how_to_quote(overrides: Sequence[str]) -> str:
-    """Say how the overrides that are meant as texts are written; nothing where no quoting helps.
+def how_to_write(overrides: Sequence[str]) -> str:
+    """Say how the overrides that could not be read are written; nothing where no form helps.
 
     Args:
-        overrides: those that could not be read.
+        overrides: those that Hydra takes for something else, or not at all.
+
+    Returns:
+        ``; write optimizer.lr=0.3``, or how a text is quoted; only forms that the key takes.
     """
-    forms = [form for override in overrides if (form := quoted(override)) is not None]
-    return f"; a path or another text with special characters is written {' '.join(forms)}" if forms else ""
+    values = [form for override in overrides if (form := _as_value(override)) is not None]
+    texts = [form for override in overrides if _as_value(override) is None and (form := _as_text(override)) is not None]
+    hint = f"; write {' '.join(values)}" if values else ""
+    return hint + (f"; a path or another text with special characters is written {' '.join(texts)}" if texts else "")
+
+
+def _as_text(override: str) -> str | None:
+    key, _, value = override.partition("=")
+    # Some paths are refused later, for a reason that is said then; they are texts all the same.
+    return quoted(override) if _takes(key, value) is not False or _takes(key, "text") else None
+
+
+def _as_value(override: str) -> str | None:
+    """Write a decimal comma as a point and several numbers as a list, where the key takes the one or the other."""
+    key, _, value = override.partition("=")
+    numbers = value.split(",")
+    if len(numbers) == 1 or not all(_NUMBER.fullmatch(number.strip()) for number in numbers):
+        return None
+    point, several = ".".join(numbers), [float(number) if "." in number else int(number) for number in numbers]
+    takes_text = _takes(key, value)
+    if takes_text:
+        return None
+    if _DECIMAL_COMMA.fullmatch(value) and (takes_text is None or _takes(key, float(point))):
+        return f"{key}={point}"
+    return shlex.quote(f"{key}=[{value}]") if _takes(key, several) else None
+
+
+def _takes(key: str, value: object) -> bool | None:
+    """Tell whether a setting takes a value, which a group does not; None for a key that is no setting of a run."""
+    if "/" in key:
+        return False
+    try:
+        field = field_of(_INDEX.sub("", key.lstrip("+")), RunConfig)
+    except KeyError:
+        return None
+    kind: Any = field.annotation
+    alone = create_model("Alone", __base__=Section, value=(kind, field))
+    try:
+        alone.model_validate({"value": value})
+    except ValidationError:
+        return False
+    return True
 
 
 def sweeping(overrides: Sequence[str]) -> list[str]:

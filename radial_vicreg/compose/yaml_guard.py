@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
+from radial_vicreg.compose.references import Keys, references, texts
 from radial_vicreg.errors import UserError
 
 yaml: Any = importlib.import_module("yaml")  # a folder of the checkout has this name: mypy takes it for the module
@@ -19,7 +19,7 @@ MOST_NODES = 100_000
 """Values that a file may hold once its anchors are expanded; the largest of this package's holds about a hundred."""
 
 _MOST_FILES = 10_000
-_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+_TEXT = 1000  # characters that count as one value
 
 
 def check_anchors(folder: str | Path) -> None:
@@ -83,39 +83,46 @@ def yaml_text(content: Any) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(content))
 
 
-def check_references(cfg: DictConfig) -> None:
+def check_references(content: Any) -> None:
     """Refuse a configuration whose ``${key}`` lead to more than ``MOST_NODES`` others, without resolving them.
 
     Args:
-        cfg: composed, not resolved.
+        content: plain containers, not resolved.
 
     Raises:
         UserError: such a value; its key is named.
     """
-    leaves = dict(_leaves(OmegaConf.to_container(cfg, resolve=False), ""))
-    counts: dict[str, int] = {}
+    sizes: dict[Keys, int] = {}
 
-    def count(key: str) -> int:
-        if key not in counts:
-            counts[key] = 1  # while it is counted: OmegaConf refuses a circle itself
-            counts[key] = 1 + sum(count(name) for name in _REFERENCE.findall(leaves.get(key, "")))
-        return counts[key]
+    def size(place: Keys, node: Any) -> int:
+        if place not in sizes:
+            sizes[place] = 1  # while it is counted: OmegaConf refuses a circle itself
+            if isinstance(node, str):
+                led_to = [(path, at(path)) for path in (found.absolute(place) for found in references(node))]
+                sizes[place] = 1 + len(node) // _TEXT + sum(size(path, other) for path, other in led_to)
+            else:
+                sizes[place] = 1 + sum(size((*place, key), child) for key, child in _children(node))
+        return sizes[place]
+
+    def at(path: Keys) -> Any:
+        node = content
+        for key in path:
+            node = dict(_children(node)).get(key)
+        return node
 
     try:
-        worst = max(leaves, key=count, default="")
+        worst = max(((size(place, text), place) for place, text in texts(content)), default=(0, ()))
     except RecursionError:
         return  # OmegaConf's own error comes when everything is resolved
-    if counts.get(worst, 0) > MOST_NODES:
-        raise UserError(f"{worst} refers to more than {MOST_NODES:,} values by way of ${{key}}: write the values out")
+    if worst[0] > MOST_NODES:
+        name = ".".join(worst[1])
+        raise UserError(f"{name} refers to more than {MOST_NODES:,} values by way of ${{key}}: write the values out")
 
 
-def _leaves(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    """List the dotted keys of the texts in a configuration."""
-    if isinstance(node, str):
-        yield prefix, node
-    elif isinstance(node, (dict, list)):
-        for key, child in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from _leaves(child, f"{prefix}.{key}" if prefix else str(key))
+def _children(node: Any) -> list[tuple[str, Any]]:
+    if isinstance(node, dict):
+        return [(str(key), child) for key, child in node.items()]
+    return [(str(index), child) for index, child in enumerate(node)] if isinstance(node, list) else []
 
 
 def _configurations(folder: str | Path) -> Iterator[Path]:

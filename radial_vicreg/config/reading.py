@@ -8,13 +8,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from radial_vicreg.config.rules import check_rules
+from radial_vicreg.config.rules import check_rules, refuse_unsupported
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import OpenSection, plain
 from radial_vicreg.config.words import A_SECTION, expected, inner_model
 from radial_vicreg.errors import UserError, did_you_mean
-from radial_vicreg.hints import nearest
+from radial_vicreg.hints import meant, nearest
 from radial_vicreg.secrets import refuse_secrets
 
 Reader = Literal["pretrain", "script", "stored"]
@@ -28,13 +28,22 @@ FILLED_IN = (
 NO_PROBES = dict.fromkeys(("projector_linear", "encoder_mlp", "encoder_knn", "frozen_linear"), False)
 """What ``probes: null`` stands for; a configuration without the section has the default probes."""
 
+SHIPPED_HELPERS = ("augment",)
+"""Keys of the package's own YAML that only ``${...}`` read: what ``--cfg`` prints has them, and nothing reads them."""
+
 _OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not close to one of ours
 _OWN_SECTIONS = ("diagnostics", "probes", "loggers")
 _OWN_KEYS = {"data": ("on_bad_image", "cache", "multi_label")}
+_LISTED = "`radial-vicreg config-schema --markdown` lists the settings"
 _SHORT = 60
 
 
-def read_config(content: Mapping[str, Any], reader: Reader = "pretrain", foreign: Collection[str] = ()) -> RunConfig:
+def read_config(
+    content: Mapping[str, Any],
+    reader: Reader = "pretrain",
+    foreign: Collection[str] = (),
+    helpers: Collection[str] | None = None,
+) -> RunConfig:
     """Check a configuration and give every key its type.
 
     Args:
@@ -44,6 +53,9 @@ def read_config(content: Mapping[str, Any], reader: Reader = "pretrain", foreign
             ``probes`` and ``loggers``, which are ours alone, and elsewhere those that are nearly one of ours;
             ``"stored"`` (a finished run, of any version) passes over them.
         foreign: keys of ``method_kwargs`` that somebody else reads: passed over.
+        helpers: top-level keys that the configuration's own ``${...}`` read. ``"pretrain"`` refuses every other key
+            that is neither a field nor an argument of Lightning's Trainer; with None, which of them are read is not
+            known, and it refuses those that are nearly ours.
 
     Returns:
         The configuration.
@@ -55,7 +67,10 @@ def read_config(content: Mapping[str, Any], reader: Reader = "pretrain", foreign
     given = {str(key): value for key, value in content.items()}
     if reader != "stored":
         refuse_secrets(given)
+        refuse_unsupported(given)
         _refuse_unknown(given, reader, foreign)
+        if reader == "pretrain" and helpers is not None:
+            _refuse_unread(given, helpers)
     if given.get("probes", NO_PROBES) is None:
         given["probes"] = NO_PROBES
     given = _known(given, RunConfig)
@@ -92,6 +107,28 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collect
             for key in map(str, part):
                 if key not in known and (strict or nearest(key, compared, _OWN_CUTOFF) is not None):
                     raise unknown_key(key, compared, f"{prefix}.")
+
+
+def _refuse_unread(content: Mapping[str, Any], helpers: Collection[str]) -> None:
+    """Refuse a key that would change nothing and yet be recorded as a setting of the run."""
+    for key in content:
+        if key in RunConfig.model_fields or key in TRAINER_ARGUMENTS or key in (*helpers, *SHIPPED_HELPERS):
+            continue
+        near = meant(key, known_keys(), _OWN_CUTOFF)
+        hint = _LISTED if near is None else f"did you mean {near}?"
+        raise UserError(f"{key} is not a setting; {hint} (a value of your own must be read by a ${{{key}}})")
+
+
+def known_keys() -> list[str]:
+    """List the dotted keys of every field, and the arguments of Lightning's Trainer that have none."""
+
+    def walk(model: type[BaseModel], prefix: str) -> Iterator[str]:
+        for name, field in model.model_fields.items():
+            yield f"{prefix}{name}"
+            if (inner := inner_model(field.annotation)) is not None:
+                yield from walk(inner, f"{prefix}{name}.0." if name == "augmentations" else f"{prefix}{name}.")
+
+    return [*walk(RunConfig, ""), *TRAINER_ARGUMENTS]
 
 
 def is_setting(key: str) -> bool:

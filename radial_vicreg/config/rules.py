@@ -2,13 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.sections import AugmentationConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.keys import LOSS_DEFAULTS, METHODS, RADIAL_OBJECTIVES
 
 _FEWEST_VIEWS = 2
+_UNSUPPORTED = {
+    "strategy": (
+        ("fsdp", "deepspeed", "xla", "single_xla", "single_tpu", "tpu", "hpu", "single_hpu", "model_parallel"),
+        "optimizers, probes and checkpoints need the whole network on each process, and devices are CPUs or CUDA GPUs:"
+        " use strategy=ddp (or another of Lightning's ddp strategies) for several processes, auto for one",
+    ),
+    "accelerator": (
+        ("mps", "tpu", "xla", "hpu", "ipu"),
+        "devices are CPUs or CUDA GPUs, on which the statistics are tested: use accelerator=auto, gpu or cpu",
+    ),
+    "precision": (
+        ("transformer-engine",),
+        "Transformer Engine replaces layers by its own, whose weights no probe or export can open: use"
+        " precision=bf16-mixed, 16-mixed, 32 or auto",
+    ),
+}
+"""Lightning's choices that are refused, by the beginning of their names; why, and what to use."""
 _STRENGTHS = ("brightness", "contrast", "saturation", "hue")
+
+
+def refuse_unsupported(content: Mapping[str, Any]) -> None:
+    """Refuse Lightning's strategies, accelerators and precisions under which no run has ever worked.
+
+    Args:
+        content: plain containers of a configuration.
+
+    Raises:
+        UserError: there is one; what is supported is named, and why.
+    """
+    for key, (_, why) in _UNSUPPORTED.items():
+        value = content.get(key)
+        if is_unsupported(key, value):
+            raise UserError(f"{key}={value} is not supported: {why}")
+
+
+def is_unsupported(key: str, value: Any) -> bool:
+    """Tell whether a value of ``strategy``, ``accelerator`` or ``precision`` is one of those that are refused."""
+    return isinstance(value, str) and value.lower().startswith(_UNSUPPORTED[key][0])
 
 
 def check_rules(config: RunConfig) -> None:

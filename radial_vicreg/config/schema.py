@@ -59,9 +59,9 @@ Precision = Literal[
     "bf16",
     "bf16-true",
     "bf16-mixed",
-    "transformer-engine",
-    "transformer-engine-float16",
 ]
+_PRECISIONS = WithJsonSchema({"enum": [*get_args(Precision), 16, 32, 64]})
+_Stored = Literal["transformer-engine", "transformer-engine-float16"]  # taken up to 0.2, see config.rules
 
 
 class Rates(NamedTuple):
@@ -110,7 +110,7 @@ class RunConfig(OpenSection):
     num_nodes: int | None = Field(1, ge=1, le=LARGEST_COUNT, description="machines of the job")
     strategy: Annotated[Text | None, _DEVICE] = Field("ddp", description="Lightning's, with several processes")
     sync_batchnorm: bool = Field(False, description="statistics over all GPUs")
-    precision: Annotated[Precision, Word, WithJsonSchema({"enum": [*get_args(Precision), 16, 32, 64]})] = Field(
+    precision: Annotated[Precision | _Stored, Word, _PRECISIONS] = Field(
         "16-mixed", description="16: on a GPU, a CPU trains in float32; auto: what is fastest on the machine"
     )
     log_every_n_steps: Annotated[int, _LOGS] = Field(

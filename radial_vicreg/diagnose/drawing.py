@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.diagnose.table import outputs_of
-from radial_vicreg.figures import UNTRAINED, add_legend, method_styles, name_panels, new_figure
+from radial_vicreg.figures import UNTRAINED, add_legend, literal, method_styles, name_panels, new_figure
 
 STANDARDISED = ("encoder",)
 """Outputs that are drawn standardised: nothing asks an encoder's features to have unit variance."""
@@ -119,7 +119,9 @@ def _legend(figure: Any, labels: list[str], styles: list[dict[str, Any]]) -> Non
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = [Line2D([], [], label=label, **style) for label, style in zip(labels, styles, strict=True)]
+    handles: list[Any] = [
+        Line2D([], [], label=literal(label), **style) for label, style in zip(labels, styles, strict=True)
+    ]
     normal = r"normal sample, density of $\chi(d)$"
     handles.append(Patch(facecolor=_FILL, edgecolor="black", linewidth=0.9, label=normal))
     add_legend(figure, handles)

@@ -23,6 +23,7 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 """``paper`` goes into a manuscript as it is; ``screen`` is larger, for slides and wide windows."""
 _GUTTER = 1 / 13  # between two columns, as a share of one
+_LONGEST_TEXT = 120  # characters; a figure has no room for more
 _FILES: Any = {
     "pdf.fonttype": 42,  # TrueType; the default, Type 3, is refused by the checks of conferences
     "ps.fonttype": 42,
@@ -90,6 +91,17 @@ def name_panels(axes: Sequence[Any], titles: Sequence[str]) -> None:
     """Give panels their letters and titles; a single panel has no letter."""
     for index, (axis, title) in enumerate(zip(axes, titles, strict=True)):
         axis.set_title(f"({chr(ord('a') + index)}) {title}" if len(axes) > 1 else title)
+
+
+def literal(text: object) -> str:
+    """Write a text of a user's or a stranger's for a figure: a dollar sign begins no mathematics, and no line is long.
+
+    Args:
+        text: a method's name, a folder, ...
+    """
+    shown = "".join(character if character.isprintable() or character == "\n" else "?" for character in str(text))
+    cut = shown if len(shown) <= _LONGEST_TEXT else f"{shown[:_LONGEST_TEXT]}..."
+    return cut.replace("$", r"\$")
 
 
 def add_legend(figure: Any, handles: Sequence[Any], title: str | None = None) -> None:

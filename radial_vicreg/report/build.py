@@ -22,7 +22,7 @@ from radial_vicreg.report.differences import (
 from radial_vicreg.report.drawing import draw_all
 from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.experiments import experiment_csv, experiment_notes, experiment_rows
-from radial_vicreg.report.formats import Section, counted, to_latex, to_markdown
+from radial_vicreg.report.formats import Section, counted, markdown_text, to_latex, to_markdown
 from radial_vicreg.report.page import build_page
 from radial_vicreg.report.tables import table_csv, table_notes, table_rows
 
@@ -162,12 +162,12 @@ def _markdown(summary: str, sections: Sequence[Section], figures: Sequence[Drawn
     parts = [f"# {_TITLE}", summary, *_markdown_tables([section for section in sections if section.filled])]
     drawn = [each for each in figures if each.figure is not None]
     parts += ["## Figures"] if drawn else []
-    parts += [f"![{each.name}](figures/{each.name}.png)\n\n{each.caption}" for each in drawn]
+    parts += [f"![{each.name}](figures/{each.name}.png)\n\n{markdown_text(each.caption)}" for each in drawn]
     missing = _markdown_tables([section for section in sections if not section.filled])
-    missing += [each.caption for each in figures if each.figure is None]
+    missing += [markdown_text(each.caption) for each in figures if each.figure is None]
     parts += ["# Missing", *missing] if missing else []
     if problems:
-        parts += ["# Not used", "\n".join(f"- `{p.path}`: {p.kind}; {p.reason}" for p in problems)]
+        parts += ["# Not used", _bullets([f"`{p.path}`: {p.kind}; {p.reason}" for p in problems]).rstrip()]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -180,7 +180,7 @@ def _markdown_tables(sections: Sequence[Section]) -> list[str]:
 
 
 def _bullets(notes: Sequence[str]) -> str:
-    return "".join(f"- {note}\n" for note in notes)
+    return "".join(f"- {markdown_text(note)}\n" for note in notes)
 
 
 def _files_of_earlier_versions(folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from radial_vicreg.origin import Images, images_remark, other_images
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
-from radial_vicreg.stored_runs import StoredRun, find_results
+from radial_vicreg.stored_runs import STRANGE, StoredRun, find_results, open_stored_run
 from radial_vicreg.summaries import value_at
 
 _VALIDATION = ("limit_val_batches",)
@@ -191,8 +191,6 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
             found = _read(file, name)
         except ResultsError as error:
             found = Problem(name, "unreadable" if isinstance(error, UnreadableResults) else "foreign", error.reason)
-        except OSError as error:  # removed meanwhile
-            found = Problem(name, "unreadable", f"cannot be read: {error.strerror or error}")
         if isinstance(found, Run):
             runs.append(found)
         else:
@@ -320,7 +318,8 @@ def _loose(run: Run) -> tuple[str, str]:
 
 
 def _read(file: Path, name: str) -> Run | Problem:
-    results = RunResults.read(file)
+    stored = open_stored_run(file)
+    results = stored.results
     if results.probes is None:
         return Problem(name, "foreign", "no probes: not written by radial-vicreg")
     if results.status != "finished":
@@ -329,10 +328,8 @@ def _read(file: Path, name: str) -> Run | Problem:
         kind = "failed" if results.status == "failed" else "partial"
         return Problem(name, kind, f"{results.status} after {epochs}{error}")
     try:
-        stored = StoredRun(file, results)
         setting = Setting.from_config(results.config, results.processes, results.effective)
-        _ = stored.key, stored.started, stored.images  # they are asked for later
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+    except STRANGE as error:
         return Problem(name, "foreign", f"its configuration is not one of VICReg or Radial-VICReg ({error!r})")
     return Run(name, stored, setting)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from radial_vicreg.figures import add_legend, name_panels, new_figure
+from radial_vicreg.figures import add_legend, literal, name_panels, new_figure
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
@@ -73,7 +73,7 @@ def draw_curves(experiments: Sequence[Experiment], styles: Styles) -> tuple[Any,
         for index, (experiment, name) in enumerate(zip(experiments, names, strict=True)):
             method = experiment.setting.key
             look = _look(styles, method, seen[method])
-            _curve(axis, experiment, key, look, f"{name} (n {len(experiment.runs)})", first_marker=index)
+            _curve(axis, experiment, key, look, literal(f"{name} (n {len(experiment.runs)})"), first_marker=index)
             seen[method] += 1
         axis.set_xlabel("epoch")
         axis.xaxis.get_major_locator().set_params(integer=True)

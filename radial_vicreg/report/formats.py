@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,12 +50,17 @@ def to_markdown(header: Sequence[str], body: Sequence[Row]) -> str:
     """Write a pipe table."""
 
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        return "| " + " | ".join(markdown_text(cell).replace("|", "\\|") for cell in cells) + " |"
 
     rows = [
         [" / ".join((f"**{t.text}**" if t.bold else t.text) + t.suffix for t in cell) for cell in row] for row in body
     ]
     return "\n".join([line(header), line(["---"] * len(header)), *map(line, rows)]) + "\n"
+
+
+def markdown_text(text: str) -> str:
+    """Write a text of one line in which no HTML, link or image of a run's own settings takes effect."""
+    return " ".join(text.split()).replace("<", "&lt;").replace("](", "]\\(")
 
 
 def to_latex(header: Sequence[str], body: Sequence[Row], caption: str, label: str, notes: Sequence[str] = ()) -> str:
@@ -90,14 +96,24 @@ def to_latex(header: Sequence[str], body: Sequence[Row], caption: str, label: st
 
 
 def to_csv(columns: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
-    """Write a header and lines, separated by commas."""
+    """Write a header and lines, separated by commas.
+
+    A text that a spreadsheet would take for a formula has an apostrophe in front; numbers stay numbers.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(lines)
+    writer.writerow(map(_cell, columns))
+    writer.writerows(map(_cell, line) for line in lines)
     return stream.getvalue()
 
 
+def _cell(value: object) -> object:
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from radial_vicreg.figures import name_panels, new_figure
+from radial_vicreg.figures import literal, name_panels, new_figure
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, accuracy
 from radial_vicreg.report.formats import counted
@@ -83,8 +83,12 @@ def _grids_of(experiment: Experiment, others: Sequence[Experiment]) -> list[_Gri
 def _title(setting: Setting, cells: _Cells, other: str) -> str:
     seeds = sorted({len(values) for values in cells.values()})
     count = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
-    title = f"{setting.dataset}, {setting.backbone}, d {setting.dim}\nlr {setting.details['lr']}, n = {count}"
-    return f"{title}\n{other}" if other else title
+    lines = [
+        f"{setting.dataset}, {setting.backbone}, d {setting.dim}",
+        f"lr {setting.details['lr']}, n = {count}",
+        other,
+    ]
+    return "\n".join(literal(line) for line in lines if line)
 
 
 def _heat_map(axis: Any, grid: dict[tuple[float, float], float], low: float, high: float) -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from radial_vicreg.figures import UNTRAINED, radii_figure
+from radial_vicreg.figures import UNTRAINED, literal, radii_figure
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
 from radial_vicreg.report.paper import paper
@@ -81,7 +81,7 @@ def _panel(words: Sequence[str], entry: RadiusEntry | None, paper_value: float |
     assert entry is not None
     assert entry.histogram is not None
     count = "" if entry.eval.count is None else f"n = {entry.eval.count:,.0f}"
-    name, *weights = words
+    name, *weights = map(literal, words)
     distance = f"$W_1$ to $\\chi$ = {entry.eval.w1_chi:.2f}"
     distance += "" if paper_value is None else f" (paper: {paper_value:g})"
     second = ", ".join(filter(None, [*weights, count]))

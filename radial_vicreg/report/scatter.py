@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radial_vicreg.figures import MethodStyle, add_legend, new_figure
+from radial_vicreg.figures import MethodStyle, add_legend, literal, new_figure
 from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
 from radial_vicreg.report.drawn import Drawn, Styles, accuracy
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
@@ -118,7 +118,7 @@ def _handles(experiments: Sequence[Experiment], styles: Styles, sizes: dict[floa
     from matplotlib.lines import Line2D
 
     kinds = {experiment.setting.key: experiment.setting.kind for experiment in experiments}
-    handles = [Line2D([], [], label=kind, **_look(styles[key], _USUAL)) for key, kind in kinds.items()]
+    handles = [Line2D([], [], label=literal(kind), **_look(styles[key], _USUAL)) for key, kind in kinds.items()]
     grey = MethodStyle("grey", "o")
     rates = sizes if _tells_rates(sizes) else {}
     return handles + [Line2D([], [], label=f"lr {rate:g}", **_look(grey, size)) for rate, size in rates.items()]

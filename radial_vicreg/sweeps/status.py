@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from radial_vicreg.compose import compose_grid
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.fingerprint import fingerprints_of, listed_once
 from radial_vicreg.errors import UserError
+from radial_vicreg.results import ResultsError
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
 
@@ -38,12 +39,17 @@ class RunState:
 
 
 @listed_once()
-def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[RunState]:
+def states_of(
+    runs: Sequence[SweepRun],
+    overrides: Sequence[str] = (),
+    on_bad: Callable[[ResultsError], object] | None = None,
+) -> list[RunState]:
     """Look for the results of every run.
 
     Args:
         runs: of one sweep.
         overrides: what every run got on top; ``runs_dir`` among them says where to look.
+        on_bad: called with the error of each ``results.json`` there that cannot be used.
 
     Returns:
         One state for each run. Of several results of one configuration on these images, a finished one counts, then the
@@ -53,7 +59,7 @@ def states_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[R
         UserError: a configuration that cannot be composed, or an override of a swept key.
     """
     configurations = list(composed_runs(runs, overrides))
-    stored = RunsByIdentity(stored_runs(configurations[0].runs_dir))
+    stored = RunsByIdentity(stored_runs(configurations[0].runs_dir, on_bad))
     states = []
     for run, config in zip(runs, configurations, strict=True):
         best = best_result(config, stored)

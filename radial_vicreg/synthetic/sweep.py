@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -229,11 +230,15 @@ def _report_damaged(path: Path, lines: Sequence[bytes], what_follows: str) -> No
 
 
 def _parsed(line: bytes) -> Row | None:
-    """Parse a line; None for one that is not a row with its key and configuration."""
+    """Parse a line; None for one that is not a row with its key, configuration and figures."""
     try:
         row = json.loads(line)
-        whole = isinstance(row["key"], str) and isinstance(row["config"]["distribution"], str) and "after" in row
-    except (ValueError, KeyError, TypeError, RecursionError):
+        SyntheticConfig(**row["config"])
+        figures = [value for moment in ("before", "after") for value in (row[moment] or {}).values()]
+        settings = [value for value in row["config"].values() if not isinstance(value, str)]
+        numbers = [float(value) for value in (*figures, *settings) if value is not None]
+        whole = isinstance(row["key"], str) and all(map(math.isfinite, numbers))
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None
     return row if whole else None
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import lightning
 import lightning.pytorch as pl
 from torch.utils.data import DataLoader
 
 from radial_vicreg.data.errors import resource_problem
-from radial_vicreg.errors import RunFailed, RunStopped, UserError
+from radial_vicreg.errors import RunFailed, RunStopped
 from radial_vicreg.train.checkpointing import last_checkpoint
 from radial_vicreg.train.stop_on_signal import SIGNALS, stop_reason
 
@@ -45,21 +43,12 @@ def fit(
     Raises:
         RunStopped: a signal ended the run.
         WorkerDiedError: a data-loading process was killed, or files or memory ran out.
-        UserError: an image cannot be read, the images of a batch have several shapes, or this Lightning cannot go on
-            from a checkpoint without running code that it may carry.
+        UserError: an image cannot be read, or the images of a batch have several shapes.
         KeyboardInterrupt: Ctrl-C.
     """
-    safely: dict[str, Any] = (
-        {"weights_only": True} if "weights_only" in inspect.signature(trainer.fit).parameters else {}
-    )
-    if checkpoint is not None and not safely:
-        raise UserError(
-            f"going on from a checkpoint needs lightning 2.6 or newer (found {lightning.__version__}): "
-            "pip install -U lightning"
-        )
     try:
         with _handlers_restored():
-            trainer.fit(model, train_loader, val_loader, ckpt_path=checkpoint, **safely)
+            trainer.fit(model, train_loader, val_loader, ckpt_path=checkpoint, weights_only=True)
     except SystemExit as exit_:  # what Lightning makes of Ctrl-C
         if not isinstance(exit_.__context__, KeyboardInterrupt):
             raise

@@ -17,6 +17,7 @@ from lightning.pytorch.strategies import StrategyRegistry
 
 from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.rules import is_unsupported
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.errors import MissingPackageError, UserError, reason_of
 from radial_vicreg.secrets import without_secrets
@@ -97,12 +98,13 @@ def trainer_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def check_strategy(config: RunConfig) -> None:
-    """Refuse a strategy that Lightning does not have.
+    """Refuse a strategy that Lightning does not have; unsupported ones are refused with the configuration.
 
     Raises:
         UserError: there is no such strategy.
     """
-    known = ("auto", *StrategyRegistry.available_strategies())
+    available = StrategyRegistry.available_strategies()
+    known = ("auto", *(name for name in available if not is_unsupported("strategy", name)))
     if config.strategy not in known:
         raise UserError(f"strategy must be one of {', '.join(known)}, got {config.strategy!r}")
 

@@ -96,7 +96,6 @@ def noise_loader(**overrides: Any) -> DataLoader[Any]:
     return build_train_loader(noise_config(**overrides), Noise())
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_epoch_is_the_same_whatever_ran_before_it(workers: int, tmp_path: Path) -> None:
     config = noise_config(data__num_workers=workers)
@@ -212,7 +211,6 @@ def test_validation_on_the_device_equals_that_of_the_files(device_config: MakeCo
         assert torch.equal(ours[1], theirs[1])
 
 
-@pytest.mark.resume
 def test_an_epoch_on_the_device_depends_on_seed_and_epoch_alone(device_config: MakeConfig, tmp_path: Path) -> None:
     config = device_config()
     whole = batches_of(config, epochs=2, folder=tmp_path / "checkpoints")[1]
@@ -330,7 +328,6 @@ def test_a_run_on_the_device_leaves_all_a_run_leaves(pretrain_overrides: list[st
 
 
 @pytest.mark.slow
-@pytest.mark.resume
 @pytest.mark.parametrize("option", OPTIONS)
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     pretrain_overrides: list[str], tmp_path: Path, option: str

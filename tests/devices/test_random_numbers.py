@@ -39,7 +39,6 @@ DRAWING = {
 }
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("what", DRAWING)
 def test_a_resumed_run_draws_on_the_device_as_an_uninterrupted_one(
     what: str, device: DeviceGenerator, tiny_overrides: list[str], tmp_path: Path

@@ -57,6 +57,13 @@ def test_every_text_has_8_points_and_the_legend_is_outside(content: dict[str, An
     assert [text.get_text() for text in figure.legends[0].get_texts()][:3] == ["normal", "shifted", "small"]
 
 
+def test_labels_are_no_mathematics(content: dict[str, Any]) -> None:
+    content["sources"][0]["label"] = "$\\nosuch$"
+    figure = diagnose_figure(content)
+    figure.canvas.draw()
+    assert figure.legends[0].get_texts()[0].get_text() == r"\$\nosuch\$"
+
+
 def test_runs_have_the_colour_of_their_method_and_equal_colours_other_dashes(content: dict[str, Any]) -> None:
     first, second, other = content["sources"]
     vicreg = {"kind": "run", "method": "vicreg"}

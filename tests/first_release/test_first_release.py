@@ -112,7 +112,6 @@ def test_a_finished_run_of_a_sweep_is_not_trained_again(
 
 
 @pytest.mark.slow
-@pytest.mark.resume
 def test_an_interrupted_run_of_a_sweep_is_resumed(
     overrides: list[str], release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,7 +124,6 @@ def test_an_interrupted_run_of_a_sweep_is_resumed(
 # ---- resumed ----
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("ckpt", ["auto", *(pytest.param(ckpt, marks=pytest.mark.slow) for ckpt in ("last", "path"))])
 def test_a_killed_run_goes_on_to_its_end(
@@ -141,7 +139,6 @@ def test_a_killed_run_goes_on_to_its_end(
     assert_resumed(folder, before)
 
 
-@pytest.mark.resume
 def test_a_copied_run_goes_on_from_its_last_epoch_whatever_the_file_times(
     overrides: list[str], only: Only, capsys: pytest.CaptureFixture[str]
 ) -> None:

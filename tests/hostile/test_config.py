@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lightning.pytorch.strategies import StrategyRegistry
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+import yaml
 from radial_vicreg import cli
+from radial_vicreg.catalogue import CONFIGURATIONS
 from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose.references import keys_read
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.reading import SHIPPED_HELPERS, Reader
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
 from radial_vicreg.solo.limits import refuse_impossible, refuse_pretrain_only
@@ -129,6 +136,34 @@ def test_a_network_that_does_not_take_the_images_is_refused(kwargs: Any, message
         prepare(run_config(changed(**VIT, **{"backbone.kwargs": kwargs})))
 
 
+@pytest.mark.parametrize("reader", ["pretrain", "script"])
+@pytest.mark.parametrize(
+    ("key", "value", "supported"),
+    [
+        *(("strategy", name, "strategy=ddp") for name in StrategyRegistry.available_strategies() if "ddp" not in name),
+        *(("accelerator", name, "accelerator=auto, gpu or cpu") for name in ("mps", "tpu", "hpu")),
+        *(
+            ("precision", name, "precision=bf16-mixed, 16-mixed, 32 or auto")
+            for name in ("transformer-engine", "transformer-engine-float16")
+        ),
+    ],
+)
+def test_what_lightning_has_and_no_run_works_with_is_refused(
+    key: str, value: str, supported: str, reader: Reader
+) -> None:
+    if value == "single_device":
+        assert run_config(changed(**{key: value}), reader).strategy == value
+        return
+    with pytest.raises(UserError, match=rf"^{key}={value} is not supported: .*use {supported}"):
+        run_config(changed(**{key: value}), reader)
+
+
+def test_the_strategies_that_are_offered_are_supported() -> None:
+    with pytest.raises(UserError, match=r"strategy must be one of auto, ddp, .*, got 'abc'") as caught:
+        prepare(run_config(changed(strategy="abc")))
+    assert "fsdp" not in str(caught.value)
+
+
 def test_checking_leaves_random_numbers_and_the_configuration_alone() -> None:
     import torch
 
@@ -166,9 +201,87 @@ def test_unknown_keys_suggest_the_nearest(key: str, near: str) -> None:
 
 
 def test_helper_values_and_solo_learn_s_and_lightning_s_keys_are_accepted() -> None:
-    helpers = {"performance.disable_channel_last": True, "knn_eval.enabled": False}
+    helpers = {"performance.disable_channel_last": True, "knn_eval.enabled": False, "optimizer.lr": "${my_rate}"}
     config = run_config(changed(my_rate=0.3, gradient_clip_val=1.0, **helpers))
     assert config.plain()["gradient_clip_val"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "${compile}",
+        "a-${compile}",
+        "${compile.inner}",
+        "${compile[0]}",
+        "${[compile]}",
+        "${ compile }",
+        "${oc.select:compile,1}",
+        "${oc.select:nothing,${compile}}",
+        "${oc.dict.keys:compile}",
+        "${.compile}",
+        "${which_${compile}}",
+        "${which_${other}}",  # any name
+    ],
+)
+def test_a_key_that_a_reference_reads_is_a_helper(reference: str) -> None:
+    assert "compile" in keys_read({"tag": reference, "compile": 1})
+    assert "compile" in keys_read({"a": {"b": [{"c": reference.replace("${.", "${....")}]}, "compile": 1})
+
+
+@pytest.mark.parametrize("reference", ["compile", "$compile", "${other.compile}", "${compiler}", "${..compile}"])
+def test_a_key_that_no_reference_reads_is_no_helper(reference: str) -> None:
+    assert "compile" not in keys_read({"a": {"b": {"c": reference}}, "compile": "${compile}"})
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("compile", "`radial-vicreg config-schema --markdown` lists the settings"),
+        ("batch_size", "did you mean optimizer.batch_size?"),
+        ("gpus", "did you mean devices?"),
+        ("my_study", "`radial-vicreg config-schema --markdown` lists the settings"),
+    ],
+)
+def test_a_key_that_nothing_reads_is_refused(key: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        run_config(changed(**{key: True, "optimizer.lr": "${my_rate}", "my_rate": 0.3}))
+    assert str(caught.value) == f"{key} is not a setting; {hint} (a value of your own must be read by a ${{{key}}})"
+    assert run_config(changed(**{key: True}), "script").plain()[key] is True  # solo-learn's, or its user's
+
+
+def test_a_key_that_nothing_reads_is_refused_in_files_and_sweeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "defaults: [/radialvicreg, _self_]\ncompile: true\nmy_rate: 0.1\noptimizer: {lr: '${my_rate}'}\n"
+    (tmp_path / "study.yaml").write_text(text)
+    given = ["shared/dataset=folder", "data.train_path=images"]
+    assert cli.main(["pretrain", "-cp", ".", "-cn", "study", *given, "--check"]) == 2
+    assert capsys.readouterr().err.startswith("radial-vicreg pretrain: error: compile is not a setting; ")
+    command = ["--config-name", "radialvicreg", *given, "${args_no_hyphens}"]
+    sweep = {"method": "grid", "command": command, "parameters": {"+compile": {"values": [True, False]}}}
+    (tmp_path / "sweep.yaml").write_text(json.dumps(sweep))
+    for action in ("--status", "--run", "--index=0"):
+        assert cli.main(["sweep", "sweep.yaml", action]) == 2
+        assert capsys.readouterr().err.startswith("radial-vicreg sweep: error: compile is not a setting; ")
+
+
+def test_what_is_printed_as_a_configuration_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["shared/dataset=folder", "data.train_path=images", "name=run"]
+    assert cli.main(["pretrain", *given, "--cfg"]) == 0
+    (tmp_path / "printed.yaml").write_text(printed := capsys.readouterr().out)
+    assert "augment:" in printed  # its ${...} are resolved: nothing reads it any more
+    assert run_config(compose("printed", [], str(tmp_path))) == run_config(compose("radialvicreg", given))
+
+
+def test_the_helpers_of_the_shipped_configurations_are_known() -> None:
+    keys = {
+        key
+        for file in CONFIGURATIONS.rglob("*.yaml")
+        if "sweeps" not in file.parts
+        for key in yaml.safe_load(file.read_text()) or {}
+    }
+    assert keys - {*RunConfig.model_fields, *TRAINER_ARGUMENTS, "defaults", "hydra"} == set(SHIPPED_HELPERS)
 
 
 def test_a_configuration_of_one_s_own_may_leave_out_devices_logging_and_checkpoints() -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import HOSTS, HOSTS_SOLO_SLOW, only_run, read_results
+from helpers import HOSTS, HOSTS_SOLO_SLOW, one_line, only_run, read_results
 from PIL import Image
 
 from radial_vicreg import cli
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import config_hash
 from radial_vicreg.provenance import describe_run
-from radial_vicreg.secrets import HIDDEN, without_secrets
+from radial_vicreg.secrets import HIDDEN, is_secret, refuse_secrets, without_secrets
 
 QUICK = ["max_epochs=1", "diagnostics.enabled=false"]
 KEY = "0123456789abcdef0123456789abcdef01234567"
@@ -186,7 +186,11 @@ def test_keys_of_the_environment_reach_no_file_and_no_line(
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     monkeypatch.setenv("HF_TOKEN", "hf_" + KEY)
     # A configuration of somebody else's that copies them.
-    stolen = ["+note='${oc.env:WANDB_API_KEY} and ${oc.env:HF_TOKEN}'", "wandb.entity=${oc.env:WANDB_API_KEY}"]
+    stolen = [
+        "+note='${oc.env:WANDB_API_KEY} and ${oc.env:HF_TOKEN}'",
+        "tag=${note}",
+        "wandb.entity=${oc.env:WANDB_API_KEY}",
+    ]
     assert cli.main(["pretrain", *tiny_overrides, *QUICK, f"host={host}", *stolen]) == 0
     assert files_that_hold(tmp_path, KEY) == []
     assert KEY not in "".join(capfd.readouterr())
@@ -200,7 +204,7 @@ def test_w_and_b_s_own_files_hold_no_key(
     pytest.importorskip("wandb")
     settings = [*tiny_overrides, *QUICK, "host=standalone", "wandb.enabled=true", "wandb.offline=true"]
     done = run_python(
-        "-m", "radial_vicreg.cli", "pretrain", *settings, "+note='${oc.env:WANDB_API_KEY}'", WANDB_API_KEY=KEY
+        "-m", "radial_vicreg.cli", "pretrain", *settings, "tag='${oc.env:WANDB_API_KEY}'", WANDB_API_KEY=KEY
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert list(tmp_path.rglob("*.wandb"))
@@ -222,6 +226,63 @@ def test_keys_in_the_configuration_are_refused_and_not_repeated(
 def test_an_override_that_cannot_be_read_does_not_repeat_its_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pretrain", f"+wandb.api_key={KEY}[", "--cfg"]) == 2
     assert KEY not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "key", ["accessKey", "db_pwd", "DB_PASS", "awsSecretAccessKey", "s3.accessKeys.privateKey", "mySQLPassword", "auth"]
+)
+def test_names_of_secrets(key: str) -> None:
+    assert is_secret(key)
+    node: Any = KEY
+    for name in reversed(key.split(".")):
+        node = {name: node}
+    with pytest.raises(UserError, match=rf"^{key} looks like a password") as caught:
+        refuse_secrets(node)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["keyboard", "monkey", "tokens_per_image", "class_token", "qkv_bias", "bypass", "keys"])
+def test_names_and_values_that_are_no_secrets(key: str) -> None:
+    refuse_secrets(
+        {key: True, "path": "https://host/a:b@c", "url": "ssh://git@host:22/x", "sk": "sk-short", "a": "a:b@c"}
+    )
+    assert key == "class_token" or not is_secret(key)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept", "what"),
+    [
+        (f"https://user:{KEY}@host/x", f"https://{HIDDEN}@host/x", "a password in an address"),
+        (f"postgres://u:{KEY[:5]}@h:5432/db", f"postgres://{HIDDEN}@h:5432/db", "a password in an address"),
+        ("hf_" + KEY, HIDDEN, "a token"),
+        ("x ghp_" + KEY, f"x {HIDDEN}", "a token"),
+        ("AKIA0123456789ABCDEF", HIDDEN, "a token"),
+    ],
+)
+def test_secrets_are_known_by_their_form(value: str, kept: str, what: str) -> None:
+    assert without_secrets({"a": [value]}) == {"a": [kept]}
+    with pytest.raises(UserError, match=rf"^note\.1 holds {what}, and a configuration is copied") as caught:
+        refuse_secrets({"note": ["", value]})
+    assert value not in str(caught.value)
+
+
+def test_a_short_password_of_the_environment_is_refused(
+    tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DB_PWD", "hunter2")
+    assert cli.main(["pretrain", *tiny_overrides, "tag=${oc.env:DB_PWD}", "--check"]) == 2
+    one_line(capsys.readouterr().err, "${oc.env:DB_PWD} looks like a password", "cannot be hidden")
+    monkeypatch.setenv("DB_PWD", KEY)
+    assert cli.main(["pretrain", *tiny_overrides, "tag=${oc.env:DB_PWD}", "--cfg"]) == 0
+    printed = capsys.readouterr().out
+    assert f"tag: {HIDDEN}\n" in printed
+    assert KEY not in printed
+
+
+def test_the_working_directory_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PWD", "/home/somebody/study")
+    monkeypatch.setenv("OLDPWD", "/home/somebody")
+    assert without_secrets("/home/somebody/study/images") == "/home/somebody/study/images"
 
 
 def test_short_values_and_other_names_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

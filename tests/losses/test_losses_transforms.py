@@ -74,7 +74,6 @@ def needs_torch(oldest: str, what: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(old, reason=f"{what} needs PyTorch {oldest}, found {torch.__version__}")
 
 
-compiles = needs_torch("2.6", "torch.compile of the losses")
 exports = needs_torch("2.8", "torch.export of the losses")
 
 
@@ -183,7 +182,6 @@ def test_transforms_leave_no_terms_that_are_useless_after_them() -> None:
     assert objective.terms == {}
 
 
-@compiles
 @traced_dtypes
 @traced_shapes
 @objectives
@@ -201,7 +199,6 @@ def test_the_objective_is_one_graph_for_the_compiler(
     assert "Graph break" not in "".join(capfd.readouterr())
 
 
-@compiles
 @pytest.mark.parametrize(
     "dynamic", [pytest.param(None, id="first shapes"), pytest.param(True, id="dynamic", marks=pytest.mark.slow)]
 )
@@ -216,7 +213,6 @@ def test_a_function_is_one_graph_for_the_compiler(
     assert "Graph break" not in "".join(capfd.readouterr())
 
 
-@compiles
 def test_a_transform_of_the_objective_can_be_compiled() -> None:
     z1, z2 = _views((12, 5))
     gradient = torch.func.grad(RadialVICRegLoss())
@@ -224,7 +220,6 @@ def test_a_transform_of_the_objective_can_be_compiled() -> None:
     torch.testing.assert_close(compiled(z1, z2), gradient(z1, z2))
 
 
-@compiles
 @pytest.mark.parametrize(
     "drawing",
     [
@@ -331,7 +326,6 @@ forms = pytest.mark.parametrize(
 )
 
 
-@compiles
 @forms
 def test_any_number_of_views_is_one_graph_for_the_compiler(
     form: Callable[..., Any], capfd: pytest.CaptureFixture[str]
@@ -349,7 +343,6 @@ def test_any_number_of_views_is_one_graph_for_the_compiler(
     assert "Graph break" not in "".join(capfd.readouterr())
 
 
-@compiles
 def test_draws_for_three_views_break_the_graph_without_a_warning(capfd: pytest.CaptureFixture[str]) -> None:
     views = _three_views()
     drawing = {"radial_objective": "wasserstein"}
@@ -383,7 +376,6 @@ def test_meta_tensors_are_refused_with_words(call: Callable[..., Tensor], name: 
         call(META, META)
 
 
-@needs_torch("2.4", "a tensor on a GPU that is not there")
 @pytest.mark.parametrize("call", [RadialVICRegLoss(), losses.invariance_loss], ids=["objective", "invariance"])
 def test_views_on_two_devices_are_refused_with_words(call: Callable[..., Tensor]) -> None:
     with FakeTensorMode():  # there may be no second device

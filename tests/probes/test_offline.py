@@ -212,7 +212,8 @@ def test_a_checkpoint_of_solo_learn_s_that_is_older_than_the_figures_is_refused(
 
 
 def finished(folder: Path) -> dict[str, Any]:
-    config = json.loads((folder / "args.json").read_text())
+    unresolved = OmegaConf.create(json.loads((folder / "args.json").read_text()))
+    config = OmegaConf.to_container(unresolved, resolve=True)  # as a run writes its results
     return {"schema_version": 2, "config": config, "status": "finished", "probes": {}}
 
 

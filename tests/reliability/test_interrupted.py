@@ -47,7 +47,6 @@ def uninterrupted(run_settings: list[str], tmp_path: Path) -> Callable[[str], Pa
     return run
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_sigterm_stops_cleanly_and_the_run_goes_on_to_the_same_end(
     host: str, run_settings: list[str], tmp_path: Path, add_callback: Add, uninterrupted: Callable[[str], Path],
@@ -101,7 +100,6 @@ def test_a_run_that_is_stopped_before_its_first_checkpoint_says_so(
     assert "before the first checkpoint" in capsys.readouterr().err
 
 
-@pytest.mark.resume
 @pytest.mark.slow
 def test_a_truncated_newest_checkpoint_falls_back_to_the_one_before(
     run_settings: list[str], tmp_path: Path, uninterrupted: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
@@ -138,7 +136,6 @@ def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(
     assert (folder / "results.json").read_bytes() == before
 
 
-@pytest.mark.resume
 def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(
     run_settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,7 +168,6 @@ exit $status
 """
 
 
-@pytest.mark.resume
 @pytest.mark.slow
 def test_a_file_system_that_fills_up_in_the_second_checkpoint(run_settings: list[str], tmp_path: Path) -> None:
     small, copy = tmp_path / "small", tmp_path / "copy"
@@ -199,7 +195,6 @@ def test_a_file_system_that_fills_up_in_the_second_checkpoint(run_settings: list
     assert cli.main([*settings, f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]) == 0
 
 
-@pytest.mark.resume
 def test_a_run_folder_takes_one_process_at_a_time(
     run_settings: list[str], tmp_path: Path, add_callback: Add, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,7 +227,6 @@ def test_every_checkpoint_is_kept_when_asked(run_settings: list[str], tmp_path: 
     assert len(list((only_run(tmp_path / "runs") / "checkpoints").glob("epoch-*.ckpt"))) == 4
 
 
-@pytest.mark.resume
 @pytest.mark.slow
 def test_what_a_killed_process_had_begun_to_write_is_removed(run_settings: list[str], tmp_path: Path) -> None:
     settings = [*run_settings, "host=standalone", "max_epochs=2", "checkpoint.keep_prev=true"]

@@ -14,7 +14,6 @@ SCRIPT = Path(__file__).with_name("killed_runs.py")
 KILLED = -9
 
 
-@pytest.mark.resume
 @pytest.mark.slow
 @pytest.mark.parametrize(("host", "seed"), [("standalone", 1), pytest.param("solo", 2, marks=pytest.mark.solo)])
 def test_a_killed_run_goes_on_to_the_same_end(

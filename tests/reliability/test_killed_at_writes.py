@@ -28,7 +28,6 @@ cli.main(sys.argv[2:])
 """
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_a_run_that_died_after_its_last_checkpoint_is_finished_without_being_trained_anew(
     host: str, tiny_overrides: list[str], tmp_path: Path, run_python: Run, capsys: pytest.CaptureFixture[str]
@@ -60,7 +59,6 @@ def test_a_run_without_checkpoints_is_finished_with_none(tiny_overrides: list[st
     assert (results["status"], results["checkpoint"]) == ("finished", None)
 
 
-@pytest.mark.resume
 @pytest.mark.slow
 @pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
 def test_each_write_of_the_last_epoch(host: str, run_settings: list[str], tmp_path: Path, run_python: Run) -> None:

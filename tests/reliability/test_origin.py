@@ -49,7 +49,6 @@ def runs_below(folder: Path) -> list[Path]:
     return sorted(file.parent for file in folder.glob("*/*/results.json"))
 
 
-@pytest.mark.resume
 def test_other_validation_images_are_another_run_of_the_same_training(
     tiny_overrides: list[str], image_folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,7 +66,6 @@ def test_other_validation_images_are_another_run_of_the_same_training(
     assert f"radial-vicreg probe {run} --val {tmp_path / 'other'}" in said
 
 
-@pytest.mark.resume
 def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word(
     tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,7 +82,6 @@ def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word
     assert only_run(tmp_path / "runs") == run
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("part", ["train", "val"])
 def test_other_images_under_the_same_names_are_other_images(
     part: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -98,7 +95,6 @@ def test_other_images_under_the_same_names_are_other_images(
     assert wanted in capsys.readouterr().err
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -122,7 +118,6 @@ def test_a_checkpoint_of_another_configuration_is_refused(
     assert not list(tmp_path.glob("runs/*/*"))
 
 
-@pytest.mark.resume
 def test_a_checkpoint_knows_its_run_wherever_it_lies(
     finished: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,7 +135,6 @@ def test_a_checkpoint_knows_its_run_wherever_it_lies(
     assert [entry["epoch"] for entry in read_results(run)["history"]] == [1, 2]
 
 
-@pytest.mark.resume
 def test_a_finished_run_has_nothing_left_to_train_for_other_validation_images(
     finished: Path, its_command: list[str], image_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,7 +144,6 @@ def test_a_finished_run_has_nothing_left_to_train_for_other_validation_images(
     one_line(capsys.readouterr().err, "is finished and was validated on other images (2:", f"--val {other}` measures")
 
 
-@pytest.mark.resume
 def test_a_training_that_goes_on_with_other_validation_images_keeps_no_figure_of_the_first(
     tiny_overrides: list[str],
     image_folder: Callable[..., Path],

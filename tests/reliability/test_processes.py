@@ -75,7 +75,6 @@ sys.exit(cli.main([a for a in sys.argv[1:] if a != "--whole"]))
 """
 
 
-@pytest.mark.resume
 @pytest.mark.slow
 def test_sigterm_to_the_first_of_two_processes_stops_both_and_the_run_goes_on(
     run_settings: list[str], tmp_path: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]
@@ -94,7 +93,6 @@ def test_sigterm_to_the_first_of_two_processes_stops_both_and_the_run_goes_on(
     assert results_of(folder)["status"] == "finished"
 
 
-@pytest.mark.resume
 @pytest.mark.slow
 def test_two_processes_that_continue_one_run_do_not_overwrite_each_other(
     run_settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]

@@ -125,8 +125,7 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
             ("strategy=single_device trains with 1 process(es)", "num_nodes=2", "ask for 2"),
             id="single_device_nodes",
         ),
-        pytest.param({}, ["devices=2", "strategy=fsdp"], ("requires a GPU accelerator",), id="fsdp"),
-        pytest.param({}, ["devices=2", "strategy=xla"], ("torch_xla",), id="xla"),
+        pytest.param({}, ["strategy=fsdp_cpu_offload"], ("strategy=fsdp_cpu_offload is not supported",), id="fsdp"),
         pytest.param(
             *({}, ["devices=2", "+use_distributed_sampler=false"]),
             ("use_distributed_sampler must not be false with 2 processes", "leave it out"),

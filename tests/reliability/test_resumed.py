@@ -30,7 +30,6 @@ def random_step(epochs: int, *cell: object) -> int:
     return random.Random(repr(cell)).randrange(STEPS_PER_EPOCH + 1, epochs * STEPS_PER_EPOCH + 1)
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_run_that_broke_off_after_a_step_is_resumed_to_the_same_end(
     host: str, run_settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]
@@ -51,7 +50,6 @@ def test_a_run_that_broke_off_after_a_step_is_resumed_to_the_same_end(
     assert_same_run(only_run(tmp_path / "runs"), only_run(tmp_path / "whole"))
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("setting", ["+max_steps=5", "+overfit_batches=2"])
 def test_a_run_that_would_not_end_alike_is_not_resumed(
     setting: str,
@@ -71,7 +69,6 @@ def test_a_run_that_would_not_end_alike_is_not_resumed(
     assert f"a run with {setting[1:].partition('=')[0]} cannot be resumed" in capsys.readouterr().err
 
 
-@pytest.mark.resume
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("workers", [0, 2])

@@ -162,7 +162,6 @@ def test_a_probe_takes_the_checkpoint_that_has_seen_most_whatever_the_files_time
     assert find_checkpoint(tmp_path) == far
 
 
-@pytest.mark.resume
 def test_a_copied_run_resumes_from_its_last_epoch_and_prunes_the_oldest(
     run_settings: list[str], tmp_path: Path
 ) -> None:
@@ -186,7 +185,6 @@ def test_a_copied_run_resumes_from_its_last_epoch_and_prunes_the_oldest(
     assert (copy / "checkpoints" / "last.ckpt").resolve().name == "epoch-12.ckpt"
 
 
-@pytest.mark.resume
 def test_going_back_sets_the_later_epochs_aside(
     run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,7 +197,6 @@ def test_going_back_sets_the_later_epochs_aside(
     assert names == {"epoch-1.ckpt", "epoch-2.ckpt", "epoch-3.ckpt", "former-epoch-2.ckpt", "former-epoch-3.ckpt"}
 
 
-@pytest.mark.resume
 def test_figures_that_a_probe_has_added_survive_while_they_are_of_the_network(
     run_settings: list[str], tmp_path: Path
 ) -> None:

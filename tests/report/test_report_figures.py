@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from figure_checks import check_layout
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
 from radial_vicreg.figures import UNTRAINED, figure_style, method_styles
 from radial_vicreg.figures.methods import KNOWN
@@ -16,6 +18,7 @@ from radial_vicreg.report.collect import Experiment, collect, group
 from radial_vicreg.report.curves import draw_curves
 from radial_vicreg.report.drawing import draw_all
 from radial_vicreg.report.naming import distinguish
+from radial_vicreg.report.scatter import accuracy_against_w1
 
 KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"
 
@@ -75,6 +78,44 @@ def test_a_legend_of_long_names_stays_inside_the_figure(make_run: Callable, expe
     (legend,) = figure.legends
     texts = [text.get_text() for text in legend.get_texts()]
     assert len(texts) == len(set(texts)) == 6
+
+
+STRANGE_NAMES = ("$\\nosuch$", "5 $ for", "$x^2$", "\x1b[2J", "long " * 60)
+
+
+def test_names_are_no_mathematics(make_run: Callable, experiments: Callable) -> None:
+    strange = STRANGE_NAMES[0]
+    for objective in ("none", "wasserstein"):
+        edit(make_run(KL, f"method_kwargs.radial_objective={objective}", epochs=2), strange, {})
+    for beta1, beta2 in ((1, 0), (1, 1), (2, 0), (2, 1)):
+        edit(make_run(KL, *weights(beta1, beta2), w1=beta1, top1=beta2, epochs=2), strange, {})
+    for place, name in enumerate(STRANGE_NAMES):
+        settings = {"loss": {"_target_": f"mine.Loss{place}"}, "method": name}
+        edit(make_run(KL, epochs=2, top1=3 * place % 5, w1=place + 1), "a", settings)
+    found = experiments()
+    methods = [experiment for experiment in found if experiment.setting.dataset == "a"]
+    with figure_style():
+        drawn = {each.name: each.figure for each in draw_all(found)}
+        styles = method_styles(experiment.setting.key for experiment in found)
+        drawn["curves of methods"] = draw_curves(methods, styles)[0]
+        points = accuracy_against_w1(methods, styles)
+        assert points.figure is not None, points.caption
+        drawn["points of methods"] = points.figure
+        del drawn["figure2d_frozen"]  # of other figures, drawn as figure2d is
+        for name, figure in drawn.items():
+            assert figure is not None, name
+            figure.canvas.draw()
+    for name in ("figure5", "curves of methods", "points of methods"):
+        texts = [text.get_text() for text in drawn[name].findobj(Text)]
+        assert any(r"\$\nosuch\$" in text for text in texts), (name, texts)
+
+
+def edit(file: Path, name: str, changes: dict[str, Any]) -> None:
+    """Give a run a data set and a network of that name, and other settings."""
+    content = json.loads(file.read_text())
+    config = content["config"]
+    config["data"]["name"] = config["backbone"]["name"] = name
+    file.write_text(json.dumps({**content, "config": {**config, **changes}}))
 
 
 def test_the_panels_of_figure_2_share_their_range(make_run: Callable, experiments: Callable) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 from matplotlib.figure import Figure
 
 from radial_vicreg.report.collect import Problem
 from radial_vicreg.report.drawn import Drawn
-from radial_vicreg.report.formats import Section, Text
+from radial_vicreg.report.formats import Section, Text, to_csv, to_markdown
 from radial_vicreg.report.page import build_page
 
 
@@ -27,6 +30,27 @@ def test_the_page_marks_code_bold_and_the_papers_columns_and_escapes_all_else() 
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
     ):
         assert expected in page
+
+
+def test_texts_of_a_table_are_no_formulas() -> None:
+    texts = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "-", "-x"]
+    numbers = [-1.5, "-1.5", "+3", "-1e-05", -7, "0.5", None, "a=b", "—"]
+    lines = to_csv(["=x", "y"], [[text] for text in (*texts, *numbers)])
+    found = [row[0] for row in csv.reader(io.StringIO(lines))]
+    assert found[:1] == ["'=x"]
+    assert found[1 : 1 + len(texts)] == [f"'{text}" for text in texts]
+    assert found[1 + len(texts) :] == ["-1.5", "-1.5", "+3", "-1e-05", "-7", "0.5", "", "a=b", "—"]
+
+
+def test_markdown_holds_no_html_links_or_images_of_settings() -> None:
+    strange = "<script>alert(1)</script>\n![x](http://a/b.png)|"
+    table = to_markdown(["<b>"], [[[Text(strange)]], [[Text("1.00 ± 0.50"), Text("[1]")]]])
+    assert table.splitlines() == [
+        "| &lt;b> |",
+        "| --- |",
+        "| &lt;script>alert(1)&lt;/script> ![x]\\(http://a/b.png)\\| |",
+        "| 1.00 ± 0.50 / [1] |",
+    ]
 
 
 def test_the_page_holds_its_images_and_says_nothing_of_problems_without_any() -> None:

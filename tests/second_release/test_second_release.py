@@ -204,7 +204,6 @@ def test_a_finished_run_of_a_sweep_is_not_trained_again(
 
 
 @pytest.mark.slow
-@pytest.mark.resume
 def test_an_interrupted_run_of_a_sweep_is_resumed(
     overrides: list[str], release: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,7 +216,6 @@ def test_an_interrupted_run_of_a_sweep_is_resumed(
 # ---- resumed ----
 
 
-@pytest.mark.resume
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("ckpt", ["auto", *(pytest.param(ckpt, marks=pytest.mark.slow) for ckpt in ("last", "path"))])
 def test_a_killed_run_is_resumed_in_its_folder(
@@ -235,7 +233,6 @@ def test_a_killed_run_is_resumed_in_its_folder(
 
 
 @pytest.mark.slow
-@pytest.mark.resume
 def test_a_killed_run_with_workers_is_resumed_in_its_folder(overrides: list[str], only: Only) -> None:
     folder = only("standalone/runs/radialvicreg-*-4899006b059a/*")
     assert resume(overrides, "standalone", "auto", "seed=6", "data.num_workers=2") == 0
@@ -243,7 +240,6 @@ def test_a_killed_run_with_workers_is_resumed_in_its_folder(overrides: list[str]
     assert (after["status"], after["steps"], epochs_of(after)) == ("finished", 9, [1, 2, 3])
 
 
-@pytest.mark.resume
 def test_a_finished_run_is_found_and_not_trained_again(
     overrides: list[str], only: Only, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 from helpers import first_on_path, read_results, without
 
-pytestmark = [pytest.mark.slow, pytest.mark.resume]
+pytestmark = pytest.mark.slow
 
 #: Has every training of a worker report each step, and its end, to a socket and wait for the answer.
 SITECUSTOMIZE = """

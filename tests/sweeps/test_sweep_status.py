@@ -17,6 +17,7 @@ from radial_vicreg.compose import compose
 from radial_vicreg.compose.grid import composed_points
 from radial_vicreg.data import fingerprint
 from radial_vicreg.files import write_json
+from radial_vicreg.results import ResultsError
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
 from radial_vicreg.sweeps.runner import pretrain_arguments
 from radial_vicreg.sweeps.status import composed_runs
@@ -113,7 +114,9 @@ def test_half_written_and_foreign_files_are_no_results(
     path = write_result(run, "finished")
     path.write_text(path.read_text()[:-20])
     (path.parents[1] / "results.json").write_text("[]")
-    assert states_of([run], [runs_dir])[0].status == "missing"
+    bad: list[ResultsError] = []
+    assert states_of([run], [runs_dir], bad.append)[0].status == "missing"
+    assert [error.reason.partition(":")[0] for error in bad] == ["not a dictionary", "cut short or not JSON"]
 
 
 def test_an_override_of_a_swept_key_is_refused(small_sweep: Path) -> None:

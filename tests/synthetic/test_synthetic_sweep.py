@@ -11,6 +11,7 @@ import warnings
 from dataclasses import asdict, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,6 +149,32 @@ def test_a_row_that_cannot_be_written_ends_the_sweep_and_is_made_again(
     assert path.read_bytes() == first
     assert [row["key"] for row in sweep(runs, tmp_path, subsample=40, workers=1)] == [run.key for run in runs]
     assert len(read_rows(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": {"steps": 10**400}},
+        {"config": {"lr": float("nan")}},
+        {"config": {"distribution": "$\\nosuch$"}},
+        {"config": {"nosuch": 1}},
+        {"config": {"num_samples": "many"}},
+        {"after": {"w2_exact": 10**400}},
+        {"after": {"w2_exact": float("nan")}},
+        {"after": {"w2_exact": float("inf")}},
+        {"after": {"w2_exact": [1]}},
+        {"before": {"w2_exact": "far"}},
+    ],
+    ids=str,
+)
+def test_a_row_that_no_run_writes_is_named_and_no_other_is_lost(
+    change: dict[str, dict[str, Any]], made: list[dict], tmp_path: Path
+) -> None:
+    strange = {**made[1], **{key: {**made[1][key], **values} for key, values in change.items()}}
+    path = tmp_path / "results-0-of-1.jsonl"
+    path.write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in (made[0], strange, made[2])))
+    with pytest.warns(UserWarning, match=rf"line 2 of {path} is damaged .* and ignored"):
+        assert len(read_rows(tmp_path)) == 2
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,7 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
         )
         train = DataLoader(Images(60, size, True, multi_label), batch_size=12)
         val = DataLoader(Images(32, val_size, False, multi_label), batch_size=12) if validate else None
-        # Lightning before 2.6 knows no such argument; tests that go on from a checkpoint are marked `resume`.
-        resumed = {"ckpt_path": ckpt_path, "weights_only": True} if ckpt_path is not None else {}
-        trainer.fit(network, train, val, **resumed)
+        trainer.fit(network, train, val, ckpt_path=ckpt_path, weights_only=True)
         return network, trainer
 
     return run

@@ -238,7 +238,6 @@ def test_the_same_loss_as_one_s_own_gives_the_weights_of_the_method(
 
 
 @pytest.mark.slow
-@pytest.mark.resume
 def test_a_run_with_random_directions_goes_on_as_if_never_stopped(
     tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

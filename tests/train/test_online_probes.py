@@ -65,7 +65,6 @@ def test_without_validation_nothing_is_trained(fit: Callable) -> None:
     assert probes.state_dict()["trainer"] is None
 
 
-@pytest.mark.resume
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(fit: Callable, tmp_path: Path) -> None:
     whole, first, second = (OnlineProbes(ALL, crop_size=8) for _ in range(3))
     fit([whole], epochs=2)
