@@ -125,18 +125,18 @@ class HeldLock:
 
 
 @contextmanager
-def changing(path: str | Path, patience: float = _PATIENCE) -> Iterator[None]:
+def changing(path: str | Path, patience: float | None = None) -> Iterator[None]:
     """Keep other processes from changing a file or folder while it is read, changed and written.
 
     Args:
         path: the file or folder.
-        patience: seconds to wait for another process.
+        patience: seconds to wait for another process; None: a minute, enough for a small file.
 
     Raises:
         LockedError: another process has held the lock for longer.
         OSError: the folder cannot be written.
     """
-    path = Path(path)
+    path, patience = Path(path), _PATIENCE if patience is None else patience
     lock = _file_lock(path.with_name(f".{path.name}.lock"))
     try:
         lock.acquire(timeout=patience)

@@ -95,7 +95,14 @@ class OutputFolder:
                 be written.
         """
         claim_output(self.path, "folder")
-        self._check(names)
+        names = list(names)
+        try:
+            self._check(names)
+        except UserError:
+            if self._read_marker() is None:
+                raise
+            with changing(self.marker):  # another process may have been writing meanwhile
+                self._check(names)
         return self
 
     def write(self, files: Mapping[str, bytes]) -> list[Path]:

@@ -248,7 +248,6 @@ class TestASmallFileNamesTheCheckpoint:
 
 
 @pytest.mark.slow
-@pytest.mark.resume
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_run_without_links_ends_and_resumes_as_any_other(
     host: str, tiny_overrides: list[str], tmp_path: Path, refuse: Refuse
