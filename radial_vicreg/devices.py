@@ -8,7 +8,7 @@ import torch
 def process_device(on_gpu: bool) -> torch.device:
     """Return the process's current GPU with its index, or the CPU.
 
-    Several functions of ``torch.cuda`` take no device without an index before PyTorch 2.5.
+    The index finds its generator among those of all GPUs.
 
     Args:
         on_gpu: whether it is a GPU; PyTorch must see one.
