@@ -48,14 +48,18 @@ def parser() -> Parser:
     celeba = sets.add_parser("celeba", help="images, 40 attributes and the official split")
     celeba.add_argument("--source", type=Path, help="a downloaded copy; default: torchvision downloads one")
     celeba.add_argument("--out", type=Path, default=Path("datasets/celeba"))
-    study = sets.add_parser("study", help="CIFAR-10 with a held-out part of its training images, for docs/study.md")
+    study = sets.add_parser("study", help="CIFAR-10 with a held-out part of its training images, for the studies")
     study.add_argument(
         "--source", type=Path, help="CIFAR-10 as folders, train/CLASS and test/CLASS; default: a download"
     )
-    study.add_argument(
+    which = study.add_mutually_exclusive_group()
+    which.add_argument(
         "--full", action="store_true", help="all 60,000 images, for `study/full`; default: 12,000 of them"
     )
-    study.add_argument("--out", type=Path, help="default: datasets/study, or datasets/study_full")
+    which.add_argument(
+        "--second", action="store_true", help="for docs/study2.md: the test images that the first study has not seen"
+    )
+    study.add_argument("--out", type=Path, help="default: datasets/study, study_full or study2")
     for one in sets.choices.values():
         one.add_argument(
             "--replace",
@@ -100,10 +104,10 @@ def _prepare(parsed: argparse.Namespace) -> Path:
 
         return prepare_celeba(parsed.out, parsed.source, parsed.replace)
     if parsed.name == "study":
-        from radial_vicreg.data.study import FULL, QUICK, prepare_study
+        from radial_vicreg.data.study import FULL, QUICK, SECOND, prepare_study
 
-        default = Path("datasets") / ("study_full" if parsed.full else "study")
-        return prepare_study(parsed.out or default, parsed.source, FULL if parsed.full else QUICK, parsed.replace)
+        name, sizes = ("study_full", FULL) if parsed.full else ("study2", SECOND) if parsed.second else ("study", QUICK)
+        return prepare_study(parsed.out or Path("datasets") / name, parsed.source, sizes, parsed.replace)
     from radial_vicreg.data.cifar import prepare_cifar
 
     return prepare_cifar(parsed.name, parsed.out, parsed.as_folder, parsed.replace)

@@ -1,4 +1,4 @@
-"""Images of the study (docs/study.md): links into CIFAR-10, with a part of its training images held out."""
+"""Images of the studies (docs/study.md, docs/study2.md): links into CIFAR-10, with a part held out."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ class StudySizes(NamedTuple):
         tune_val: to choose them by: the last training images by name.
         train: to train on for the results.
         test: test images for the results.
+        test_before: test images that are passed over, the first by name: an earlier study has seen them.
     """
 
     tune_train: int
     tune_val: int
     train: int
     test: int
+    test_before: int = 0
 
 
 QUICK = StudySizes(tune_train=5_000, tune_val=2_000, train=5_000, test=5_000)
 FULL = StudySizes(tune_train=45_000, tune_val=5_000, train=50_000, test=10_000)
+SECOND = StudySizes(tune_train=5_000, tune_val=10_000, train=5_000, test=5_000, test_before=5_000)
 
 
 def prepare_study(
@@ -60,7 +63,7 @@ def prepare_study(
     root = Path(source) if source is not None else prepare_cifar("cifar10", folder.parent / "cifar10", as_folder=True)
     links = dict(_links(root.resolve(), sizes))
     description = {"dataset": "study", "source": str(root.resolve()), **sizes._asdict(), "num_images": len(links)}
-    prepare_folder(folder, description, links, replace=replace)
+    prepare_folder(folder, description, links, replace=replace, earlier={"test_before": 0})
     return folder
 
 
@@ -69,13 +72,14 @@ def _links(root: Path, sizes: StudySizes) -> Iterator[tuple[str, Path]]:
     classes = _class_names(root / "train")
     if _class_names(test) != classes:
         raise UserError(f"{test} has other classes than {root / 'train'}: CIFAR-10 as folders is expected")
+    last = sizes.test_before + sizes.test
     for name in classes:
         train = _images(root / "train" / name, max(sizes.train, sizes.tune_train + sizes.tune_val) // _CLASSES)
         parts = {
             "tune/train": train[: sizes.tune_train // _CLASSES],
             "tune/val": train[-(sizes.tune_val // _CLASSES) :],
             "final/train": train[: sizes.train // _CLASSES],
-            "final/val": _images(test / name, sizes.test // _CLASSES)[: sizes.test // _CLASSES],
+            "final/val": _images(test / name, last // _CLASSES)[sizes.test_before // _CLASSES : last // _CLASSES],
         }
         for part, files in parts.items():
             yield from ((f"{part}/{name}/{file.name}", file) for file in files)

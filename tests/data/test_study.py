@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from radial_vicreg.cli import main
-from radial_vicreg.data.study import FULL, QUICK, StudySizes, prepare_study
+from radial_vicreg.data.study import FULL, QUICK, SECOND, StudySizes, prepare_study
 from radial_vicreg.errors import UserError
 
 SIZES = StudySizes(tune_train=20, tune_val=10, train=30, test=10)
@@ -40,11 +40,20 @@ def test_what_chooses_a_rate_is_never_trained_on_and_test_images_are_apart(sourc
     assert {path.resolve().parents[1].name for path in (out / "tune/val").glob("*/*")} == {"train"}
 
 
-@pytest.mark.parametrize("sizes", [QUICK, FULL], ids=["quick", "full"])
+def test_a_second_study_has_none_of_the_first_s_test_images(source: Path, tmp_path: Path) -> None:
+    first = prepare_study(tmp_path / "study", source, SIZES)
+    second = prepare_study(tmp_path / "study2", source, SIZES._replace(test_before=SIZES.test))
+    assert len(_names(second / "final/val")) == SIZES.test
+    assert not _names(first / "final/val") & _names(second / "final/val")
+    assert _names(first / "final/train") == _names(second / "final/train")
+    assert SECOND.test_before >= QUICK.test
+
+
+@pytest.mark.parametrize("sizes", [QUICK, FULL, SECOND], ids=["quick", "full", "second"])
 def test_no_size_lets_the_held_out_images_overlap_the_training(sizes: StudySizes) -> None:
     assert sizes.tune_train + sizes.tune_val <= 50_000
     assert sizes.train <= 50_000
-    assert sizes.test <= 10_000
+    assert sizes.test_before + sizes.test <= 10_000
 
 
 def test_it_is_made_once_and_refused_when_a_link_is_dead(source: Path, tmp_path: Path) -> None:
