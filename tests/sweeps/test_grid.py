@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,13 @@ STUDY = {
     "study_full_tune": ("full/", "optimizer.lr", 21),
     "study_full_short": ("full/", "seed", 7),
 }
-QUICK = {*TABLES, *STUDY, "cifar100_vit_tiny_d512"}  # the others have hundreds of runs
+SECOND_STUDY = {"study2": 50, "study2_tune": 50, "study2_length": 30}
+STUDIES = {*STUDY, *SECOND_STUDY}
+QUICK = {*TABLES, *STUDIES, "cifar100_vit_tiny_d512"}  # the others have hundreds of runs
 
 
 def test_every_sweep_file_is_listed_here() -> None:
-    assert sorted((*EXPECTED, *TABLES, *STUDY)) == SWEEPS
+    assert sorted((*EXPECTED, *TABLES, *STUDIES)) == SWEEPS
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -90,6 +93,13 @@ def test_a_sweep_of_the_study_gives_every_method_the_same_trials_or_seeds(name: 
     assert len(sweep.runs()) == runs
 
 
+@pytest.mark.parametrize("name", SECOND_STUDY)
+def test_a_sweep_of_the_second_study_has_its_protocol_s_number_of_runs(name: str) -> None:
+    assert len(load_sweep(name).runs()) == SECOND_STUDY[name]
+    page = (Path(__file__).parents[2] / "docs" / "study2.md").read_text()
+    assert re.search(rf"sweep {name} --run +# {SECOND_STUDY[name]} runs", page)
+
+
 def test_every_cell_is_in_a_tables_sweep() -> None:
     found = {
         f"{TABLES[name][1]}/{option}" for name in TABLES for option in next(iter(load_sweep(name).parameters.values()))
@@ -107,7 +117,7 @@ def test_files_are_read_as_wandb_reads_them_and_point_to_what_exists(name: str) 
     assert content["command"][-1] == "${args_no_hyphens}"
     celeba = "celeba" in name or name == "tables/table4"
     # solo-learn's script cannot load CelebA, and has neither the study's losses nor its network
-    assert (content["program"] == "radial-vicreg") == (celeba or name in STUDY)
+    assert (content["program"] == "radial-vicreg") == (celeba or name in STUDIES)
 
 
 @pytest.mark.parametrize("name", SWEEPS)
