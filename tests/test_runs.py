@@ -213,7 +213,7 @@ class TestFolderAboveARun:
         folder = tmp_path / "out" / "radialvicreg" / "1"
         write_json(folder / "results.json", {**describe_run(config, "standalone"), "status": "finished"})
         write_checkpoint(folder / "checkpoints" / "epoch-1.ckpt", cfg)
-        write_json(folder / "export" / "timm" / "card.json", {})
+        write_json(folder / "export" / "torchvision" / "card.json", {})
         return folder
 
     def test_it_stands_for_the_run(self, run: Path) -> None:
