@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from radial_vicreg.catalogue import sweep_names
@@ -38,16 +39,16 @@ def run(arguments: Sequence[str]) -> int:
     if parsed.for_pretrain:
         print(sweep.for_pretrain(), end="")
     elif parsed.index is not None:
-        return _run_one(sweep, parsed.index, parsed.overrides, parsed.resume, parsed.wait)
+        return _run_one(sweep, parsed.index, parsed.overrides, parsed.resume, parsed.wait, parsed.evidence)
     elif parsed.run:
         from radial_vicreg.sweeps.runner import run_missing
 
-        left = run_missing(sweep.name, sweep.runs(), parsed.overrides, parsed.resume, parsed.wait)
+        left = run_missing(sweep.name, sweep.runs(), parsed.overrides, parsed.resume, parsed.wait, parsed.evidence)
         if left.failed:
             return RunFailed.exit_status
         return NOT_FINISHED if left.unfinished and parsed.wait else 0
     elif parsed.status:
-        _print_status(sweep, parsed.overrides)
+        _print_status(sweep, parsed.overrides, parsed.evidence)
     else:
         _print_list(sweep, parsed.overrides)
     return 0
@@ -82,6 +83,12 @@ def parser() -> Parser:
         help="skip runs that other processes train, for array jobs; by default, --run and --index wait for them and "
         "train what is not finished then",
     )
+    made.add_argument(
+        "--evidence",
+        type=Path,
+        metavar="DIR",
+        help="runs with results below DIR are finished; --run copies the results of those that finish there",
+    )
     return made
 
 
@@ -108,7 +115,9 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
         print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*overrides))}{remark}")
 
 
-def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool, wait: bool) -> int:
+def _run_one(
+    sweep: Sweep, index: int, overrides: Sequence[str], resume: bool, wait: bool, evidence: Path | None
+) -> int:
     from radial_vicreg.commands import pretrain
     from radial_vicreg.compose import compose, run_config
     from radial_vicreg.data.fingerprint import listed_once
@@ -120,7 +129,7 @@ def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], resume: bool, w
     if not 0 <= index < len(runs):
         raise UserError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
     with listed_once():
-        (state,) = states_of([runs[index]], overrides)
+        (state,) = states_of([runs[index]], overrides, evidence=evidence)
         if state.status == FINISHED:
             print(f"run {index} is finished: {state.folder}")
             return 0
@@ -134,10 +143,10 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _print_status(sweep: Sweep, overrides: Sequence[str]) -> None:
+def _print_status(sweep: Sweep, overrides: Sequence[str], evidence: Path | None) -> None:
     from radial_vicreg.sweeps.status import FINISHED, states_of
 
-    states = states_of(sweep.runs(), overrides, name_bad_file)
+    states = states_of(sweep.runs(), overrides, name_bad_file, evidence)
     for state in states:
         where = "" if state.folder is None else f"  {os.fspath(state.folder)}"
         error = "" if state.error is None else f"  {' '.join(state.error.split())}"

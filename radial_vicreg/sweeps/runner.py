@@ -18,10 +18,11 @@ from radial_vicreg.errors import INTERRUPTED, NOT_FINISHED, STOP_SIGNALS, RunSto
 from radial_vicreg.files import claim_output
 from radial_vicreg.locks import SECONDS_BETWEEN_LOOKS
 from radial_vicreg.sweeps.claims import ClaimedError, WorkerClaim
+from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_machine
 from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.marks import Mark, marks_of
-from radial_vicreg.sweeps.status import FINISHED, states_of
+from radial_vicreg.sweeps.status import FINISHED, RunState, states_of
 
 _PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
 _CLAIM = "--claim"  # take the run's claim, or end with NOT_FINISHED
@@ -43,7 +44,12 @@ class Outcome(NamedTuple):
 
 @listed_once()
 def run_missing(
-    name: str, runs: Sequence[SweepRun], overrides: Sequence[str] = (), resume: bool = False, wait: bool = True
+    name: str,
+    runs: Sequence[SweepRun],
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+    wait: bool = True,
+    evidence: Path | None = None,
 ) -> Outcome:
     """Train every run that is not finished, each in its own process; one that fails does not stop the rest.
 
@@ -58,6 +64,7 @@ def run_missing(
         overrides: Hydra overrides on top.
         resume: resume unfinished runs from their last checkpoint; otherwise they start anew.
         wait: wait for runs that other processes train, and train those that end unfinished. False: skip them.
+        evidence: folder of results: runs that have some there are finished, and those of others are copied there.
 
     Returns:
         The runs that are not finished.
@@ -67,8 +74,12 @@ def run_missing(
         RunStopped: SIGTERM, SIGUSR1 or SIGHUP came, and the running process has ended.
         KeyboardInterrupt: Ctrl-C came, and the running process has ended.
     """
-    states = states_of(runs, overrides)
+    if evidence is not None:
+        claim_output(evidence, "folder")
     marks = marks_of(runs, overrides)
+    if evidence is not None:
+        refuse_paths_of_this_machine(marks[0].config.plain(), "the sweep's configuration")
+    states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
     unfinished = {state.run.index for state in states if state.status != FINISHED}
     todo = [mark for mark in marks if mark.run.index in unfinished]
     todo.sort(key=lambda mark: mark.past_stability is not None)
@@ -92,9 +103,18 @@ def run_missing(
         def show(description: str, done: int = 0) -> None:
             progress.update(task, description=f"{name} [{description}]", advance=done)
 
-        worker = _Worker(overrides, resume, wait, logs, forwarder, say, show)
+        worker = _Worker(overrides, resume, wait, logs, forwarder, say, show, evidence)
         worker.work(todo)
-    return _outcome(runs, overrides, worker.failed, say)
+    states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
+    return _outcome(states, worker.failed, say)
+
+
+def _kept(states: list[RunState], evidence: Path | None) -> list[RunState]:
+    """Keep the results of finished runs as evidence, where that is asked for."""
+    for state in states:
+        if evidence is not None and state.status == FINISHED and state.folder is not None:
+            keep_results(state.folder, evidence)
+    return states
 
 
 @dataclass
@@ -109,6 +129,7 @@ class _Worker:
         forwarder: starts the trainings.
         say: prints a line.
         show: shows which run the worker is at, and how many it is done with.
+        evidence: where results are kept.
         failed: indices of runs that failed.
     """
 
@@ -119,6 +140,7 @@ class _Worker:
     forwarder: SignalForwarder
     say: Callable[[str], None]
     show: Callable[..., None]
+    evidence: Path | None = None
     failed: list[int] = field(default_factory=list)
 
     def work(self, todo: Sequence[Mark]) -> None:
@@ -145,7 +167,7 @@ class _Worker:
         self.show(str(index))
         try:
             with WorkerClaim(cell.config, index):
-                (current,) = states_of([cell.run], self.overrides)
+                (current,) = self._state(cell.run)
                 if current.status == FINISHED:
                     self.say(f"run {index} has been finished by another process: {current.folder}")
                 elif self._train(cell.run) == NOT_FINISHED:
@@ -154,7 +176,11 @@ class _Worker:
         except ClaimedError as error:
             return error
         self.show(str(index), done=1)
+        _kept(self._state(cell.run), self.evidence)
         return None
+
+    def _state(self, run: SweepRun) -> list[RunState]:
+        return states_of([run], self.overrides, evidence=self.evidence)
 
     def _train(self, run: SweepRun) -> int:
         log = self.logs / f"{run.index}.log"
@@ -177,12 +203,9 @@ def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) ->
     return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
 
 
-def _outcome(
-    runs: Sequence[SweepRun], overrides: Sequence[str], failed: Sequence[int], say: Callable[[str], None]
-) -> Outcome:
-    """Look once more, since another worker may have finished what failed here, and name what is left."""
-    states = {state.run.index: state.status for state in states_of(runs, overrides)}
-    left = {index: status for index, status in states.items() if status != FINISHED}
+def _outcome(states: Sequence[RunState], failed: Sequence[int], say: Callable[[str], None]) -> Outcome:
+    """Name what is left; another worker may have finished what failed here."""
+    left = {state.run.index: state.status for state in states if state.status != FINISHED}
     left |= {index: "failed" for index in left if index in failed}
     if left:
         say("not finished: " + ", ".join(f"run {index} ({status})" for index, status in left.items()))

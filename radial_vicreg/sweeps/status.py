@@ -43,6 +43,7 @@ def states_of(
     runs: Sequence[SweepRun],
     overrides: Sequence[str] = (),
     on_bad: Callable[[ResultsError], object] | None = None,
+    evidence: Path | None = None,
 ) -> list[RunState]:
     """Look for the results of every run.
 
@@ -50,6 +51,7 @@ def states_of(
         runs: of one sweep.
         overrides: what every run got on top; ``runs_dir`` among them says where to look.
         on_bad: called with the error of each ``results.json`` there that cannot be used.
+        evidence: another folder of results to look into.
 
     Returns:
         One state for each run. Of several results of one configuration on these images, a finished one counts, then the
@@ -59,7 +61,8 @@ def states_of(
         UserError: a configuration that cannot be composed, or an override of a swept key.
     """
     configurations = list(composed_runs(runs, overrides))
-    stored = RunsByIdentity(stored_runs(configurations[0].runs_dir, on_bad))
+    folders = [Path(configurations[0].runs_dir), *([] if evidence is None else [evidence])]
+    stored = RunsByIdentity([found for folder in folders for found in stored_runs(folder, on_bad)])
     states = []
     for run, config in zip(runs, configurations, strict=True):
         best = best_result(config, stored)

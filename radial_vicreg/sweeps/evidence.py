@@ -1,0 +1,64 @@
+"""Results of finished runs, kept without weights where they outlive their machine: in a repository, say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from radial_vicreg.errors import UserError
+from radial_vicreg.files import atomic_file
+from radial_vicreg.results import RESULTS
+
+
+def keep_results(run: Path, evidence: Path) -> Path:
+    """Copy a finished run's results as ``evidence/<name with identity>/results.json``, in one line of JSON.
+
+    Every reader of runs takes the folder for one of runs. What is there already stays.
+
+    Args:
+        run: the run's folder, ``runs_dir/<name with identity>/<start>``.
+        evidence: folder of all copies.
+
+    Returns:
+        The copy.
+
+    Raises:
+        UserError: the results hold a path of this machine.
+        OSError: it cannot be written.
+    """
+    kept = evidence / run.parent.name / RESULTS
+    if kept.is_file() or evidence.resolve() in run.resolve().parents:
+        return kept
+    content = json.loads((run / RESULTS).read_text(encoding="utf-8"))
+    refuse_paths_of_this_machine(content, str(run / RESULTS))
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(kept) as stream:
+        stream.write((json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n").encode())
+    return kept
+
+
+def refuse_paths_of_this_machine(content: object, where: str) -> None:
+    """Refuse what is not to be published, before hours of training.
+
+    Args:
+        content: plain containers.
+        where: they are from, for the message.
+
+    Raises:
+        UserError: a text in them is a path from the root.
+    """
+    if (place := _absolute_path(content)) is not None:
+        raise UserError(
+            f"{where} holds {place}, a path of this machine: give paths relative to the working directory, to keep"
+            " results with --evidence"
+        )
+
+
+def _absolute_path(content: object) -> str | None:
+    """Find a text that is a path from the root; None without any."""
+    if isinstance(content, dict):
+        content = list(content.values())
+    if isinstance(content, list):
+        return next((found for item in content if (found := _absolute_path(item)) is not None), None)
+    is_path = isinstance(content, str) and content.startswith("/")
+    return str(content) if is_path else None
