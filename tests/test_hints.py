@@ -23,7 +23,7 @@ SECTIONS = "|".join(name for name, field in RunConfig.model_fields.items() if in
 DOTTED = re.compile(rf"(?<![\w./+~-])((?:{SECTIONS})\.[a-z_]+(?:\.[a-z_]+)*)=(?!=)")
 PLAIN = re.compile(r"(?<![\w./+~$-])(?:`+)?([a-z_]+)(?:=(?!=)|`)")
 #: Written where another program reads them, or an error echoes what was given.
-ECHOED = {"knn_eval", "backbone.kwargs", "data.num_classes"}
+ECHOED = {"auto_umap", "knn_eval", "backbone.kwargs", "data.num_classes"}
 
 
 def texts() -> Iterator[tuple[str, str]]:
