@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,15 @@ COMMANDS = {
     "data digits --out OUT": "0.png",
 }
 EXPORT = "export RUN --format timm"
+
+
+@pytest.fixture(autouse=True)
+def _signals_at_their_defaults() -> Iterator[None]:
+    """Whatever the tests were started with: ``nohup`` has SIGHUP ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in STOP_SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def case(command: str, number: int) -> Any:
