@@ -89,6 +89,7 @@ def test_a_figure_that_cannot_be_written_leaves_the_older_file_whole(tmp_path: P
 
 def test_every_objective_has_a_style_of_its_own() -> None:
     keys = {method_key(objective) for objective in RADIAL_OBJECTIVES} | {method_key("kl", centred=True)}
+    keys |= {method_key("kl", mean=True), method_key("none", mean=True)}
     keys |= {method_key("none", e2mc=True), method_key("lejepa"), method_key("visreg"), method_key("barlow")}
     assert keys == set(KNOWN)
     assert method_key("kl", e2mc=True) not in KNOWN  # a mixture gets one by its name

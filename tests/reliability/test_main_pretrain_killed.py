@@ -156,8 +156,7 @@ def test_a_signal_is_an_interruption_with_its_reason_and_exit_status(
     name = "SIGHUP" if where == "hang-up" else "SIGTERM"
     launcher = tmp_path / "launcher.py"
     launcher.write_text(SIGNAL)
-    begin = ["-c", "import os, sys; os.setsid(); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"]
-    done = run_python(*begin, str(launcher), where, str(main_pretrain()), *settings)
+    done = run_python(str(launcher), where, str(main_pretrain()), *settings)
     assert done.returncode == 143, done.stderr[-4000:]
     (file,) = tmp_path.glob("trained_models/*/*/results.json")
     found = json.loads(file.read_text())
