@@ -7,7 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import (
+    LAUNCHED,
     finished,
     make_solo_vit_small,
     only_run,
@@ -182,6 +183,16 @@ def make_older_weights() -> Callable[[Path], Path]:
         return older
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def _no_launch_left_behind() -> Iterator[None]:
+    """With what Lightning sets when it starts processes, a later test would wait for processes that nobody starts."""
+    before = {name: os.environ.get(name) for name in LAUNCHED}
+    yield
+    left = {name: os.environ.pop(name, None) for name in LAUNCHED if os.environ.get(name) != before[name]}
+    os.environ.update({name: value for name, value in before.items() if name in left and value is not None})
+    assert not left, "this test leaves what Lightning's launcher has set: restore the environment"
 
 
 @pytest.fixture

@@ -46,6 +46,9 @@ HOSTS_SOLO_SLOW = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, p
 OWN = ("seconds", "started", "config", "cost")
 
 
+#: What Lightning's launcher sets in the environment of the first process, for those that it starts.
+LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE")
+
 TESTS = Path(__file__).parent
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch.distributed as dist
-from helpers import HOSTS_SOLO_SLOW
+from helpers import HOSTS_SOLO_SLOW, LAUNCHED
 
 from radial_vicreg import cli, distributed
 from radial_vicreg.losses import objective
@@ -53,6 +53,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
             return _real(*arguments, **keywords)
 
         monkeypatch.setattr(dist, name, call)
+    for name in LAUNCHED:  # Lightning sets them, and a later test would take its processes for started
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     build = train.build_trainer
 
     def with_ddp(config: Any) -> pl.Trainer:
