@@ -13,7 +13,7 @@ from helpers import one_line
 
 from radial_vicreg import cli
 from radial_vicreg.sweeps import SweepRun, load_sweep
-from radial_vicreg.sweeps.evidence import keep_results
+from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_machine
 
 Run = Callable[..., int]
 
@@ -103,3 +103,16 @@ def test_what_is_kept_already_stays(tmp_path: Path) -> None:
         file.write_text(text)
     assert keep_results(run, tmp_path / "kept") == kept
     assert kept.read_text() == '{"old": 1}'
+
+
+def test_committed_evidence_is_small_and_holds_no_path_of_a_machine() -> None:
+    folder = Path(__file__).parents[2] / "docs" / "evidence"
+    files = sorted(folder.rglob("*"))
+    runs = [file for file in files if file.is_file()]
+    assert runs
+    assert {file.name for file in runs} == {"results.json"}
+    assert sum(file.stat().st_size for file in runs) <= 10 * 2**20
+    for file in runs:
+        content = json.loads(file.read_text())
+        assert content["status"] == "finished"
+        refuse_paths_of_this_machine(content, str(file))
