@@ -226,7 +226,7 @@ def atomic_link(target: Path, name: Path) -> None:
     """
     temporary = temporary_path(name)
     try:
-        temporary.symlink_to(target.name)
+        os.symlink(target.name, temporary)
         os.replace(temporary, name)
     except BaseException:
         with suppress(OSError):

@@ -157,7 +157,7 @@ def test_an_offset_is_named_once(
     alone = ["method_kwargs.var_loss_weight=0", "method_kwargs.cov_loss_weight=0", "method_kwargs.sim_loss_weight=1000"]
     more = ["diagnostics.enabled=false", "max_epochs=3", "scheduler.warmup_epochs=0", "optimizer.lr=0.02"]
     assert cli.main(["pretrain", *settings, f"runs_dir={tmp_path}", *alone, *more, *overrides]) == 0
-    assert capsys.readouterr().out.count("of the mean squared radius are an offset that all embeddings share") == said
+    assert capsys.readouterr().out.count("of the mean squared radius is an offset that all embeddings share") == said
 
 
 @pytest.mark.parametrize("columns", [60, None])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from radial_vicreg.keys import ADDED_WEIGHTS, objective_of
+from radial_vicreg.keys import objective_of
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,12 @@ def configured_method(config: Mapping[str, Any]) -> str:
     read = objective_of(config)
     if "loss" in read:
         return method_key(config["method"])
-    added = (name in read for name in ADDED_WEIGHTS)
-    return method_key(read["radial_objective"], read.get("radial_center", False), *added)
+    return method_key(
+        read["radial_objective"],
+        centred=read.get("radial_center", False),
+        e2mc="e2mc_loss_weight" in read,
+        mean="mean_loss_weight" in read,
+    )
 
 
 def method_styles(keys: Iterable[str]) -> dict[str, MethodStyle]:

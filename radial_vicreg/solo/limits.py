@@ -149,11 +149,8 @@ def refuse_links(config: RunConfig) -> None:
         UserError: a link leads to a folder around it, or to another class.
         OSError: a folder may not be listed.
     """
-    from radial_vicreg.data.listing import (
-        Omitted,
-        class_folders,
-        labelled_files,
-    )  # loads torchvision, which `doctor` does not
+    # Here, since it loads torchvision, which `doctor` does not.
+    from radial_vicreg.data.listing import Omitted, class_folders, labelled_files
 
     data = config.data
     labelled = not (data.dataset == "custom" and data.no_labels)

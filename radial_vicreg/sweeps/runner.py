@@ -78,7 +78,8 @@ def run_missing(
         claim_output(evidence, "folder")
     marks = marks_of(runs, overrides)
     if evidence is not None:
-        refuse_paths_of_this_machine(marks[0].config.plain(), "the sweep's configuration")
+        for mark in marks:
+            refuse_paths_of_this_machine(mark.config.plain(), f"the configuration of run {mark.run.index}")
     states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
     unfinished = {state.run.index for state in states if state.status != FINISHED}
     todo = [mark for mark in marks if mark.run.index in unfinished]
@@ -176,7 +177,8 @@ class _Worker:
         except ClaimedError as error:
             return error
         self.show(str(index), done=1)
-        _kept(self._state(cell.run), self.evidence)
+        if self.evidence is not None:
+            _kept(self._state(cell.run), self.evidence)
         return None
 
     def _state(self, run: SweepRun) -> list[RunState]:

@@ -55,8 +55,8 @@ def offset_note(config: RunConfig, share: float) -> str | None:
     if not seen or not share > _LARGE_SHARE:
         return None
     return (
-        f"{share:.0%} of the mean squared radius are an offset that all embeddings share, in which W1 to chi sees no "
-        "difference: method_kwargs.mean_loss_weight holds it at zero (shared/method=radialvicreg_mean)"
+        f"{share:.0%} of the mean squared radius is an offset that all embeddings share, and W1 to chi cannot tell it "
+        "from spread; method_kwargs.mean_loss_weight holds the mean at zero (shared/method=radialvicreg_mean)"
     )
 
 
