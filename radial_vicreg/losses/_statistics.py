@@ -55,8 +55,8 @@ def view_statistics(
         The statistics; gradients are such that DDP's average over ranks is that of one process.
     """
     if needs_plain_autograd(views):
-        found = ViewStatistics(*_plain_statistics(views, gather, center))
-        return found if differentiable_mean else found._replace(mean=found.mean.detach())
+        invariance, variance, covariance, squared, mean = _plain_statistics(views, gather, center)
+        return ViewStatistics(invariance, variance, covariance, squared, mean if differentiable_mean else mean.detach())
     return ViewStatistics(*_Statistics.apply(*views, gather, center, differentiable_mean))
 
 
