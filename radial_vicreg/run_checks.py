@@ -15,6 +15,7 @@ from radial_vicreg.identity import differing_keys, digest, parts_of_release_0_2
 from radial_vicreg.stored_runs import STRANGE, StoredRun
 
 _TOLERANCE = 1e-6  # relative; rates are stored after a multiplication
+_SEEDS_WORKERS = Version("2.6.1")  # Lightning's; before, the 32 bits of a seed that PyTorch reads were always the same
 _SHOWN = 3  # keys or runs in a reason
 
 
@@ -35,7 +36,8 @@ def check_runs(runs: Sequence[StoredRun]) -> list[Doubt]:
 
     Release 0.2 did not count some settings as part of a run's identity, ``gradient_clip_val`` for example. Its report
     dropped one of two such runs as repeated, and ``ckpt=auto`` and sweeps handed one out for the other. It also kept
-    the learning rates of a checkpoint that ``ckpt=PATH`` named and recorded those of the command line.
+    the learning rates of a checkpoint that ``ckpt=PATH`` named and recorded those of the command line. With Lightning
+    2.6.0 and older, the data-loading processes of ``radial-vicreg pretrain`` drew the same crops in every epoch.
 
     Args:
         runs: stored ones.
@@ -43,8 +45,34 @@ def check_runs(runs: Sequence[StoredRun]) -> list[Doubt]:
     Returns:
         The doubts, by run.
     """
-    found = [*_merged(runs), *_other_weights(runs)]
+    found = [*_merged(runs), *_other_weights(runs), *_same_crops(runs)]
     return sorted(found)
+
+
+def _same_crops(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
+    for run in runs:
+        data, lightning = run.results.config.get("data"), (run.results.versions or {}).get("lightning")
+        # solo-learn's script, which leaves args.json, does not let Lightning seed the processes.
+        if not isinstance(data, Mapping) or not _is_before(lightning, _SEEDS_WORKERS) or _has_arguments(run):
+            continue
+        workers = data.get("num_workers")
+        if isinstance(workers, int) and workers > 0 and data.get("format") != "device":
+            yield Doubt(
+                str(run.folder),
+                f"Lightning {lightning} gave its data.num_workers={workers} the same random crops in every epoch",
+            )
+
+
+def _has_arguments(run: StoredRun) -> bool:
+    return run.path.with_name("args.json").is_file()
+
+
+def _is_before(found: str | None, wanted: Version) -> bool:
+    """Tell whether a version that a file names is an older one; False where it names none, or no version."""
+    try:
+        return found is not None and Version(found) < wanted
+    except (InvalidVersion, TypeError):
+        return False
 
 
 def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
@@ -115,10 +143,7 @@ def _cut_epochs(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
 def _is_of_0_2(run: StoredRun) -> bool:
     """Tell whether release 0.2 or an earlier one has written the results; later ones do not take runs for others."""
     written_by = (run.results.versions or {}).get("radial-vicreg")
-    try:
-        return written_by is None or Version(written_by) < Version("0.3.dev0")
-    except InvalidVersion:
-        return False  # no release of ours
+    return written_by is None or _is_before(written_by, Version("0.3.dev0"))
 
 
 def _images(run: StoredRun) -> str:

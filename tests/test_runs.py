@@ -447,6 +447,21 @@ class TestCheck:
         make_run("strong", "+gradient_clip_val=0.01")
         assert self.check(tmp_path, capsys) == (0, {})
 
+    def test_crops_that_an_old_lightning_repeated_are_named(
+        self, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        old, new, odd = ({"radial-vicreg": "0.3.0", "lightning": found} for found in ("2.6.0", "2.6.1", "mine"))
+        workers, none = "data.num_workers=4", "data.num_workers=0"
+        make_run("repeated", workers, versions=old)
+        make_run("fixed", workers, versions=new)
+        make_run("alone", none, "seed=6", versions=old)
+        make_run("device", workers, "data.format=device", versions=old)
+        write_json(make_run("script", workers, "seed=7", versions=old) / "args.json", {})
+        make_run("odd", workers, "seed=8", versions=odd)
+        status, reasons = self.check(tmp_path, capsys)
+        assert (status, set(reasons)) == (1, {"repeated"})
+        assert "Lightning 2.6.0 gave its data.num_workers=4 the same random crops" in reasons["repeated"]
+
     def test_a_recorded_rate_that_was_not_trained_with_is_named(
         self, finished_run: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
