@@ -20,12 +20,8 @@ from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.config.types import Section, added, outside
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, objective_of
 
-AS_REQUESTED_SINCE = 2
-"""Schema version of ``results.json`` from which its configuration is the requested one on a CPU, too."""
-
 # Lightning's short names and what they stand for.
 _PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
-_HARDWARE = ("precision", "sync_batchnorm")
 _RELEASE_0_2 = "0.2"
 # Beginnings of an identity's keys, and the settings that they come from.
 _SETTINGS = {
@@ -120,24 +116,6 @@ def digest(parts: Mapping[str, Any]) -> str:
     """Hash parts of an identity: twelve hexadecimal digits of a SHA-256."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def without_hardware(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out of an identity what a CPU does not follow: precision and synchronised BatchNorm."""
-    return {name: value for name, value in parts.items() if name not in _HARDWARE}
-
-
-def hardware_is_known(content: Mapping[str, Any]) -> bool:
-    """Tell whether a ``results.json`` holds the requested precision and synchronisation of BatchNorm.
-
-    Before schema version 2, what a CPU made of them stood there: 32 and false, whatever was asked for.
-
-    Args:
-        content: of a ``results.json``.
-    """
-    version = content.get("schema_version")
-    recent = isinstance(version, int) and version >= AS_REQUESTED_SINCE
-    return recent or bool(content["config"].get("accelerator") != "cpu")
 
 
 def canonical_precision(precision: Any) -> str | None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import lies_in
-from radial_vicreg.identity import digest, hardware_is_known, identity_parts, without_hardware
+from radial_vicreg.identity import config_hash, digest, identity_parts
 from radial_vicreg.origin import Images, images_of, other_images
-from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults, UnreadableResults
+from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults
 
 LATEST = "latest"
 """Link in ``runs_dir`` to the run of ``radial-vicreg pretrain`` that started last."""
@@ -24,8 +22,6 @@ LATEST = "latest"
 STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """What reading a configuration that no run has written may raise."""
 _NAMED = 5  # runs in an error
-_STAMP = "%Y%m%d-%H%M%S"
-_STAMPED = re.compile(r"(\d{8}-\d{6})(?:-(\d+))?$")
 
 
 @dataclass(frozen=True)
@@ -51,30 +47,19 @@ class StoredRun:
         return identity_parts(self.results.config, self.results.processes)
 
     @cached_property
-    def hardware_is_known(self) -> bool:
-        """Whether the requested precision is known; otherwise any request of it may have led to this run."""
-        return hardware_is_known({"schema_version": self.results.schema_version, "config": self.results.config})
-
-    @cached_property
     def key(self) -> str:
-        """Hash of the identity, or of the part of it that is known."""
-        return digest(self.parts if self.hardware_is_known else without_hardware(self.parts))
+        """Hash of the identity, the seed included."""
+        return digest(self.parts)
 
     @cached_property
     def images(self) -> Images:
         """Fingerprints of its images, as far as they are known."""
         return images_of(self.results.config)
 
-    @cached_property
+    @property
     def started(self) -> str:
-        """When the run began, for sorting: as the file says, else as the folder's name does, else the file's time."""
-        if self.results.started is not None:
-            return self.results.started
-        named = _STAMPED.search(self.folder.name)
-        if named:
-            began = datetime.strptime(named[1], _STAMP).astimezone(timezone.utc)
-            return f"{began.isoformat(timespec='seconds')} {int(named[2] or 1):4d}"
-        return datetime.fromtimestamp(self.path.stat().st_mtime, timezone.utc).isoformat(timespec="seconds")
+        """When the run began, ISO 8601; empty, and thus before all others, where its results do not say so."""
+        return self.results.started or ""
 
 
 def find_results(folder: str | Path) -> Iterator[Path]:
@@ -139,9 +124,7 @@ def open_stored_run(file: Path) -> StoredRun:
     """
     run = StoredRun(file, RunResults.read(file))
     try:
-        _ = run.key, run.started, run.images
-    except OSError as error:  # removed meanwhile
-        raise UnreadableResults(file, f"cannot be read: {error.strerror or error}") from error
+        _ = run.key, run.images
     except STRANGE as error:
         raise ForeignResults(file, f"its configuration is not one of VICReg or Radial-VICReg ({error!r})") from error
     return run
@@ -231,11 +214,9 @@ class RunsByIdentity:
     """
 
     def __init__(self, runs: Iterable[StoredRun]) -> None:
-        self._by_key: dict[tuple[bool, str], list[StoredRun]] = defaultdict(list)
-        self._order: dict[Path, int] = {}
-        for index, run in enumerate(runs):
-            self._by_key[run.hardware_is_known, run.key].append(run)
-            self._order[run.path] = index
+        self._by_key: dict[str, list[StoredRun]] = defaultdict(list)
+        for run in runs:
+            self._by_key[run.key].append(run)
 
     def of(self, config: Mapping[str, Any], processes: int) -> list[StoredRun]:
         """Choose the runs whose stored configuration has the identity of another, the seed included.
@@ -266,7 +247,4 @@ class RunsByIdentity:
         return [(run, reason) for run in same if (reason := other_images(run.images, images)) is not None]
 
     def _same_settings(self, config: Mapping[str, Any], processes: int) -> list[StoredRun]:
-        asked = identity_parts(config, processes)
-        exact = self._by_key.get((True, digest(asked)), [])
-        loose = self._by_key.get((False, digest(without_hardware(asked))), [])
-        return sorted((*exact, *loose), key=lambda run: self._order[run.path])
+        return self._by_key.get(config_hash(config, processes), [])

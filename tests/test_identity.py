@@ -23,7 +23,7 @@ from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import Outside, added, outside
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import config_hash, hardware_is_known, identity_parts, parts_of_release_0_2
+from radial_vicreg.identity import config_hash, identity_parts, parts_of_release_0_2
 from radial_vicreg.keys import ADDED_WEIGHTS, LOSS_DEFAULTS, RADIAL_READS, effective_objective
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
@@ -139,58 +139,42 @@ def test_an_objective_of_another_version_is_kept_apart_with_all_it_may_read() ->
     assert (found["radial_objective"], found["radial_spacing"]) == ("new", 3)
 
 
-class TestRunsOfEarlierVersions:
-    """Before version 2 of ``results.json``, what a CPU made of the request stood in its configuration."""
+def leave(folder: Path, config: dict[str, Any], version: int = 2, **more: Any) -> Path:
+    """Write the results of a finished run."""
+    folder.mkdir(parents=True)
+    content = {"schema_version": version, "status": "finished", "config": config, "processes": 1, **more}
+    (folder / "results.json").write_text(json.dumps(content))
+    return folder
 
-    def leave(self, folder: Path, config: dict[str, Any], version: int, **more: Any) -> Path:
-        folder.mkdir(parents=True)
-        content = {"schema_version": version, "status": "finished", "config": config, "processes": 1, **more}
-        (folder / "results.json").write_text(json.dumps(content))
-        return folder
 
-    @pytest.mark.parametrize("asked", ["16-mixed", "bf16-mixed", 32])
-    def test_a_run_on_a_cpu_answers_to_any_precision(self, tmp_path: Path, config: dict[str, Any], asked: Any) -> None:
-        on_cpu = {**config, "precision": 32, "sync_batchnorm": False, "accelerator": "cpu"}
-        old = self.leave(tmp_path / "old", on_cpu, 1, config_hash="of other rules")
-        wanted = {**config, "precision": asked, "sync_batchnorm": True}
-        assert [run.folder for run in RunsByIdentity(stored_runs(tmp_path)).of(wanted, 1)] == [old]
-
-    def test_a_run_on_a_gpu_or_of_this_version_answers_to_its_own(self, tmp_path: Path, config: dict[str, Any]) -> None:
-        self.leave(tmp_path / "gpu", {**config, "precision": "16-mixed", "accelerator": "gpu"}, 1)
-        self.leave(tmp_path / "new", {**config, "precision": "16-mixed", "accelerator": "cpu"}, 2)
-        found = RunsByIdentity(stored_runs(tmp_path))
-        assert len(found.of({**config, "precision": "16-mixed"}, 1)) == 2
-        assert found.of({**config, "precision": 32}, 1) == []
-
-    def test_what_is_known_of_the_hardware(self, config: dict[str, Any]) -> None:
-        assert not hardware_is_known({"schema_version": 1, "config": {**config, "accelerator": "cpu"}})
-        assert hardware_is_known({"schema_version": 1, "config": {**config, "accelerator": "gpu"}})
-        assert hardware_is_known({"schema_version": 2, "config": {**config, "accelerator": "cpu"}})
+def test_a_run_answers_to_the_precision_that_was_requested(tmp_path: Path, config: dict[str, Any]) -> None:
+    left = leave(tmp_path / "run", {**config, "precision": "16-mixed", "accelerator": "cpu"})
+    found = RunsByIdentity(stored_runs(tmp_path))
+    assert [run.folder for run in found.of({**config, "precision": 16}, 1)] == [left]
+    assert found.of({**config, "precision": 32}, 1) == []
 
 
 def test_runs_are_sorted_by_when_they_began_and_not_by_file_times(tmp_path: Path, config: dict[str, Any]) -> None:
     import os
 
     for name, started, modified in (("a", "2026-02-01T00:00:00+00:00", 1), ("b", "2026-01-01T00:00:00+00:00", 2)):
-        folder = TestRunsOfEarlierVersions().leave(tmp_path / name, config, 2, started=started)
+        folder = leave(tmp_path / name, config, started=started)
         os.utime(folder / "results.json", (modified, modified))
     assert [run.folder.name for run in stored_runs(tmp_path)] == ["a", "b"]
 
 
-def test_a_run_without_a_stated_start_has_that_of_its_folder_name(tmp_path: Path, config: dict[str, Any]) -> None:
-    for name in ("20260301-120000-2", "20260301-120000-10", "20260301-120000"):
-        TestRunsOfEarlierVersions().leave(tmp_path / name, config, 1)
-    names = [run.folder.name for run in stored_runs(tmp_path)]
-    assert names == ["20260301-120000-10", "20260301-120000-2", "20260301-120000"]
+def test_a_run_without_a_stated_start_comes_before_all_others(tmp_path: Path, config: dict[str, Any]) -> None:
+    leave(tmp_path / "20990101-120000", config)
+    leave(tmp_path / "a", config, started="2026-01-01T00:00:00+00:00")
+    assert [run.folder.name for run in stored_runs(tmp_path)] == ["a", "20990101-120000"]
 
 
 def test_files_of_others_are_no_runs(tmp_path: Path, config: dict[str, Any]) -> None:
-    leave = TestRunsOfEarlierVersions().leave
     leave(tmp_path / "newer", config, 99)
     for name, text in (("empty", ""), ("list", "[]"), ("bare", "{}"), ("deep", '{"a":' * 9999)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "results.json").write_text(text)
-    leave(tmp_path / "strange", {"method_kwargs": 3}, 2)
+    leave(tmp_path / "strange", {"method_kwargs": 3})
     assert stored_runs(tmp_path) == []
 
 
@@ -415,10 +399,7 @@ def test_a_default_that_is_written_out_and_its_absence_are_one_experiment(
     assert hash_with() == hash_with(**{key: default}) != hash_with(**{key: other})
 
 
-def test_runs_of_one_identity_come_by_their_starts_whatever_is_known_of_their_hardware(
-    tmp_path: Path, config: dict[str, Any]
-) -> None:
-    leave = TestRunsOfEarlierVersions().leave
-    for name, month, schema in (("a", 2, 2), ("b", 3, 1), ("c", 1, 2)):
-        leave(tmp_path / name, {**config, "accelerator": "cpu"}, schema, started=f"2026-0{month}-01T00:00:00+00:00")
+def test_runs_of_one_identity_come_by_their_starts(tmp_path: Path, config: dict[str, Any]) -> None:
+    for name, month in (("a", 2), ("b", 3), ("c", 1)):
+        leave(tmp_path / name, config, started=f"2026-0{month}-01T00:00:00+00:00")
     assert [run.folder.name for run in RunsByIdentity(stored_runs(tmp_path)).of(config, 1)] == ["b", "a", "c"]

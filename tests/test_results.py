@@ -156,9 +156,8 @@ def test_results_of_earlier_releases_are_the_same_after_reading_and_writing(old:
     assert (tmp_path / "results.json").read_text() == old.read_text()
 
 
-@pytest.mark.parametrize("release", ["first_release", "second_release"])
-def test_results_of_earlier_releases_are_there(release: str) -> None:
-    assert sum(release in file.parts for file in OLD) > 10
+def test_results_of_an_earlier_release_are_there() -> None:
+    assert len(OLD) > 10
 
 
 def test_readers_find_figures_as_attributes(file: Path) -> None:

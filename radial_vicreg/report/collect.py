@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import digest, without_hardware
+from radial_vicreg.identity import digest
 from radial_vicreg.origin import Images, images_remark, other_images
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
@@ -226,20 +226,10 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
 
 
 def _by_identity(runs: list[Run]) -> dict[tuple[str, str, bool], list[Run]]:
-    """Sort runs by the hash of their identity without the seed, and by their images.
-
-    A run whose requested precision is not known takes that of the only experiment that agrees in everything else; with
-    several or none, the precision that the file states counts.
-    """
+    """Sort runs by the hash of their identity without the seed, and by their images."""
     groups: dict[tuple[str, str, bool], list[Run]] = defaultdict(list)
-    exact: dict[tuple[str, str], set[str]] = defaultdict(set)
     for run in runs:
-        if run.stored.hardware_is_known:
-            exact[_loose(run)].add(_exact(run))
-    for run in runs:
-        candidates = exact[_loose(run)] if not run.stored.hardware_is_known else set()
-        identity = next(iter(candidates)) if len(candidates) == 1 else _exact(run)
-        groups[identity, run.setting.images, _is_validated(run)].append(run)
+        groups[_exact(run), run.setting.images, _is_validated(run)].append(run)
     return groups
 
 
@@ -310,11 +300,6 @@ def _why_apart(experiment: Experiment, others: Iterable[Experiment]) -> list[str
 
 def _exact(run: Run) -> str:
     return digest({name: value for name, value in run.stored.parts.items() if name != "seed"})
-
-
-def _loose(run: Run) -> tuple[str, str]:
-    parts = without_hardware(run.stored.parts)
-    return digest({name: value for name, value in parts.items() if name != "seed"}), run.setting.images
 
 
 def _read(file: Path, name: str) -> Run | Problem:

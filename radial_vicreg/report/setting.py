@@ -103,7 +103,7 @@ class Setting:
             config: as ``results.json`` has it.
             processes: number of training processes.
             effective: what the machine made of the requested ``precision`` and ``sync_batchnorm``; without it they were
-                followed, or the configuration itself says what they became.
+                followed.
 
         Returns:
             The setting.

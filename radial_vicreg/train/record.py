@@ -224,16 +224,7 @@ class ResultsWriter(pl.Callback):
             )
 
     def _take_over(self, trainer: pl.Trainer, before: StoredRun) -> None:
-        """Add what a killed run's results know and its checkpoint does not, and note in them where the run goes on.
-
-        Checkpoints of earlier versions lack their own epoch, and solo-learn gives each start a folder of its own.
-        """
-        logged = [entry.plain() for entry in before.results.history]
-        self.history = _completed(self.history, logged, trainer.current_epoch)
-        for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(callback, RadiusMonitor):
-                measured = [entry.plain() for entry in before.results.radii.history]
-                callback.history = _completed(callback.history, measured, trainer.current_epoch)
+        """Note in a killed run's results in which folder it is resumed: solo-learn gives each start its own."""
         if before.folder == self.folder or before.results.status != "running" or not trainer.is_global_zero:
             return
         reason = f"the process was killed; {self.folder} goes on from {Path(str(trainer.ckpt_path)).name}"
@@ -319,13 +310,6 @@ class ResultsWriter(pl.Callback):
 
         # A probe that holds on to the file must not end a training.
         self._written = RunResults.update(self.folder / RESULTS, with_additions, owner=True)
-
-
-def _completed(history: list[dict[str, Any]], stored: list[dict[str, Any]], epochs: int) -> list[dict[str, Any]]:
-    """Complete a history with the entries up to an epoch that only the stored one has."""
-    known = {entry["epoch"] for entry in history}
-    missing = [entry for entry in stored if entry["epoch"] not in known and entry["epoch"] <= epochs]
-    return sorted([*history, *missing], key=lambda entry: entry["epoch"])
 
 
 def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:

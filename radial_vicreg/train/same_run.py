@@ -13,7 +13,7 @@ from typing import Any
 
 from radial_vicreg.checkpoints import CHECKPOINTS, read_checkpoint
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import differing_keys, identity_parts, without_hardware
+from radial_vicreg.identity import differing_keys, identity_parts
 from radial_vicreg.origin import Images, compare_fingerprints, images_of, other_images
 from radial_vicreg.results import RESULTS
 from radial_vicreg.stored_runs import StoredRun, read_stored_run
@@ -43,11 +43,8 @@ def check_same_run(checkpoint: Path, config: Mapping[str, Any], processes: int, 
     content = read_checkpoint(checkpoint)
     run = run_around(checkpoint)
     named = f"{option}={checkpoint}"
-    parts, images, hardware_is_known = _recorded(content, run, named)
-    asked = identity_parts(config, processes)
-    if not hardware_is_known:
-        parts, asked = without_hardware(parts), without_hardware(asked)
-    if found := differing_keys(parts, asked):
+    parts, images = _recorded(content, run, named)
+    if found := differing_keys(parts, identity_parts(config, processes)):
         raise UserError(f"{named} is of another run: {_in_words(found)}; {_remedy(option)}")
     own = images_of(config)
     if (reason := other_images(Images(train=images.train), Images(train=own.train))) is not None:
@@ -71,7 +68,7 @@ def check_auto_resumed(checkpoint: Path, config: Mapping[str, Any]) -> None:
         UserError: it is of other training or validation images, as far as is known.
     """
     try:
-        _, images, _ = _recorded(read_checkpoint(checkpoint), run_around(checkpoint), str(checkpoint))
+        _, images = _recorded(read_checkpoint(checkpoint), run_around(checkpoint), str(checkpoint))
     except UserError:  # nothing but its name is known
         return
     if (reason := other_images(images, images_of(config))) is not None:
@@ -108,20 +105,20 @@ def run_around(checkpoint: Path) -> StoredRun | None:
     return read_stored_run(folder / RESULTS)
 
 
-def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> tuple[dict[str, Any], Images, bool]:
+def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> tuple[dict[str, Any], Images]:
     """Find out of which run a checkpoint is: as it says itself, else as the results beside it do.
 
     Returns:
-        Parts of its identity, its images, and whether the requested precision is known.
+        Parts of its identity, and its images.
     """
     callbacks = content.get("callbacks")
     state = callbacks.get(WRITER) if isinstance(callbacks, Mapping) else None
     recorded = state.get("config") if isinstance(state, Mapping) else None
     try:
         if isinstance(state, Mapping) and isinstance(recorded, Mapping):
-            return identity_parts(recorded, state["processes"]), images_of(recorded), True
+            return identity_parts(recorded, state["processes"]), images_of(recorded)
         if run is not None:
-            return run.parts, run.images, run.hardware_is_known
+            return run.parts, run.images
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):  # somebody else's
         pass
     raise UserError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-IMAGES = REPOSITORY / "tests" / "fixtures" / "first_release" / "images"  # 18 for training, 9 for validation
+IMAGES = REPOSITORY / "tests" / "fixtures" / "second_release" / "images"  # 18 for training, 9 for validation
 
 CONFIGURATIONS = [
     *sorted(

@@ -167,6 +167,17 @@ def test_the_seeds_of_an_experiment_are_pooled(reading: Path) -> None:
     assert repeated == []
 
 
+def test_the_runs_of_both_hosts_are_one_experiment_and_one_without_validation_is_another(reading: Path) -> None:
+    folders = ("standalone", "solo", "main_pretrain")
+    experiments, repeated = group([run for folder in folders for run in collect(folder)[0]])
+    kl = [found for found in experiments if found.setting.objective == "kl"]
+    assert {found.runs[0].stored.images.val != (): [run.seed for run in found.runs] for found in kl} == {
+        True: [5, 6],
+        False: [5],
+    }, "main_pretrain.py validated on no images"
+    assert [problem.kind for problem in repeated] == ["repeated"], "seed 5 ran on either host"
+
+
 def test_the_report_drops_no_run_of_other_settings_as_repeated(reading: Path) -> None:
     experiments, repeated = group(collect("merged/runs")[0])
     assert (len(experiments), repeated) == (len(MERGED), [])
