@@ -57,6 +57,11 @@ def epoch_of(checkpoint: Path) -> int:
     return int(match[1])
 
 
+def folder_of_run(checkpoint: Path) -> Path:
+    """Give the folder of the run to which a checkpoint belongs: solo-learn's script writes into that folder itself."""
+    return checkpoint.parent.parent if checkpoint.parent.name == CHECKPOINTS else checkpoint.parent
+
+
 def leads_to(path: Path) -> str | None:
     """Read what a path named ``last.ckpt`` leads to, be it a symbolic link or a file that holds a name.
 

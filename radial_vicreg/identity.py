@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from radial_vicreg.config import BackboneConfig, DataConfig, OptimizerConfig, SchedulerConfig
+from radial_vicreg.config import BackboneConfig, DataConfig, OptimizerConfig, RunConfig, SchedulerConfig
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.config.types import Section, added, outside
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, objective_of
@@ -41,21 +43,76 @@ _SECTIONS: dict[str, type[Section]] = {
 }
 
 
+@dataclass(frozen=True)
+class Identity:
+    """Everything in a configuration that can change the result; paths, logging and host cannot.
+
+    Attributes:
+        parts: see :func:`identity_parts`.
+    """
+
+    parts: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, config: RunConfig, processes: int | None = None) -> Identity:
+        """Reduce a configuration to its identity.
+
+        Args:
+            config: as it was requested, rates as written.
+            processes: number of training processes, where it is not that of the configuration; the batch size counts
+                for each.
+        """
+        return cls(identity_parts(config.plain(), config.processes if processes is None else processes))
+
+    @classmethod
+    def of_release_0_2(cls, config: RunConfig, processes: int | None = None) -> Identity:
+        """Give the identity that release 0.2 saw, to which runs that differ in later additions alone were one."""
+        return cls(parts_of_release_0_2(config.plain(), config.processes if processes is None else processes))
+
+    @cached_property
+    def config_hash(self) -> str:
+        """Hash of the run: twelve hexadecimal digits of a SHA-256."""
+        return digest(self.parts)
+
+    @cached_property
+    def experiment_hash(self) -> str:
+        """Hash without the seed: the runs of one experiment, which is what a table averages over."""
+        return digest(self.experiment)
+
+    @property
+    def experiment(self) -> dict[str, Any]:
+        """The parts without the seed."""
+        return {name: value for name, value in self.parts.items() if name != "seed"}
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Both hashes, by their names in files."""
+        return {"config_hash": self.config_hash, "experiment_hash": self.experiment_hash}
+
+    def differences(self, other: Identity) -> list[tuple[str, Any, Any]]:
+        """List in what two identities differ.
+
+        Args:
+            other: of another run.
+
+        Returns:
+            Settings as a command line names them, each with the values of both; None where one has no such key.
+        """
+        one, two = (dict(leaves(found.parts, into_lists=True)) for found in (self, other))
+        keys = sorted(one.keys() | two.keys())
+        return [(_setting(key), one.get(key), two.get(key)) for key in keys if one.get(key) != two.get(key)]
+
+
 def config_hash(config: Mapping[str, Any], processes: int = 1, with_seed: bool = True) -> str:
-    """Hash everything in a configuration that can change the result; paths, logging and host cannot.
+    """Hash a configuration in plain containers; see :class:`Identity`.
 
     Args:
-        config: the resolved configuration as it was requested, rates as written.
-        processes: number of training processes; the batch size counts for each.
-        with_seed: False gives the same value for the seeds of one experiment, which is what a table averages over.
-
-    Returns:
-        Twelve hexadecimal digits of a SHA-256.
+        config: resolved, as it was requested, rates as written.
+        processes: number of training processes.
+        with_seed: False: the experiment's hash.
     """
-    parts = identity_parts(config, processes)
-    if not with_seed:
-        del parts["seed"]
-    return digest(parts)
+    found = Identity(identity_parts(config, processes))
+    return found.config_hash if with_seed else found.experiment_hash
 
 
 def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, Any]:
@@ -161,31 +218,27 @@ def _canonical(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def differing_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """List in what two identities differ.
+def leaves(node: Any, prefix: str = "", into_lists: bool = False) -> Iterator[tuple[str, Any]]:
+    """Write nested plain containers by dotted keys.
 
     Args:
-        first: of :func:`identity_parts`.
-        second: the same of another run.
+        node: the containers.
+        prefix: of the keys.
+        into_lists: take lists of plain values apart; otherwise these stay values.
 
-    Returns:
-        Settings as a command line names them, each with the values of both; None where one of them has no such key.
+    Yields:
+        A key and a value; an empty container is a value.
     """
-
-    def leaves(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-        items = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else None
-        if items is None or not node:
-            yield prefix, node
-        else:
-            for key, value in items:
-                yield from leaves(value, f"{prefix}.{key}" if prefix else str(key))
-
-    one, other = dict(leaves(first, "")), dict(leaves(second, ""))
-    return [
-        (_setting(key), one.get(key), other.get(key))
-        for key in sorted(one.keys() | other.keys())
-        if one.get(key) != other.get(key)
-    ]
+    items: Iterable[tuple[Any, Any]] | None = None
+    if isinstance(node, Mapping):
+        items = node.items()
+    elif isinstance(node, list) and (into_lists or any(isinstance(item, (Mapping, list)) for item in node)):
+        items = enumerate(node)
+    if items is None or not node:
+        yield prefix, node
+        return
+    for key, value in items:
+        yield from leaves(value, f"{prefix}.{key}" if prefix else str(key), into_lists)
 
 
 def _setting(key: str) -> str:

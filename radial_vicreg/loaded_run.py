@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.checkpoints import CHECKPOINTS, find_checkpoint, leads_to, read_checkpoint
-from radial_vicreg.compose import stored_config
+from radial_vicreg.checkpoints import find_checkpoint, folder_of_run, leads_to, read_checkpoint
+from radial_vicreg.compose import arguments_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.keys import METHODS
 from radial_vicreg.models import Encoder, build_encoder
+from radial_vicreg.origin import Images, images_of
 from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.results import RESULTS, ForeignResults, RunResults
-from radial_vicreg.stored_runs import single_run
+from radial_vicreg.stored_runs import ARGUMENTS, is_of_script, single_run
 
 
 @dataclass
@@ -39,6 +40,16 @@ class LoadedRun:
     results: RunResults | None = None
     epoch: int | None = None
     step: int | None = None
+
+    @property
+    def hashes(self) -> dict[str, str | None]:
+        """The run's ``config_hash`` and ``experiment_hash`` by today's rules, both None without results."""
+        return {"config_hash": None, "experiment_hash": None, **(self.results.identity.hashes if self.results else {})}
+
+    @property
+    def images(self) -> Images:
+        """The run's images, as far as its results say which they are."""
+        return images_of(self.config) if self.results is None else self.results.measured_images()
 
     @property
     def figures(self) -> RunResults | None:
@@ -67,7 +78,7 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
     """
     path = single_run(path)
     checkpoint = find_checkpoint(path)
-    folder = checkpoint.parent.parent if checkpoint.parent.name == CHECKPOINTS else checkpoint.parent
+    folder = folder_of_run(checkpoint)
     config, results = _configuration(folder)
     with own_random_numbers(config.seed):
         model = build_encoder(config)
@@ -83,22 +94,22 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
 
 
 def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
-    results, args = None, folder / "args.json"
+    results = None
     if (folder / RESULTS).is_file():
         try:
             results = RunResults.read(folder / RESULTS)
         except ForeignResults:  # somebody else's, beside solo-learn's own run
-            if not args.is_file():
+            if not is_of_script(folder):
                 raise
-    if results is None and not args.is_file():
-        raise UserError(f"{folder} has neither results.json nor args.json, so the network's shape is unknown")
-    content = _read_json(args) if results is None else results.config
+    if results is None and not is_of_script(folder):
+        raise UserError(f"{folder} has neither {RESULTS} nor {ARGUMENTS}, so the network's shape is unknown")
+    content = _read_json(folder / ARGUMENTS) if results is None else results.config
     method = content.get("method")
     # A run with a loss of its own has the same network, and its loss is not looked at.
     if method not in (None, *METHODS) and not content.get("loss"):
         raise UserError(f"{folder} is a run of {method}: only runs of radial-vicreg can be opened")
     try:
-        return stored_config(content, is_resolved=results is not None), results
+        return arguments_config(content) if results is None else results.requested, results
     except UserError as error:
         raise UserError(f"{folder} is no run of VICReg or Radial-VICReg: in its configuration, {error}") from error
 
@@ -125,8 +136,7 @@ def _refuse_another_epoch(folder: Path, results: RunResults | None, checkpoint: 
     if results is None or _same_epoch(results, epoch):
         return
     file = checkpoint.with_name(checkpoint.resolve().name)
-    of_the_script = (folder / "args.json").is_file()
-    resume = f"main_pretrain.py and resume_from_checkpoint={file}" if of_the_script else "ckpt=auto"
+    resume = f"main_pretrain.py and resume_from_checkpoint={file}" if is_of_script(folder) else "ckpt=auto"
     raise UserError(
         f"{folder} has figures of epoch {results.epochs} ({RESULTS}) and weights of epoch {epoch} ({file.name}, its "
         f"newest checkpoint): resume the run with {resume} to get both of one epoch, or give {file} to use those "

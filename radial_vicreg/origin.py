@@ -11,6 +11,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from radial_vicreg.config import RunConfig
+
 NAMES_ONLY = 1
 """Version of a fingerprint of names alone: other images under the same names have the same."""
 
@@ -40,36 +42,35 @@ class Images(NamedTuple):
     val: Fingerprints = None
 
 
-def images_of(config: Mapping[str, Any]) -> Images:
+def images_of(config: RunConfig) -> Images:
     """Read the fingerprints of a run's images from its configuration, of any version so far.
 
     Args:
-        config: resolved, plain containers; ``data.fingerprints`` is what a run writes, ``data.fingerprint`` what
-            version 0.2 wrote. One that has not been trained with yet has neither.
+        config: ``data.fingerprints`` is what a run writes, ``data.fingerprint`` what version 0.2 wrote. One that has
+            not been trained with yet has neither.
 
     Returns:
         What is known of the images.
     """
-    data = config.get("data") or {}
-    dataset = str(data.get("dataset"))
-    if (known := data.get("fingerprints")) is not None:
-        return Images(*(None if known.get(part) is None else tuple(known[part]) for part in Images._fields))
-    is_fixed, train = dataset in FIXED_DATA, data.get("fingerprint")
+    data = config.data
+    if (known := data.fingerprints) is not None:
+        return Images(known.train, known.val)
+    is_fixed = data.dataset in FIXED_DATA
     if is_fixed:
-        named: Fingerprints = fixed_fingerprints(dataset, "train")
+        named: Fingerprints = fixed_fingerprints(data.dataset, "train")
     else:
-        named = None if train is None else (fingerprint(NAMES_ONLY, train),)
-    if data.get("train_path") and not validates(config):
+        named = None if data.fingerprint is None else (fingerprint(NAMES_ONLY, data.fingerprint),)
+    if data.train_path and not validates(config):
         return Images(named, ())
-    return Images(named, fixed_fingerprints(dataset, "val") if is_fixed else None)
+    return Images(named, fixed_fingerprints(data.dataset, "val") if is_fixed else None)
 
 
-def validates(config: Mapping[str, Any]) -> bool:
+def validates(config: RunConfig) -> bool:
     """Tell whether a configuration has validation images: a path (CIFAR needs none), labels, and no limit of 0."""
-    data = config.get("data") or {}
-    if config.get("limit_val_batches") == 0 or (data.get("dataset") == "custom" and data.get("no_labels")):
+    data = config.data
+    if config.limit_val_batches == 0 or (data.dataset == "custom" and data.no_labels):
         return False
-    return data.get("val_path") is not None or data.get("dataset") in FIXED_DATA
+    return data.val_path is not None or data.dataset in FIXED_DATA
 
 
 def fixed_fingerprints(dataset: str, part: str) -> tuple[str, ...]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from radial_vicreg import __version__
-from radial_vicreg.identity import config_hash
-from radial_vicreg.results import SCHEMA_VERSION, RunResults
+from radial_vicreg.identity import Identity, identity_parts
+from radial_vicreg.results import SCHEMA_VERSION
 from radial_vicreg.secrets import without_secrets
 
 _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra-core", "numpy", "scipy")
@@ -27,7 +26,8 @@ def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[
         processes: number of training processes.
 
     Returns:
-        Name, method, configuration with its hashes, seed, host, versions, git commits: keys of :class:`RunResults`.
+        Name, method, configuration with its hashes, seed, host, versions, git commits: keys of
+        :class:`radial_vicreg.results.RunResults`.
     """
     return {
         "schema_version": SCHEMA_VERSION,
@@ -35,25 +35,11 @@ def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[
         "method": config.get("method"),
         "host": host,
         "seed": config.get("seed"),
-        **_hashes(config, processes),
+        **Identity(identity_parts(config, processes)).hashes,
         "config": without_secrets(config),
         "versions": versions(host),
         "git_commit": git_commit(Path(__file__).parent),
     }
-
-
-def identity_of(results: RunResults | None) -> dict[str, str | None]:
-    """Compute the hashes of a run from the configuration in its results; what is stored may follow earlier rules.
-
-    Args:
-        results: of the run; None of one that has left none.
-
-    Returns:
-        ``config_hash`` and ``experiment_hash``, both None without results.
-    """
-    if results is None:
-        return {"config_hash": None, "experiment_hash": None}
-    return dict(_hashes(results.config, results.processes))
 
 
 def versions(host: str = "standalone") -> dict[str, str | None]:
@@ -87,10 +73,3 @@ def _git(folder: Path, *arguments: str) -> str:
         ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=10
     )
     return done.stdout.strip()
-
-
-def _hashes(config: Mapping[str, Any], processes: int) -> dict[str, str]:
-    return {
-        "config_hash": config_hash(config, processes),
-        "experiment_hash": config_hash(config, processes, with_seed=False),
-    }

@@ -10,10 +10,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
+from radial_vicreg.identity import Identity
 from radial_vicreg.locks import LockedError, changing
 from radial_vicreg.origin import Images, images_of, is_of
 
@@ -21,6 +24,12 @@ SCHEMA_VERSION = 2
 """1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""
 
 RESULTS = "results.json"
+
+Status = Literal["running", "finished", "stopped", "interrupted", "failed"]
+"""``running`` (also of a run that was killed), ``finished``, ``stopped`` (before ``max_epochs``), ``interrupted`` or
+``failed``."""
+
+FINISHED: Status = "finished"
 
 
 class ResultsError(UserError):
@@ -251,8 +260,7 @@ class RunResults(_Part):
     Attributes:
         config: the resolved configuration, see :data:`SCHEMA_VERSION`.
         started: time of the run's first start, ISO 8601.
-        status: ``running`` (also of a run that was killed), ``finished``, ``stopped`` (before ``max_epochs``),
-            ``interrupted`` or ``failed``.
+        status: see :data:`Status`.
         seconds: time spent on training, over all starts.
         processes: number of training processes.
         loss_terms: ``train_*`` of the last epoch.
@@ -274,7 +282,7 @@ class RunResults(_Part):
     git_commit: str | None = None
     started: str | None = None
     effective: Effective | None = None
-    status: Literal["running", "finished", "stopped", "interrupted", "failed"]
+    status: Status
     epochs: Whole | None = None
     max_epochs: Whole | None = None
     steps: Whole | None = None
@@ -288,6 +296,9 @@ class RunResults(_Part):
     radii: Radii = Field(default_factory=Radii)
     data: DataNotes | None = None
     cost: Cost | None = None
+    # Read once. Not cached properties, which pydantic takes for keys of the file when an attribute is assigned.
+    _requested: RunConfig | None = PrivateAttr(None)
+    _identity: Identity | None = PrivateAttr(None)
 
     @classmethod
     def read(cls, path: str | Path) -> RunResults:
@@ -359,6 +370,30 @@ class RunResults(_Part):
         """Write the file atomically. The caller knows that nobody else changes it; :meth:`update` makes sure."""
         return write_json(path, self.plain())
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether all epochs were trained and everything of the run is written."""
+        return self.status == FINISHED
+
+    @property
+    def requested(self) -> RunConfig:
+        """The configuration, typed; see :func:`radial_vicreg.config.stored.stored_config`, which may raise."""
+        if self._requested is None:
+            self._requested = stored_config(self.config)
+        return self._requested
+
+    @property
+    def identity(self) -> Identity:
+        """What makes the run the experiment that it is, by today's rules; stored hashes may follow earlier ones."""
+        if self._identity is None:
+            self._identity = Identity.of(self.requested, self.processes)
+        return self._identity
+
+    @property
+    def images(self) -> Images:
+        """Fingerprints of its images, as far as they are known."""
+        return images_of(self.requested)
+
     def probe(self, name: str) -> ProbeFigures:
         """Look up the figures of a probe on the run's own images; without any where the run has none of that name."""
         found = dict(self.probes or ()).get(name)
@@ -367,11 +402,11 @@ class RunResults(_Part):
     def owns(self, figures: ProbeFigures | RadiusEntry) -> bool:
         """Tell whether figures are of the images of this run, as far as is known."""
         origin = None if figures.origin is None else figures.origin.plain()
-        return is_of(origin, images_of(self.config)) or is_of(origin, self.measured_images())
+        return is_of(origin, self.images) or is_of(origin, self.measured_images())
 
     def measured_images(self) -> Images:
         """Read the images of this run; of one without validation images, those that an offline probe has measured."""
-        images = images_of(self.config)
+        images = self.images
         if images.val != ():
             return images
         for name, figures in dict(self.probes or ()).items():

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from packaging.version import InvalidVersion, Version
 
 from radial_vicreg.checkpoints import find_checkpoint, read_checkpoint
-from radial_vicreg.compose import stored_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import differing_keys, digest, parts_of_release_0_2
-from radial_vicreg.stored_runs import STRANGE, StoredRun
+from radial_vicreg.identity import Identity
+from radial_vicreg.stored_runs import StoredRun
 
 _TOLERANCE = 1e-6  # relative; rates are stored after a multiplication
 _SEEDS_WORKERS = Version("2.6.1")  # Lightning's; before, the 32 bits of a seed that PyTorch reads were always the same
 _SHOWN = 3  # keys or runs in a reason
+_STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # what other content may raise
 
 
 class Doubt(NamedTuple):
@@ -51,20 +51,16 @@ def check_runs(runs: Sequence[StoredRun]) -> list[Doubt]:
 
 def _same_crops(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
     for run in runs:
-        data, lightning = run.results.config.get("data"), (run.results.versions or {}).get("lightning")
-        # solo-learn's script, which leaves args.json, does not let Lightning seed the processes.
-        if not isinstance(data, Mapping) or not _is_before(lightning, _SEEDS_WORKERS) or _has_arguments(run):
+        data, lightning = run.results.requested.data, (run.results.versions or {}).get("lightning")
+        # solo-learn's script does not let Lightning seed the processes.
+        if not _is_before(lightning, _SEEDS_WORKERS) or run.is_of_script:
             continue
-        workers = data.get("num_workers")
-        if isinstance(workers, int) and workers > 0 and data.get("format") != "device":
+        if data.num_workers > 0 and data.format != "device":
             yield Doubt(
                 str(run.folder),
-                f"Lightning {lightning} gave its data.num_workers={workers} the same random crops in every epoch",
+                f"Lightning {lightning} gave its data.num_workers={data.num_workers} the same random crops in every"
+                " epoch",
             )
-
-
-def _has_arguments(run: StoredRun) -> bool:
-    return run.path.with_name("args.json").is_file()
 
 
 def _is_before(found: str | None, wanted: Version) -> bool:
@@ -78,21 +74,20 @@ def _is_before(found: str | None, wanted: Version) -> bool:
 def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
     groups: dict[tuple[str, str], list[StoredRun]] = defaultdict(list)
     for run in filter(_is_of_0_2, runs):
-        parts = parts_of_release_0_2(run.results.config, run.results.processes)
-        groups[digest(_without_seed(parts)), _images(run)].append(run)
+        groups[_before(run).experiment_hash, str(run.results.requested.data.fingerprint)].append(run)
     for members in groups.values():
         for run in members:
-            others = [other for other in members if _without_seed(other.parts) != _without_seed(run.parts)]
-            before = parts_of_release_0_2(run.results.config, run.results.processes)
-            added = [f"{key}={value}" for key, value, _ in differing_keys(run.parts, before)]
-            mine = ", ".join(added) or "without such settings"
+            mine = run.results.identity
+            others = [other for other in members if other.results.identity.experiment_hash != mine.experiment_hash]
+            added = [f"{key}={value}" for key, value, _ in mine.differences(_before(run))]
+            settings = ", ".join(added) or "without such settings"
             if others:
                 names = ", ".join(str(other.folder) for other in others[:_SHOWN])
                 more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-                yield Doubt(str(run.folder), f"release 0.2 took it ({mine}) for one experiment with {names}{more}")
+                yield Doubt(str(run.folder), f"release 0.2 took it ({settings}) for one experiment with {names}{more}")
             elif added:
                 yield Doubt(
-                    str(run.folder), f"release 0.2 may have handed it out for a run that differs in {mine} alone"
+                    str(run.folder), f"release 0.2 may have handed it out for a run that differs in {settings} alone"
                 )
 
 
@@ -112,14 +107,14 @@ def _other_rate(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
     try:
         # As many processes as there were: `devices=auto` counts those of this machine.
         there = {"devices": run.results.processes, "num_nodes": 1}
-        wanted = stored_config(run.results.config).model_copy(update=there).rates.lr
+        wanted = run.results.requested.model_copy(update=there).rates.lr
         trained = float(checkpoint["optimizer_states"][0]["param_groups"][0]["initial_lr"])
-    except STRANGE:
+    except _STRANGE:
         return None  # without a schedule it is not known
     if abs(trained - wanted) <= _TOLERANCE * max(abs(wanted), abs(trained)):
         return None
     return (
-        f"its results say optimizer.lr={run.results.config['optimizer']['lr']:g}, a peak rate of {wanted:g}, and its "
+        f"its results say optimizer.lr={run.results.requested.optimizer.lr:g}, a peak rate of {wanted:g}, and its "
         f"checkpoint was trained with {trained:g}: ckpt=PATH had named a checkpoint of another run, or "
         "the processes were miscounted"
     )
@@ -130,7 +125,7 @@ def _cut_epochs(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
         progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
         last, total = (int(progress[which]["completed"]) for which in ("current", "total"))
         epochs, whole = int(checkpoint["epoch"]) + 1, progress.get("is_last_batch")
-    except STRANGE:
+    except _STRANGE:
         return None
     if not whole or total == last * epochs:
         return None
@@ -146,9 +141,6 @@ def _is_of_0_2(run: StoredRun) -> bool:
     return written_by is None or _is_before(written_by, Version("0.3.dev0"))
 
 
-def _images(run: StoredRun) -> str:
-    return str((run.results.config.get("data") or {}).get("fingerprint"))
-
-
-def _without_seed(parts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parts.items() if name != "seed"}
+def _before(run: StoredRun) -> Identity:
+    """Give the identity that release 0.2 saw."""
+    return Identity.of_release_0_2(run.results.requested, run.results.processes)

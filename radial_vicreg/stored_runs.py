@@ -1,35 +1,37 @@
-"""Find runs below a folder by the configuration that asks for them."""
+"""Stored runs: where they lie, and which of them a configuration asks for."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import lies_in
-from radial_vicreg.identity import config_hash, digest, identity_parts
-from radial_vicreg.origin import Images, images_of, other_images
+from radial_vicreg.identity import Identity
+from radial_vicreg.origin import images_of, other_images
 from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults
 
 LATEST = "latest"
 """Link in ``runs_dir`` to the run of ``radial-vicreg pretrain`` that started last."""
 
-STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What reading a configuration that no run has written may raise."""
+ARGUMENTS = "args.json"
+"""What solo-learn's script leaves of its configuration in a run's folder."""
+
 _NAMED = 5  # runs in an error
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A ``results.json`` and the identity that follows from the configuration in it.
+    """A run in its folder.
+
+    Its results say what it is and how far it came: ``requested``, ``identity``, ``images``, ``is_finished``.
 
     Attributes:
-        path: of the file.
+        path: of its ``results.json``.
         results: content of the file.
     """
 
@@ -41,20 +43,10 @@ class StoredRun:
         """The run's folder."""
         return self.path.parent
 
-    @cached_property
-    def parts(self) -> dict[str, Any]:
-        """The identity's parts, see :func:`radial_vicreg.identity.identity_parts`."""
-        return identity_parts(self.results.config, self.results.processes)
-
-    @cached_property
-    def key(self) -> str:
-        """Hash of the identity, the seed included."""
-        return digest(self.parts)
-
-    @cached_property
-    def images(self) -> Images:
-        """Fingerprints of its images, as far as they are known."""
-        return images_of(self.results.config)
+    @property
+    def is_of_script(self) -> bool:
+        """Whether solo-learn's script has trained it, and not ``radial-vicreg pretrain``."""
+        return is_of_script(self.folder)
 
     @property
     def started(self) -> str:
@@ -95,38 +87,43 @@ def stored_runs(folder: str | Path, on_bad: Callable[[ResultsError], object] | N
     found: list[StoredRun] = []
     for file in find_results(folder):
         try:
-            found.append(open_stored_run(file))
+            found.append(open_stored_run(file.parent))
         except ResultsError as error:
             if on_bad is not None:
                 on_bad(error)
     return sorted(found, key=lambda run: (run.started, str(run.path)), reverse=True)
 
 
-def read_stored_run(file: Path) -> StoredRun | None:
-    """Read one ``results.json``; None where :func:`open_stored_run` has an error."""
+def is_of_script(folder: Path) -> bool:
+    """Tell whether solo-learn's script has left its arguments in a folder."""
+    return (folder / ARGUMENTS).is_file()
+
+
+def read_stored_run(folder: Path) -> StoredRun | None:
+    """Read the run in a folder; None where :func:`open_stored_run` has an error."""
     try:
-        return open_stored_run(file)
+        return open_stored_run(folder)
     except ResultsError:
         return None  # `radial-vicreg runs` and `report` list such files
 
 
-def open_stored_run(file: Path) -> StoredRun:
-    """Read one ``results.json``, with all that a list of runs asks of it.
+def open_stored_run(folder: Path) -> StoredRun:
+    """Read the run in a folder, with all that a list of runs asks of it.
 
     Args:
-        file: of any origin; whatever it holds, the only error is one of its own.
+        folder: of any origin; whatever its ``results.json`` holds, the only error is one of its own.
 
     Returns:
-        The run, whose identity, images and start are known.
+        The run, whose configuration is one of ours.
 
     Raises:
         ResultsError: there is no file, or none of this program that this version knows.
     """
-    run = StoredRun(file, RunResults.read(file))
+    run = StoredRun(folder / RESULTS, RunResults.read(folder / RESULTS))
     try:
-        _ = run.key, run.images
-    except STRANGE as error:
-        raise ForeignResults(file, f"its configuration is not one of VICReg or Radial-VICReg ({error!r})") from error
+        _ = run.results.requested
+    except UserError as error:
+        raise ForeignResults(run.path, f"its configuration is not one of VICReg or Radial-VICReg: {error}") from error
     return run
 
 
@@ -193,7 +190,7 @@ def _identity(folder: str) -> tuple[int, int] | None:
 
 def _is_run(folder: Path) -> bool:
     """Tell whether a run of this program or of solo-learn's script has left its results, settings or weights here."""
-    if (folder / "args.json").is_file() or any(folder.glob("*.ckpt")):
+    if is_of_script(folder) or any(folder.glob("*.ckpt")):
         return True
     if not (file := folder / RESULTS).is_file():
         return False
@@ -216,35 +213,36 @@ class RunsByIdentity:
     def __init__(self, runs: Iterable[StoredRun]) -> None:
         self._by_key: dict[str, list[StoredRun]] = defaultdict(list)
         for run in runs:
-            self._by_key[run.key].append(run)
+            self._by_key[run.results.identity.config_hash].append(run)
 
-    def of(self, config: Mapping[str, Any], processes: int) -> list[StoredRun]:
+    def of(self, config: RunConfig, processes: int | None = None) -> list[StoredRun]:
         """Choose the runs whose stored configuration has the identity of another, the seed included.
 
         Args:
-            config: resolved, as requested. Runs with other ``data.fingerprints`` are omitted: a run is one training
-                with one set of validation images.
-            processes: number of training processes.
+            config: as requested. Runs with other ``data.fingerprints`` are omitted: a run is one training with one set
+                of validation images.
+            processes: number of training processes, where it is not that of the configuration.
 
         Returns:
             Those runs, in their order.
         """
         images = images_of(config)
-        return [run for run in self._same_settings(config, processes) if other_images(run.images, images) is None]
+        return [
+            run for run in self._same_settings(config, processes) if other_images(run.results.images, images) is None
+        ]
 
-    def kept_apart(self, config: Mapping[str, Any], processes: int) -> list[tuple[StoredRun, str]]:
+    def kept_apart(self, config: RunConfig) -> list[tuple[StoredRun, str]]:
         """List the runs that :meth:`of` omits for their images alone, and in what those differ.
 
         Args:
             config: as for :meth:`of`.
-            processes: number of training processes.
 
         Returns:
             Those runs, in their order, each with the reason (:func:`radial_vicreg.origin.other_images`).
         """
         images = images_of(config)
-        same = self._same_settings(config, processes)
-        return [(run, reason) for run in same if (reason := other_images(run.images, images)) is not None]
+        same = self._same_settings(config)
+        return [(run, reason) for run in same if (reason := other_images(run.results.images, images)) is not None]
 
-    def _same_settings(self, config: Mapping[str, Any], processes: int) -> list[StoredRun]:
-        return self._by_key.get(config_hash(config, processes), [])
+    def _same_settings(self, config: RunConfig, processes: int | None = None) -> list[StoredRun]:
+        return self._by_key.get(Identity.of(config, processes).config_hash, [])

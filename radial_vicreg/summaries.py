@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -11,8 +10,8 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
-from radial_vicreg.identity import identity_parts
-from radial_vicreg.origin import images_of, images_remark, other_images
+from radial_vicreg.identity import leaves
+from radial_vicreg.origin import images_remark, other_images
 from radial_vicreg.results import RunResults
 from radial_vicreg.stored_runs import StoredRun
 
@@ -57,23 +56,21 @@ class RunSummary(NamedTuple):
     @classmethod
     def of(cls, stored: StoredRun) -> RunSummary:
         """Summarise a run."""
-        results = stored.results
-        kwargs = results.config.get("method_kwargs") or {}
+        results, requested = stored.results, stored.results.requested
         measured = results.radii.final or next(iter(results.radii.history[::-1]), None) or results.radii.initial
         online = results.probe("online_linear")
         figures = (getattr(online, name) for name in _ONLINE)
-        tag = results.config.get("tag")
         return cls(
             run=str(stored.folder),
             status=results.status,
             method=results.method,
-            objective=_objective(results),
-            dim=measured.dim if measured is not None and measured.dim is not None else kwargs.get("proj_output_dim"),
+            objective=results.identity.parts["objective"].get("radial_objective"),
+            dim=(measured.dim if measured is not None else None) or requested.method_kwargs.proj_output_dim,
             epochs=results.epochs,
             max_epochs=results.max_epochs,
             w1=None if measured is None else measured.eval.w1_chi,
             probe=next((figure for figure in figures if figure is not None), None),
-            tag=None if tag is None else str(tag),
+            tag=requested.tag,
             started=stored.started,
         )
 
@@ -129,8 +126,8 @@ def differences(first: RunResults, second: RunResults) -> list[Difference]:
     """
     found: list[Difference] = []
     for part, one, other, left_out in (
-        ("configuration", _flat(first.config), _flat(second.config), _SETTINGS_LEFT_OUT),
-        ("results", _flat(first.plain()), _flat(second.plain()), _RESULTS_LEFT_OUT),
+        ("configuration", dict(leaves(first.config)), dict(leaves(second.config)), _SETTINGS_LEFT_OUT),
+        ("results", dict(leaves(first.plain())), dict(leaves(second.plain())), _RESULTS_LEFT_OUT),
     ):
         for key in dict.fromkeys([*one, *other]):
             default = _default(key) if part == "configuration" else None
@@ -153,28 +150,12 @@ def images_note(first: RunResults, second: RunResults) -> str | None:
         first: results of a run.
         second: results of another.
     """
-    images = images_of(first.config), images_of(second.config)
-    if (reason := other_images(*images)) is not None:
+    if (reason := other_images(first.images, second.images)) is not None:
         return f"{reason}: their figures are not comparable"
-    return images_remark([images])
+    return images_remark([(first.images, second.images)])
 
 
-def _objective(results: RunResults) -> str | None:
-    if results.method not in ("vicreg", "radialvicreg"):
-        return None
-    objective: str | None = identity_parts(results.config)["objective"].get("radial_objective")
-    return objective
-
-
-def value_at(config: Mapping[str, Any], key: str) -> Any:
-    """Look up a dotted key of a configuration; one that is left out stands for its default."""
-    found: Any = config
-    for name in key.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return _default(key) if found is None else found
-
-
-def measured_otherwise(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+def measured_otherwise(stored: RunConfig, asked: RunConfig) -> list[str]:
     """List in what the figures of a stored run were measured otherwise than a configuration asks for.
 
     Such settings are no part of an identity: the weights are the same, and the figures are not.
@@ -187,11 +168,9 @@ def measured_otherwise(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> l
         For example ``probes.mlp_hidden_dim=512, not 1024``.
     """
     figures = outside(RunConfig.model_fields["probes"])
-    sections = [name for name, field in RunConfig.model_fields.items() if outside(field) == figures]
-    one, other = ({name: config[name] for name in sections if name in config} for config in (stored, asked))
-    keys = dict.fromkeys([*_flat(one), *_flat(other)])
-    pairs = {key: (value_at(one, key), value_at(other, key)) for key in keys}
-    return [f"{key}={first}, not {second}" for key, (first, second) in pairs.items() if first != second]
+    sections = {name for name, field in RunConfig.model_fields.items() if outside(field) == figures}
+    one, other = (dict(leaves(plain(config.model_dump(include=sections)))) for config in (stored, asked))
+    return [f"{key}={value}, not {other[key]}" for key, value in one.items() if value != other[key]]
 
 
 def _default(key: str) -> Any:
@@ -201,21 +180,3 @@ def _default(key: str) -> Any:
     except KeyError:
         return None
     return None if field.is_required() else plain(field.get_default())
-
-
-def _flat(node: Any) -> dict[str, Any]:
-    """Write nested containers by dotted keys; lists of plain values stay values."""
-    return dict(_leaves(node, ""))
-
-
-def _leaves(node: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    items: Any = None
-    if isinstance(node, Mapping):
-        items = node.items()
-    elif isinstance(node, list) and any(isinstance(item, (Mapping, list)) for item in node):
-        items = enumerate(node)
-    if items is None or not node:
-        yield prefix, node
-        return
-    for key, value in items:
-        yield from _leaves(value, f"{prefix}.{key}" if prefix else str(key))

@@ -14,6 +14,7 @@ from helpers import HOSTS, RUN_COMMANDS, assert_equal, on_a_mount, one_line, onl
 
 from radial_vicreg import cli
 from radial_vicreg.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
 from radial_vicreg.file_systems import ABILITIES, file_system_of, try_folder
@@ -160,7 +161,7 @@ class TestWithoutRenaming:
         folder = tmp_path / "elsewhere"
         folder.mkdir()
         refuse("rename")
-        writer = ResultsWriter({}, "standalone", folder)
+        writer = ResultsWriter(run_config(compose("radialvicreg", [])).plain(), "standalone", folder)
         with pytest.raises(UserError, match=r"does not allow renaming .*; train on a local disk"):
             writer.on_train_start(pl.Trainer(logger=False, accelerator="cpu"), pl.LightningModule())
         assert files_below(folder) == []

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.sections import LossConfig
+from radial_vicreg.config.stored import stored_config
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import Outside, added, outside
 from radial_vicreg.config.words import inner_model
@@ -150,8 +151,8 @@ def leave(folder: Path, config: dict[str, Any], version: int = 2, **more: Any) -
 def test_a_run_answers_to_the_precision_that_was_requested(tmp_path: Path, config: dict[str, Any]) -> None:
     left = leave(tmp_path / "run", {**config, "precision": "16-mixed", "accelerator": "cpu"})
     found = RunsByIdentity(stored_runs(tmp_path))
-    assert [run.folder for run in found.of({**config, "precision": 16}, 1)] == [left]
-    assert found.of({**config, "precision": 32}, 1) == []
+    assert [run.folder for run in found.of(stored_config({**config, "precision": 16}))] == [left]
+    assert found.of(stored_config({**config, "precision": 32})) == []
 
 
 def test_runs_are_sorted_by_when_they_began_and_not_by_file_times(tmp_path: Path, config: dict[str, Any]) -> None:
@@ -402,4 +403,5 @@ def test_a_default_that_is_written_out_and_its_absence_are_one_experiment(
 def test_runs_of_one_identity_come_by_their_starts(tmp_path: Path, config: dict[str, Any]) -> None:
     for name, month in (("a", 2), ("b", 3), ("c", 1)):
         leave(tmp_path / name, config, started=f"2026-0{month}-01T00:00:00+00:00")
-    assert [run.folder.name for run in RunsByIdentity(stored_runs(tmp_path)).of(config, 1)] == ["b", "a", "c"]
+    found = RunsByIdentity(stored_runs(tmp_path)).of(stored_config(config))
+    assert [run.folder.name for run in found] == ["b", "a", "c"]

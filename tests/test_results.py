@@ -118,11 +118,11 @@ def test_a_folder_outside_any_checkout_has_no_commit(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path, config: dict[str, Any]) -> Path:
     """Results of a finished run with keys, at every depth, that no version has written."""
     content = {
         "schema_version": 2,
-        "config": {"seed": 5, "method_kwargs": {}},
+        "config": config,
         "status": "finished",
         "epochs": 2,
         "note": "mine",

@@ -61,7 +61,8 @@ def three(make_run: MakeRun, tmp_path: Path) -> list[str]:
     theirs = make_run("theirs/c", hours=2, status="running", epochs=3, radii={}, probes=None)
     content = read_results(theirs)
     content["method"] = content["config"]["method"] = "lejepa"
-    content["config"]["method_kwargs"] = {"proj_output_dim": 64}
+    content["config"]["method_kwargs"]["proj_output_dim"] = 64
+    content["config"]["loss"] = {"_target_": "lightly.loss.LeJEPALoss"}
     write_json(theirs / "results.json", content)
     write_json(tmp_path / "runs" / "synthetic" / "results.json", {"version": "1"})
     (tmp_path / "runs" / "half").mkdir()
@@ -125,7 +126,7 @@ def test_two_runs_are_compared_by_what_differs_alone(make_run: MakeRun, capsys: 
     first = make_run("a", seed=5)
     second = make_run("b", "optimizer.lr=0.1", "shared/method=vicreg", "method_kwargs.cov_loss_weight=1.0")
     content = read_results(second)
-    content["config"]["optimizer"]["batch_size"] = 256.0  # 256 in the other: no difference
+    content["config"]["method_kwargs"]["sim_loss_weight"] = 25  # 25.0 in the other: no difference
     del content["config"]["accumulate_grad_batches"]  # its default
     content["radii"]["final"]["eval"]["w1_chi"] = 7.0
     content["history"] = [{"epoch": 1, "train_loss": 3.0}]
@@ -138,7 +139,7 @@ def test_two_runs_are_compared_by_what_differs_alone(make_run: MakeRun, capsys: 
     assert lines[3] == ["configuration", "A", "B"]
     assert configuration["optimizer.lr"] == ["0.3", "0.1"]
     assert configuration["method"] == ["radialvicreg", "vicreg"]
-    assert not {"name", "optimizer.batch_size", "accumulate_grad_batches"} & configuration.keys()
+    assert not {"name", "method_kwargs.sim_loss_weight", "accumulate_grad_batches"} & configuration.keys()
     results = {key: values for key, *values in lines[place + 1 :]}
     assert results == {"radii.final.eval.w1_chi": ["0.256", "7"]}
 

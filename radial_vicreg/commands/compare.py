@@ -68,7 +68,7 @@ def _results(folder: Path) -> RunResults:
 
     if not (folder / RESULTS).is_file():
         raise UserError(f"{folder} holds no run with results.json; `radial-vicreg runs DIR` lists those below a folder")
-    return open_stored_run(folder / RESULTS).results
+    return open_stored_run(folder).results
 
 
 def _text(value: Any) -> str:

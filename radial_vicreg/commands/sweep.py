@@ -123,14 +123,14 @@ def _run_one(
     from radial_vicreg.data.fingerprint import listed_once
     from radial_vicreg.sweeps.claims import RunClaim
     from radial_vicreg.sweeps.runner import pretrain_arguments
-    from radial_vicreg.sweeps.status import FINISHED, states_of
+    from radial_vicreg.sweeps.status import states_of
 
     runs = sweep.runs()
     if not 0 <= index < len(runs):
         raise UserError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
     with listed_once():
         (state,) = states_of([runs[index]], overrides, evidence=evidence)
-        if state.status == FINISHED:
+        if state.is_finished:
             print(f"run {index} is finished: {state.folder}")
             return 0
         print(f"run {index}: {shlex.join(state.run.overrides)}")
@@ -144,7 +144,8 @@ def _say(text: str) -> None:
 
 
 def _print_status(sweep: Sweep, overrides: Sequence[str], evidence: Path | None) -> None:
-    from radial_vicreg.sweeps.status import FINISHED, states_of
+    from radial_vicreg.results import FINISHED
+    from radial_vicreg.sweeps.status import states_of
 
     states = states_of(sweep.runs(), overrides, name_bad_file, evidence)
     for state in states:

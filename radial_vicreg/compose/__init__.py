@@ -1,15 +1,15 @@
 """The door: from Hydra's composition to a typed configuration."""
 
 from radial_vicreg.compose.composition import compose, composed_text
-from radial_vicreg.compose.door import canonical_numbers, declared_config, run_config, stored_config
+from radial_vicreg.compose.door import arguments_config, canonical_numbers, declared_config, run_config
 from radial_vicreg.compose.grid import compose_grid
 
 __all__ = [
+    "arguments_config",
     "canonical_numbers",
     "compose",
     "compose_grid",
     "composed_text",
     "declared_config",
     "run_config",
-    "stored_config",
 ]

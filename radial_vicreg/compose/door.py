@@ -16,6 +16,7 @@ from radial_vicreg.compose.references import is_plain, keys_read, texts
 from radial_vicreg.compose.yaml_guard import check_references
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.reading import Reader
+from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.secrets import refuse_short_secrets
 
@@ -70,14 +71,12 @@ def sweep_config(cfg: DictConfig) -> RunConfig:
     return read_config({**_resolved(hashed), "name": "sweep"}, helpers=keys_read(unresolved))
 
 
-def stored_config(content: Mapping[str, Any], is_resolved: bool = True) -> RunConfig:
-    """Read the configuration of a finished run of any version, which may be a stranger's.
+def arguments_config(content: Mapping[str, Any]) -> RunConfig:
+    """Read the configuration in solo-learn's ``args.json``, which may be a stranger's.
 
     Args:
-        content: ``config`` of ``results.json``, which a run has resolved: a ``${...}`` in it is text. Or that of
-            solo-learn's ``args.json``.
-        is_resolved: False for ``args.json``. Its ``${key}`` are resolved as far as they can be; a resolver, such as
-            ``${oc.env:...}``, is not called.
+        content: of the file. Its ``${key}`` are resolved as far as they can be; a resolver, such as ``${oc.env:...}``,
+            is not called.
 
     Returns:
         The configuration, without what can no longer be resolved.
@@ -86,8 +85,7 @@ def stored_config(content: Mapping[str, Any], is_resolved: bool = True) -> RunCo
         UserError: it is none of a run, or its ``${key}`` lead to very many values.
     """
     try:
-        given = content if is_resolved else _resolved_alone(_without_resolvers(content))
-        return read_config({"method": "radialvicreg", "name": "stored", **given}, "stored")
+        return stored_config(_resolved_alone(_without_resolvers(content)))
     except RecursionError as error:
         raise UserError("it is nested too deeply") from error
 

@@ -54,7 +54,7 @@ def fingerprints_of(config: RunConfig) -> FingerprintsConfig:
     data, seconds = config.data, 0.0
     found: dict[str, Fingerprints] = {}
     for part, path in (("train", data.train_path), ("val", data.val_path)):
-        if part == "val" and not validates(config.plain()):
+        if part == "val" and not validates(config):
             found[part] = ()
         elif data.dataset in FIXED_DATA:
             found[part] = fixed_fingerprints(data.dataset, part)

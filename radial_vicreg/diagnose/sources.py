@@ -25,7 +25,6 @@ from radial_vicreg.export import CARD, load_exported, read_card
 from radial_vicreg.figures import configured_method
 from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.probes.features import KINDS
-from radial_vicreg.provenance import identity_of
 from radial_vicreg.stored_runs import single_run
 
 FORMS = "a run's folder, a checkpoint, an exported folder, FILE.npy, timm:NAME or torchvision:NAME"
@@ -161,7 +160,7 @@ def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Networ
         "method": configured_method(run.config.plain()),
         "epoch": run.epoch,
         "checkpoint": None if untrained else run.checkpoint.name,
-        **identity_of(run.results),
+        **run.hashes,
         **_described(images, where),
     }
     label = "untrained" if untrained else str(run.config.method)

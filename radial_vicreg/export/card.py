@@ -14,7 +14,6 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.export.loading import WEIGHTS
 from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.models import timm_architecture
-from radial_vicreg.provenance import identity_of
 from radial_vicreg.results import RunResults
 from radial_vicreg.secrets import without_secrets
 
@@ -67,7 +66,7 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         "feature_dim": _feature_dim(run.model.backbone, run.config.crop_size),
         "image_size": run.config.crop_size,
         "normalisation": {"mean": list(mean), "std": list(std)},
-        "training": training | identity_of(run.results) | {"epoch": run.epoch},
+        "training": training | run.hashes | {"epoch": run.epoch},
         "config": _without_folders(config) if fmt == "hf" else config,
         "metrics": _metrics(run.figures),
         "checkpoint_sha256": file_checksum(run.checkpoint),

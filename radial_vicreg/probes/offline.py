@@ -16,7 +16,7 @@ from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
-from radial_vicreg.origin import Images, compare_fingerprints, digits, images_of, origin_of
+from radial_vicreg.origin import Images, compare_fingerprints, digits, origin_of
 from radial_vicreg.outputs import claim_file, json_with
 from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.features import KINDS, run_features
@@ -24,7 +24,6 @@ from radial_vicreg.probes.knn import KNNProbe
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.probes.mlp import MLPProbe
 from radial_vicreg.probes.selection import headline
-from radial_vicreg.provenance import identity_of
 from radial_vicreg.results import RESULTS, Probes, RunResults
 
 PROBES: dict[str, Callable[..., Probe]] = {"linear": LinearProbe, "mlp": MLPProbe, "knn": KNNProbe}
@@ -174,9 +173,8 @@ def _fingerprints(config: RunConfig) -> Images:
 
 def _own_images(run: LoadedRun) -> Images:
     """Find out which images are the run's own: those that it has recorded, else those that lie where it read them."""
-    recorded = images_of(run.config.plain()) if run.results is None else run.results.measured_images()
     there = _fingerprints(run.config)
-    return Images(*(found if known is None else known for known, found in zip(recorded, there, strict=True)))
+    return Images(*(found if known is None else known for known, found in zip(run.images, there, strict=True)))
 
 
 def _others(images: Images, own: Images) -> str:
@@ -194,5 +192,5 @@ def _identity(run: LoadedRun, untrained: bool) -> dict[str, Any]:
         "checkpoint": None if untrained else run.checkpoint.name,
         "checkpoint_sha256": None if untrained else file_checksum(run.checkpoint),
         "epoch": run.epoch,
-        **identity_of(run.results),
+        **run.hashes,
     }

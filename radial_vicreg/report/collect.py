@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import digest
 from radial_vicreg.origin import Images, images_remark, other_images
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
-from radial_vicreg.stored_runs import STRANGE, StoredRun, find_results, open_stored_run
-from radial_vicreg.summaries import value_at
+from radial_vicreg.stored_runs import StoredRun, find_results, open_stored_run
 
 _VALIDATION = ("limit_val_batches",)
 _HEADS = (*_VALIDATION, "probes.lr")
@@ -45,9 +44,9 @@ class Figure:
         """Read the number."""
         return self.read(results)
 
-    def measured_with(self, results: RunResults) -> dict[str, Any]:
+    def measured_with(self, results: RunResults) -> dict[str, object]:
         """List the settings with which the run has measured it, defaults written out."""
-        return {key: value_at(results.config, key) for key in self.settings}
+        return {key: attrgetter(key)(results.requested) for key in self.settings}
 
 
 def probe_figure(probe: str, metric: str) -> Figure:
@@ -150,8 +149,7 @@ class Experiment:
     @property
     def tags(self) -> str:
         """The users' own words for its runs (``tag``)."""
-        found = {str(run.results.config["tag"]) for run in self.runs if run.results.config.get("tag") is not None}
-        return ", ".join(sorted(found))
+        return ", ".join(sorted({tag for run in self.runs if (tag := run.results.requested.tag) is not None}))
 
     def comparable(self, figure: Figure) -> list[Run]:
         """List the runs whose figure was measured with equal settings.
@@ -229,7 +227,7 @@ def _by_identity(runs: list[Run]) -> dict[tuple[str, str, bool], list[Run]]:
     """Sort runs by the hash of their identity without the seed, and by their images."""
     groups: dict[tuple[str, str, bool], list[Run]] = defaultdict(list)
     for run in runs:
-        groups[_exact(run), run.setting.images, _is_validated(run)].append(run)
+        groups[run.results.identity.experiment_hash, run.setting.images, _is_validated(run)].append(run)
     return groups
 
 
@@ -274,7 +272,7 @@ def _with_image_sets(runs: list[Run]) -> list[Run]:
 
 
 def _is_validated(run: Run) -> bool:
-    return run.stored.images.val != ()
+    return run.results.images.val != ()
 
 
 def _images(run: Run) -> Images:
@@ -298,25 +296,17 @@ def _why_apart(experiment: Experiment, others: Iterable[Experiment]) -> list[str
     return list(found)
 
 
-def _exact(run: Run) -> str:
-    return digest({name: value for name, value in run.stored.parts.items() if name != "seed"})
-
-
 def _read(file: Path, name: str) -> Run | Problem:
-    stored = open_stored_run(file)
+    stored = open_stored_run(file.parent)
     results = stored.results
     if results.probes is None:
         return Problem(name, "foreign", "no probes: not written by radial-vicreg")
-    if results.status != "finished":
+    if not results.is_finished:
         epochs = f"{results.epochs} of {results.max_epochs} epochs"
         error = f": {results.error}" if results.error else ""
         kind = "failed" if results.status == "failed" else "partial"
         return Problem(name, kind, f"{results.status} after {epochs}{error}")
-    try:
-        setting = Setting.from_config(results.config, results.processes, results.effective)
-    except STRANGE as error:
-        return Problem(name, "foreign", f"its configuration is not one of VICReg or Radial-VICReg ({error!r})")
-    return Run(name, stored, setting)
+    return Run(name, stored, Setting.of(results))
 
 
 def _disagreements(runs: list[Run]) -> list[str]:

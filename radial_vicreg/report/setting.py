@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
+from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.figures import configured_method
-from radial_vicreg.identity import canonical_precision, digest, identity_parts
+from radial_vicreg.identity import Identity, canonical_precision, digest
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
-from radial_vicreg.results import Effective
+from radial_vicreg.results import RunResults
 
-_HARDWARE = ("precision", "sync_batchnorm")
 _LABELS = {
     "none": "VICReg",
     "kl": "Radial-VICReg",
@@ -23,30 +23,6 @@ _LABELS = {
     "lejepa": "LeJEPA",
     "visreg": "VISReg",
 }
-_DETAILS = {
-    "proj_hidden_dim": "method_kwargs.proj_hidden_dim",
-    "optimizer": "optimizer.name",
-    "lr": "optimizer.lr",
-    "classifier_lr": "optimizer.classifier_lr",
-    "weight_decay": "optimizer.weight_decay",
-    "clip_lr": "optimizer.kwargs.clip_lr",
-    "eta": "optimizer.kwargs.eta",
-    "exclude_bias_n_norm": "optimizer.kwargs.exclude_bias_n_norm",
-    "batch_size": "optimizer.batch_size",
-    "format": "data.format",
-    "scheduler": "scheduler.name",
-    "max_epochs": "max_epochs",
-    "crop_size": "augmentations.0.crop_size",
-    "num_crops": "augmentations.0.num_crops",
-    "crop_min_scale": "augmentations.0.rrc.crop_min_scale",
-    "gaussian_blur": "augmentations.0.gaussian_blur.prob",
-    "solarization": "augmentations.0.solarization.prob",
-    "precision": "precision",
-    "patch_size": "backbone.kwargs.patch_size",
-    "img_size": "backbone.kwargs.img_size",
-}
-"""What the paper states beside the method, by the names of ``paper.json``, and where a configuration has it."""
-_NEEDED = ("proj_hidden_dim", "optimizer", "lr", "batch_size", "crop_size")
 
 
 @dataclass(frozen=True)
@@ -96,35 +72,28 @@ class Setting:
     grid: str
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], processes: int = 1, effective: Effective | None = None) -> Setting:
-        """Read a resolved configuration.
+    def of(cls, results: RunResults) -> Setting:
+        """Read what a run was.
 
         Args:
-            config: as ``results.json`` has it.
-            processes: number of training processes.
-            effective: what the machine made of the requested ``precision`` and ``sync_batchnorm``; without it they were
-                followed.
+            results: of the run. What the machine made of the requested ``precision`` and ``sync_batchnorm`` counts.
 
         Returns:
             The setting.
-
-        Raises:
-            KeyError: the configuration lacks a part.
         """
-        kwargs, data = config["method_kwargs"], config["data"]
-        became = {} if effective is None else effective.plain()
-        config = {**config, **{key: became[key] for key in _HARDWARE if key in became}}
-        read = objective_of(config)
-        objective, beta1, beta2, gamma = _objective(str(config["method"]), read)
-        lambdas = () if config.get("loss") else ("sim", "var", "cov")
-        folder = "/".join(PurePath(str(data.get("train_path"))).parts[-2:])
-        dataset = str(data.get("name") or data["dataset"])
-        images = f"{dataset} {folder}" if data["dataset"] == "custom" else dataset
+        config, processes = _as_trained(results), results.processes
+        kwargs, data = config.method_kwargs, config.data
+        read = objective_of(config.plain())
+        objective, beta1, beta2, gamma = _objective(config.method, read)
+        lambdas = () if config.loss else (kwargs.sim_loss_weight, kwargs.var_loss_weight, kwargs.cov_loss_weight)
+        folder = "/".join(PurePath(str(data.train_path)).parts[-2:])
+        dataset = data.name or data.dataset
+        images = f"{dataset} {folder}" if data.dataset == "custom" else dataset
         return cls(
             dataset=dataset,
             images=images,
-            backbone=str(config["backbone"]["name"]),
-            dim=int(kwargs["proj_output_dim"]),
+            backbone=config.backbone.name,
+            dim=kwargs.proj_output_dim,
             objective=objective,
             beta1=beta1,
             beta2=beta2,
@@ -132,8 +101,8 @@ class Setting:
             center=bool(read.get("radial_center")),
             e2mc=float(read.get("e2mc_loss_weight", 0)),
             mean=float(read.get("mean_loss_weight", 0)),
-            weights=tuple(float(kwargs.get(f"{name}_loss_weight", 0)) for name in lambdas),
-            key=configured_method(config),
+            weights=lambdas,
+            key=configured_method(config.plain()),
             details=_details(config, processes, beta1, beta2),
             family=_family(config, processes, images),
             grid=_grid(config, processes),
@@ -192,7 +161,16 @@ def _objective(method: str, read: dict[str, Any]) -> tuple[str, float, float, fl
     return str(read["radial_objective"]), weights[0], weights[1], max(weights[2:])
 
 
-def _family(config: dict[str, Any], processes: int, images: str) -> str:
+def _as_trained(results: RunResults) -> RunConfig:
+    """Give the configuration with what the machine made of it."""
+    effective, requested = results.effective, results.requested
+    if effective is None:
+        return requested
+    became = {"precision": effective.precision, "sync_batchnorm": effective.sync_batchnorm}
+    return requested.model_copy(update={key: value for key, value in became.items() if value is not None})
+
+
+def _family(config: RunConfig, processes: int, images: str) -> str:
     """Hash what runs must share to be compared, each method at its own best rate."""
     parts = _comparable_parts(config, processes)
     del parts["objective"]
@@ -201,54 +179,56 @@ def _family(config: dict[str, Any], processes: int, images: str) -> str:
     return digest({**parts, "images": images})
 
 
-def _grid(config: dict[str, Any], processes: int) -> str:
+def _grid(config: RunConfig, processes: int) -> str:
     """Hash everything but the two weights that figure 5 varies, with VICReg as their origin."""
     parts = _comparable_parts(config, processes)
     dropped = ("radial_objective", "radial_ce", "radial_ent", "radial_spacing", "radial_center")
     parts["objective"] = {key: value for key, value in parts["objective"].items() if not key.startswith(dropped)}
-    kwargs = config["method_kwargs"]
-    parts["radii"] = [kwargs.get("radial_spacing"), bool(kwargs.get("radial_center"))]
+    parts["radii"] = [config.method_kwargs.radial_spacing, config.method_kwargs.radial_center]
     return digest(parts)
 
 
-def _details(config: dict[str, Any], processes: int, beta1: float, beta2: float) -> dict[str, Any]:
-    found = {key: _at(config, path) for key, path in _DETAILS.items()}
-    for key in _NEEDED:
-        if found[key] is None:
-            raise KeyError(_DETAILS[key])
-    for key, value in OPTIMIZER_DEFAULTS.get(str(found["optimizer"]), {}).items():
-        if found.get(key, value) is None:
-            found[key] = value
-    kwargs = config["method_kwargs"]
-    found["devices"] = processes
-    if processes > 1:  # one process has nothing to synchronise
-        found["sync_batchnorm"] = bool(config.get("sync_batchnorm"))
-    if beta1:
-        found["ce_normalize"] = bool(kwargs.get("radial_ce_normalize", True))
-    if beta2:
-        found["spacing"] = kwargs.get("radial_spacing") or "round(sqrt(N))"
-    found |= {
-        f"{config['method']}.{key}": value for key, value in (config.get("loss") or {}).items() if key != "_target_"
+def _details(config: RunConfig, processes: int, beta1: float, beta2: float) -> dict[str, Any]:
+    """List what the paper states beside the method, by the names of ``paper.json``."""
+    kwargs, optimizer, crops = config.method_kwargs, config.optimizer, config.augmentations[0]
+    arguments = {**OPTIMIZER_DEFAULTS.get(optimizer.name, {}), **optimizer.arguments()}
+    sizes = config.backbone.arguments()
+    found: dict[str, Any] = {
+        "proj_hidden_dim": kwargs.proj_hidden_dim,
+        "optimizer": optimizer.name,
+        "lr": optimizer.lr,
+        "classifier_lr": optimizer.classifier_lr,
+        "weight_decay": optimizer.weight_decay,
+        **{key: arguments.get(key) for key in ("clip_lr", "eta", "exclude_bias_n_norm")},
+        "batch_size": optimizer.batch_size,
+        "format": config.data.format,
+        "scheduler": config.scheduler.name,
+        "max_epochs": config.max_epochs,
+        "crop_size": crops.crop_size,
+        "num_crops": crops.num_crops,
+        "crop_min_scale": crops.rrc.crop_min_scale,
+        "gaussian_blur": crops.gaussian_blur.prob,
+        "solarization": crops.solarization.prob,
+        "precision": canonical_precision(config.precision),
+        "patch_size": sizes.get("patch_size"),
+        "img_size": sizes.get("img_size"),
+        "devices": processes,
     }
-    found["trainer"] = ", ".join(f"{key}={value}" for key, value in canonical_arguments(config).items()) or "defaults"
-    found["precision"] = canonical_precision(found["precision"])
+    if processes > 1:  # one process has nothing to synchronise
+        found["sync_batchnorm"] = config.sync_batchnorm
+    if beta1:
+        found["ce_normalize"] = kwargs.radial_ce_normalize
+    if beta2:
+        found["spacing"] = kwargs.radial_spacing or "round(sqrt(N))"
+    loss = {} if config.loss is None else config.loss.given()
+    found |= {f"{config.method}.{key}": value for key, value in loss.items() if key != "_target_"}
+    trainer = canonical_arguments(config.plain())
+    found["trainer"] = ", ".join(f"{key}={value}" for key, value in trainer.items()) or "defaults"
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _at(config: Any, path: str) -> Any:
-    for part in path.split("."):
-        if isinstance(config, dict):
-            config = config.get(part)
-        elif isinstance(config, list) and part.isdigit() and int(part) < len(config):
-            config = config[int(part)]
-        else:
-            return None
-    return config
-
-
-def _comparable_parts(config: dict[str, Any], processes: int) -> dict[str, Any]:
-    parts = identity_parts(config, processes)
-    del parts["seed"]
+def _comparable_parts(config: RunConfig, processes: int) -> dict[str, Any]:
+    parts = Identity.of(config, processes).experiment
     if processes == 1:
         parts["sync_batchnorm"] = None  # one process has nothing to synchronise
     return parts

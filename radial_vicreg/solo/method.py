@@ -132,7 +132,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         with in_one_line():
             super().on_load_checkpoint(checkpoint)
             if not self.own_loop and self.config.resume_from_checkpoint is None and self.trainer.ckpt_path is not None:
-                check_auto_resumed(Path(str(self.trainer.ckpt_path)), self.results_config())
+                check_auto_resumed(Path(str(self.trainer.ckpt_path)), self.config)
 
     def setup(self, stage: str) -> None:
         """Refuse another number of processes than rates and identity are computed for."""
@@ -272,7 +272,7 @@ def _completed(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
         cfg.resume_from_checkpoint = str(followed(Path(config.resume_from_checkpoint)))
     resolve_in_place(cfg)
     if own is None and (checkpoint := config.resume_from_checkpoint) is not None:
-        check_same_run(Path(checkpoint), configured_rates(cfg), config.processes, "resume_from_checkpoint")
+        check_same_run(Path(checkpoint), config, "resume_from_checkpoint")
     return cfg
 
 

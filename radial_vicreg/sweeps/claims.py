@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.identity import config_hash
+from radial_vicreg.identity import Identity
 from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
-from radial_vicreg.sweeps.status import FINISHED, best_result
+from radial_vicreg.sweeps.status import best_result
 
 
 class ClaimedError(LockedError):
@@ -58,7 +58,7 @@ class RunClaim:
             raise ClaimedError(str(error)) from error
         # Only now: whoever held the claim until a moment ago has finished the run, or written further checkpoints.
         found = best_result(self.config, RunsByIdentity(stored_runs(self.config.runs_dir)))
-        if found is not None and found.results.status == FINISHED:
+        if found is not None and found.results.is_finished:
             self.lock.release()
             raise FinishedAlready(found.folder)
         return self
@@ -113,4 +113,4 @@ class WorkerClaim:
 
 def claim_path(config: RunConfig, suffix: str = ".lock") -> Path:
     """Return where a run's claim is kept; with ``".worker.lock"``, that of its worker."""
-    return Path(config.runs_dir) / "sweeps" / "claims" / f"{config_hash(config.plain(), config.processes)}{suffix}"
+    return Path(config.runs_dir) / "sweeps" / "claims" / f"{Identity.of(config).config_hash}{suffix}"

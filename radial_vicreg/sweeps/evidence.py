@@ -7,7 +7,7 @@ from pathlib import Path
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file
-from radial_vicreg.results import RESULTS
+from radial_vicreg.results import RESULTS, RunResults
 
 
 def keep_results(run: Path, evidence: Path) -> Path:
@@ -29,7 +29,7 @@ def keep_results(run: Path, evidence: Path) -> Path:
     kept = evidence / run.parent.name / RESULTS
     if kept.is_file() or evidence.resolve() in run.resolve().parents:
         return kept
-    content = json.loads((run / RESULTS).read_text(encoding="utf-8"))
+    content = RunResults.read(run / RESULTS).plain()
     refuse_paths_of_this_machine(content, str(run / RESULTS))
     kept.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(kept) as stream:

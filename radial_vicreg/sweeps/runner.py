@@ -22,7 +22,7 @@ from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_mac
 from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.marks import Mark, marks_of
-from radial_vicreg.sweeps.status import FINISHED, RunState, states_of
+from radial_vicreg.sweeps.status import RunState, states_of
 
 _PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
 _CLAIM = "--claim"  # take the run's claim, or end with NOT_FINISHED
@@ -81,7 +81,7 @@ def run_missing(
         for mark in marks:
             refuse_paths_of_this_machine(mark.config.plain(), f"the configuration of run {mark.run.index}")
     states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
-    unfinished = {state.run.index for state in states if state.status != FINISHED}
+    unfinished = {state.run.index for state in states if not state.is_finished}
     todo = [mark for mark in marks if mark.run.index in unfinished]
     todo.sort(key=lambda mark: mark.past_stability is not None)
     logs = claim_output(Path(marks[0].config.runs_dir) / "sweeps" / name, "folder")
@@ -113,7 +113,7 @@ def run_missing(
 def _kept(states: list[RunState], evidence: Path | None) -> list[RunState]:
     """Keep the results of finished runs as evidence, where that is asked for."""
     for state in states:
-        if evidence is not None and state.status == FINISHED and state.folder is not None:
+        if evidence is not None and state.is_finished and state.folder is not None:
             keep_results(state.folder, evidence)
     return states
 
@@ -169,7 +169,7 @@ class _Worker:
         try:
             with WorkerClaim(cell.config, index):
                 (current,) = self._state(cell.run)
-                if current.status == FINISHED:
+                if current.is_finished:
                     self.say(f"run {index} has been finished by another process: {current.folder}")
                 elif self._train(cell.run) == NOT_FINISHED:
                     # The training of a worker that was killed just after it had started that one.
@@ -207,7 +207,7 @@ def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) ->
 
 def _outcome(states: Sequence[RunState], failed: Sequence[int], say: Callable[[str], None]) -> Outcome:
     """Name what is left; another worker may have finished what failed here."""
-    left = {state.run.index: state.status for state in states if state.status != FINISHED}
+    left = {state.run.index: state.status for state in states if not state.is_finished}
     left |= {index: "failed" for index in left if index in failed}
     if left:
         say("not finished: " + ", ".join(f"run {index} ({status})" for index, status in left.items()))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from radial_vicreg.compose import compose_grid
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.fingerprint import fingerprints_of, listed_once
 from radial_vicreg.errors import UserError
-from radial_vicreg.results import ResultsError
+from radial_vicreg.results import FINISHED, ResultsError
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
 
-FINISHED, MISSING = "finished", "missing"
+MISSING = "missing"
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,11 @@ class RunState:
     folder: Path | None = None
     error: str | None = None
     apart: str | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.status == FINISHED
 
 
 @listed_once()
@@ -71,8 +75,8 @@ def states_of(
             continue
         apart = [
             f"{found.folder} was {reason}"
-            for found, reason in stored.kept_apart(_with_images(config), config.processes)
-            if found.results.status == FINISHED
+            for found, reason in stored.kept_apart(_with_images(config))
+            if found.results.is_finished
         ]
         states.append(RunState(run, MISSING, apart=next(iter(apart), None)))
     return states
@@ -87,14 +91,14 @@ def best_result(config: RunConfig, stored: RunsByIdentity) -> StoredRun | None:
         config: as requested.
         stored: where to look.
     """
-    candidates = stored.of(_with_images(config), config.processes)
-    return next((found for found in candidates if found.results.status == FINISHED), next(iter(candidates), None))
+    candidates = stored.of(_with_images(config))
+    return next((found for found in candidates if found.results.is_finished), next(iter(candidates), None))
 
 
-def _with_images(config: RunConfig) -> dict[str, Any]:
+def _with_images(config: RunConfig) -> RunConfig:
     """List what is requested, with the fingerprints of its images."""
     data = config.data.model_copy(update={"fingerprints": fingerprints_of(config)})
-    return config.model_copy(update={"data": data}).plain()
+    return config.model_copy(update={"data": data})
 
 
 def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> Iterator[RunConfig]:

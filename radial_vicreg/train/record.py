@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import lightning.pytorch as pl
 from torch import nn
 
 from radial_vicreg.checkpoints import CHECKPOINTS
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.stored import stored_config
 from radial_vicreg.distributed import any_rank
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, point_link, remove_leftovers
@@ -20,13 +23,13 @@ from radial_vicreg.notices import warn
 from radial_vicreg.origin import images_of, origin_of
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY
 from radial_vicreg.provenance import describe_run
-from radial_vicreg.results import RESULTS, RunResults
+from radial_vicreg.results import FINISHED, RESULTS, RunResults, Status
 from radial_vicreg.secrets import without_secrets
 from radial_vicreg.stored_runs import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.train.checkpointing import settle_checkpoints, written_checkpoint
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.run_folder import TRAIN_ELSEWHERE
-from radial_vicreg.train.same_run import resumes_other_figures
+from radial_vicreg.train.same_run import resumes_other_figures, run_around
 from radial_vicreg.train.solo_checkpoints import solo_folder
 from radial_vicreg.train.stop_on_signal import stop_reason
 
@@ -45,7 +48,7 @@ class ResultsWriter(pl.Callback):
     The folder belongs to one run at a time: another process that would write there is refused.
 
     Args:
-        config: the resolved configuration, plain containers only.
+        config: the resolved configuration in plain containers, as it is to be recorded.
         host: ``"solo"`` or ``"standalone"``.
         folder: where to write. None: the folder of solo-learn's ``Checkpointer``, which is known once training
             starts, or ``<checkpoint.dir>/<method>/<name>`` without one.
@@ -64,6 +67,11 @@ class ResultsWriter(pl.Callback):
         self._written: RunResults | None = None
         self._processes = 1
         self._validated: list[int] | None = None  # epoch and step of the weights that were validated last
+
+    @cached_property
+    def requested(self) -> RunConfig:
+        """The configuration, typed."""
+        return stored_config(self.config)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Find and claim the folder, write the first, empty results, and point the link ``latest`` at it.
@@ -87,7 +95,7 @@ class ResultsWriter(pl.Callback):
             self._take_over(trainer, before)
         self._write(trainer, "running")
         if of_this_command and trainer.is_global_zero:
-            point_link(Path(self.config.get("runs_dir", "")) / LATEST, self.folder)
+            point_link(Path(self.requested.runs_dir) / LATEST, self.folder)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Remember of which weights the figures of the host's own probe are."""
@@ -120,8 +128,8 @@ class ResultsWriter(pl.Callback):
         """
         if self._description or not trainer.is_global_zero or trainer.current_epoch != trainer.max_epochs:
             return
-        before = self._predecessor(trainer) if self.folder is None else read_stored_run(self.folder / RESULTS)
-        if before is None or before.results.status == "finished":
+        before = self._predecessor(trainer) if self.folder is None else read_stored_run(self.folder)
+        if before is None or before.results.is_finished:
             return
         self.folder = before.folder
         self._acquire()
@@ -153,7 +161,7 @@ class ResultsWriter(pl.Callback):
         self.history = state_dict["history"]
         self._seconds_before = state_dict["seconds"]
         self._validated = state_dict.get("validated")  # absent from checkpoints of earlier versions
-        if resumes_other_figures(state_dict, self.config):
+        if resumes_other_figures(state_dict, self.requested):
             self._validated = None
             self.history = [
                 {name: value for name, value in entry.items() if not name.startswith("val_")} for entry in self.history
@@ -182,7 +190,7 @@ class ResultsWriter(pl.Callback):
             figures = stored or self._written
             assert figures is not None
             content = {key: value for key, value in figures.plain().items() if key != "error"}  # of its first ending
-            return RunResults.model_validate({**content, "status": "finished", "checkpoint": saved})
+            return RunResults.model_validate({**content, "status": FINISHED, "checkpoint": saved})
 
         RunResults.update(self.folder / RESULTS, finished, owner=True)
 
@@ -199,7 +207,7 @@ class ResultsWriter(pl.Callback):
     def _acquire(self) -> None:
         assert self.folder is not None
         claim_output(self.folder, "folder", TRAIN_ELSEWHERE)
-        take = self.config.get("lock") == "take"
+        take = self.requested.lock == "take"
         lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
         lock.acquire()
         self._lock = lock
@@ -208,14 +216,14 @@ class ResultsWriter(pl.Callback):
 
     def _start_of_run(self) -> str:
         """Say when the run began; one that goes on in its folder keeps the time of its first start."""
-        before = None if self.folder is None else read_stored_run(self.folder / RESULTS)
+        before = None if self.folder is None else read_stored_run(self.folder)
         return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
     def _refuse_foreign(self, trainer: pl.Trainer) -> None:
         """Refuse a folder with the results of another run: solo-learn numbers its folders by what the logger counts."""
         assert self.folder is not None
-        found = read_stored_run(self.folder / RESULTS) if trainer.is_global_zero else None
-        foreign = found is not None and not RunsByIdentity([found]).of(self.config, trainer.world_size)
+        found = read_stored_run(self.folder) if trainer.is_global_zero else None
+        foreign = found is not None and not RunsByIdentity([found]).of(self.requested, trainer.world_size)
         if any_rank(foreign):
             raise UserError(
                 f"{self.folder} holds the results of another run: solo-learn counts its folders by what lies in "
@@ -242,23 +250,17 @@ class ResultsWriter(pl.Callback):
 
         ``radial-vicreg pretrain`` goes on in the run's own folder.
         """
-        path = None if trainer.ckpt_path is None else Path(trainer.ckpt_path)
-        run = (
-            None
-            if path is None or not path.with_name("args.json").is_file()
-            else read_stored_run(path.with_name(RESULTS))
-        )
-        if run is None or run.results.status == "finished":
+        run = None if trainer.ckpt_path is None else run_around(Path(trainer.ckpt_path))
+        if run is None or not run.is_of_script or run.results.is_finished:
             return None
-        return run if RunsByIdentity([run]).of(self.config, trainer.world_size) else None
+        return run if RunsByIdentity([run]).of(self.requested, trainer.world_size) else None
 
     def _origin(self) -> dict[str, Any]:
         """Describe where the figures of the last validation come from."""
-        return {} if self._validated is None else {"origin": origin_of(images_of(self.config), *self._validated)}
+        return {} if self._validated is None else {"origin": origin_of(images_of(self.requested), *self._validated)}
 
     def _folder_without_checkpoints(self) -> Path:
-        folder = (self.config.get("checkpoint") or {}).get("dir", "trained_models")
-        return Path(folder) / str(self.config["method"]) / str(self.config["name"])
+        return Path(self.requested.checkpoint.dir) / self.requested.method / self.requested.name
 
     def _draw(self, trainer: pl.Trainer) -> None:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -276,7 +278,7 @@ class ResultsWriter(pl.Callback):
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._started
 
-    def _write(self, trainer: pl.Trainer, status: str, error: str | None = None) -> None:
+    def _write(self, trainer: pl.Trainer, status: Status, error: str | None = None) -> None:
         if not trainer.is_global_zero or self.folder is None:
             return
         last = self.history[-1] if self.history else {}

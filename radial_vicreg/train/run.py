@@ -280,7 +280,7 @@ def _callbacks(config: RunConfig, data: RunData, val_loader: DataLoader[Any] | N
     if config.probes.frozen_linear:
         if val_loader is None or config.data.no_labels:
             raise UserError("probes.frozen_linear needs labels and data.val_path; set probes.frozen_linear=false")
-        images = images_of(config.plain())
+        images = images_of(config)
         callbacks.append(FrozenLinearProbe(data.plain_training_set(), val_loader, config.data.num_workers, images))
     skipped, omitted = data.skipped, data.omitted
     if skipped:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from lightning.pytorch.utilities import rank_zero_only
 
-from radial_vicreg.checkpoints import furthest_checkpoint, link_last, named_checkpoint
+from radial_vicreg.checkpoints import folder_of_run, furthest_checkpoint, link_last, named_checkpoint
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import check_output, claim_output
-from radial_vicreg.identity import config_hash
+from radial_vicreg.identity import Identity
 from radial_vicreg.origin import images_of, images_remark
 from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
 from radial_vicreg.summaries import measured_otherwise
@@ -61,19 +61,20 @@ def find_run_folder(config: RunConfig) -> RunFolder:
         return RunFolder(None, parent, None)
     if config.ckpt not in ("auto", "last"):
         checkpoint = named_checkpoint(Path(config.ckpt), _say)
-        check_same_run(checkpoint, config.plain(), config.processes, "ckpt")
+        check_same_run(checkpoint, config, "ckpt")
         run = run_around(checkpoint)
-        if run is not None and RunsByIdentity([run]).of(config.plain(), config.processes):
+        if run is not None and RunsByIdentity([run]).of(config):
             return RunFolder(run.folder, parent, checkpoint)
         _say(f"{checkpoint} is not in a run folder of this configuration: its training goes on in a new folder")
         return RunFolder(None, parent, checkpoint)
     stored = RunsByIdentity(stored_runs(Path(config.runs_dir)))
-    runs = stored.of(config.plain(), config.processes)
+    runs = stored.of(config)
     found = furthest_checkpoint((run.folder for run in runs), _say)
     if found is not None:
-        _remark(runs, found.parent.parent, config)
-        return RunFolder(found.parent.parent, parent, found)
-    apart = [_why_not_taken(run, reason, config) for run, reason in stored.kept_apart(config.plain(), config.processes)]
+        folder = folder_of_run(found)
+        _remark(runs, folder, config)
+        return RunFolder(folder, parent, found)
+    apart = [_why_not_taken(run, reason, config) for run, reason in stored.kept_apart(config)]
     if config.ckpt == "last":
         raise UserError(
             f"ckpt=last: no checkpoint of this configuration below {config.runs_dir}; leave ckpt out to start anew, or"
@@ -141,7 +142,7 @@ def no_empty_folder(folder: Path) -> Iterator[None]:
 
 
 def _folder_name(config: RunConfig) -> str:
-    identity = config_hash(config.plain(), config.processes)
+    identity = Identity.of(config).config_hash
     dim = config.method_kwargs.proj_output_dim
     backbone = config.backbone.name.replace(":", "-")  # no file system minds that
     return f"{config.method}-{config.data.dataset}-{backbone}-d{dim}-{identity}"
@@ -163,17 +164,17 @@ def _new_folder(parent: Path) -> Path:
 def _why_not_taken(run: StoredRun, reason: str, config: RunConfig) -> str:
     """Describe why a run of these settings is not taken, and what can be done with it."""
     text = f"{run.folder} is not taken: {reason}"
-    return f"{text}; {how_to_measure(run.folder, config.plain())}" if reason.startswith("validated") else text
+    return f"{text}; {how_to_measure(run.folder, config)}" if reason.startswith("validated") else text
 
 
 def _remark(runs: list[StoredRun], folder: Path, config: RunConfig) -> None:
     """Print by how much less than the newest fingerprints images were compared, and how its figures were measured."""
-    images = images_of(config.plain())
+    images = images_of(config)
     chosen = [run for run in runs if run.folder == folder]
-    if (remark := images_remark((run.images, images) for run in chosen)) is not None:
+    if (remark := images_remark((run.results.images, images) for run in chosen)) is not None:
         _say(f"{folder}: {remark}")
     for run in chosen:
-        if found := measured_otherwise(run.results.config, config.plain()):
+        if found := measured_otherwise(run.results.requested, config):
             _say(f"{folder}: the figures that it has were measured with {', '.join(found)}")
 
 

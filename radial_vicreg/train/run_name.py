@@ -10,7 +10,7 @@ from pathlib import Path
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.fingerprint import fingerprints_of
-from radial_vicreg.identity import config_hash, digest, parts_of_release_0_2
+from radial_vicreg.identity import Identity
 from radial_vicreg.origin import names_only
 from radial_vicreg.secrets import without_secrets
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
@@ -39,9 +39,9 @@ def named(config: RunConfig, runs: Path) -> RunConfig:
     mark = names_only(found.train)
     data = config.data.model_copy(update={"fingerprint": mark, "fingerprints": found})
     config = config.model_copy(update={"data": data})
-    plain, text = config.plain(), without_secrets(config.name)
-    name = run_name(text, config_hash(plain, config.processes), mark)
-    name_of_0_2 = run_name(text, digest(parts_of_release_0_2(plain, config.processes)), mark)
+    text = without_secrets(config.name)
+    name = run_name(text, Identity.of(config).config_hash, mark)
+    name_of_0_2 = run_name(text, Identity.of_release_0_2(config).config_hash, mark)
     if name != name_of_0_2 and _is_unfinished(name_of_0_2, config, runs):
         name = name_of_0_2
     return config.model_copy(update={"name": name})
@@ -72,8 +72,8 @@ def run_name(text: str, identity: str, data: str | None) -> str:
 
 def _is_unfinished(name: str, config: RunConfig, runs: Path) -> bool:
     """Tell whether a run of this name and identity has begun and not finished."""
-    found = RunsByIdentity(stored_runs(runs)).of(config.plain(), config.processes)
-    return any(run.results.name == name and run.results.status != "finished" for run in found)
+    found = RunsByIdentity(stored_runs(runs)).of(config)
+    return any(run.results.name == name and not run.results.is_finished for run in found)
 
 
 def _digest(text: str) -> str:

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.checkpoints import CHECKPOINTS, read_checkpoint
+from radial_vicreg.checkpoints import CHECKPOINTS, folder_of_run, read_checkpoint
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import differing_keys, identity_parts
+from radial_vicreg.identity import Identity
 from radial_vicreg.origin import Images, compare_fingerprints, images_of, other_images
 from radial_vicreg.results import RESULTS
 from radial_vicreg.stored_runs import StoredRun, read_stored_run
@@ -24,7 +26,7 @@ WRITER = "ResultsWriter"
 _MOST_NAMED = 6
 
 
-def check_same_run(checkpoint: Path, config: Mapping[str, Any], processes: int, option: str) -> None:
+def check_same_run(checkpoint: Path, config: RunConfig, option: str) -> None:
     """Check that a training of this configuration may resume from a checkpoint.
 
     Other validation images are allowed while there is something left to train: the weights are the same, and the
@@ -32,8 +34,7 @@ def check_same_run(checkpoint: Path, config: Mapping[str, Any], processes: int, 
 
     Args:
         checkpoint: the file.
-        config: resolved, as requested, with the fingerprints of its images.
-        processes: number of training processes.
+        config: as requested, with the fingerprints of its images.
         option: that named the checkpoint, for messages.
 
     Raises:
@@ -43,26 +44,26 @@ def check_same_run(checkpoint: Path, config: Mapping[str, Any], processes: int, 
     content = read_checkpoint(checkpoint)
     run = run_around(checkpoint)
     named = f"{option}={checkpoint}"
-    parts, images = _recorded(content, run, named)
-    if found := differing_keys(parts, identity_parts(config, processes)):
+    identity, images = _recorded(content, run, named)
+    if found := identity.differences(Identity.of(config)):
         raise UserError(f"{named} is of another run: {_in_words(found)}; {_remedy(option)}")
     own = images_of(config)
     if (reason := other_images(Images(train=images.train), Images(train=own.train))) is not None:
         raise UserError(f"{named} was {reason}: give its own data.train_path to resume it, or {_leave_out(option)}")
-    epoch, last = content.get("epoch"), config.get("max_epochs")
-    is_finished = isinstance(epoch, int) and isinstance(last, int) and epoch + 1 >= last
+    epoch = content.get("epoch")
+    is_finished = isinstance(epoch, int) and epoch + 1 >= config.max_epochs
     if is_finished and (reason := other_images(images, own)) is not None:
         raise UserError(f"{named} is finished and was {reason}: {how_to_measure(checkpoint, config)}")
 
 
-def check_auto_resumed(checkpoint: Path, config: Mapping[str, Any]) -> None:
+def check_auto_resumed(checkpoint: Path, config: RunConfig) -> None:
     """Refuse what solo-learn's auto-resume has found by its name where its images are others.
 
     The name holds the identity, but of the images version 0.2's fingerprint of the training images alone.
 
     Args:
         checkpoint: the file.
-        config: resolved, as requested, with the fingerprints of its images.
+        config: as requested, with the fingerprints of its images.
 
     Raises:
         UserError: it is of other training or validation images, as far as is known.
@@ -79,7 +80,7 @@ def check_auto_resumed(checkpoint: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def resumes_other_figures(state: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+def resumes_other_figures(state: Mapping[str, Any], config: RunConfig) -> bool:
     """Tell whether the figures in a checkpoint are of other validation images than this run's.
 
     Args:
@@ -87,39 +88,39 @@ def resumes_other_figures(state: Mapping[str, Any], config: Mapping[str, Any]) -
         config: of the run that resumes from it.
     """
     recorded = state.get("config")
-    if not isinstance(recorded, Mapping):  # of an earlier version
+    if not isinstance(recorded, Mapping):  # of version 0.2
         return False
-    return compare_fingerprints(images_of(recorded).val, images_of(config).val).same is False
+    return compare_fingerprints(images_of(stored_config(recorded)).val, images_of(config).val).same is False
 
 
-def how_to_measure(run: Path, config: Mapping[str, Any]) -> str:
+def how_to_measure(run: Path, config: RunConfig) -> str:
     """Describe how the weights of a run are measured on other validation images."""
-    val = (config.get("data") or {}).get("val_path")
+    val = config.data.val_path
     other = f" --val {val}" if val is not None else ""
     return f"`radial-vicreg probe {run}{other}` measures its weights on these images"
 
 
 def run_around(checkpoint: Path) -> StoredRun | None:
     """Find the run in whose folder a checkpoint lies, if it is one of this program in either host's layout."""
-    folder = checkpoint.parent.parent if checkpoint.parent.name == CHECKPOINTS else checkpoint.parent
-    return read_stored_run(folder / RESULTS)
+    return read_stored_run(folder_of_run(checkpoint))
 
 
-def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> tuple[dict[str, Any], Images]:
+def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> tuple[Identity, Images]:
     """Find out of which run a checkpoint is: as it says itself, else as the results beside it do.
 
     Returns:
-        Parts of its identity, and its images.
+        Its identity and its images.
     """
     callbacks = content.get("callbacks")
     state = callbacks.get(WRITER) if isinstance(callbacks, Mapping) else None
     recorded = state.get("config") if isinstance(state, Mapping) else None
     try:
         if isinstance(state, Mapping) and isinstance(recorded, Mapping):
-            return identity_parts(recorded, state["processes"]), images_of(recorded)
+            config = stored_config(recorded)
+            return Identity.of(config, int(state["processes"])), images_of(config)
         if run is not None:
-            return run.parts, run.images
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):  # somebody else's
+            return run.results.identity, run.results.images
+    except (KeyError, TypeError, ValueError):  # somebody else's
         pass
     raise UserError(
         f"{named} does not say of which configuration it is, and no {RESULTS} of its run lies beside it: put it back"

@@ -159,7 +159,7 @@ class RadialTraining(_Base):
     def configure_callbacks(self) -> list[pl.Callback]:
         """Attach probes, radius monitor and the writer of ``results.json`` to any trainer, solo-learn's included."""
         config = self.config
-        images = images_of(config.plain())
+        images = images_of(config)
         callbacks: list[pl.Callback] = []
         if not config.data.no_labels:
             callbacks.append(OnlineProbes(config.probes, config.crop_size, config.seed, images))

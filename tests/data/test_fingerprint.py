@@ -75,7 +75,7 @@ def test_cifar_is_known_by_its_name_also_of_earlier_versions(tmp_path: Path) -> 
     found = fingerprints_of(config)
     assert names_only(found.train) is None  # which a name of version 0.2 has none of
     assert found.train != found.val
-    assert images_of(config.plain()) == Images(found.train, found.val)
+    assert images_of(config) == Images(found.train, found.val)
     hundred = make_config(data__dataset="cifar100", data__train_path=str(tmp_path), data__val_path=None)
     assert fingerprints_of(hundred).train != found.train
 
@@ -98,7 +98,7 @@ def test_no_validation_is_known_as_such(tmp_path: Path) -> None:
     for more in ({"data__val_path": None}, {"data__val_path": str(tmp_path), "limit_val_batches": 0}):
         config = make_config(data__train_path=str(tmp_path), **more)
         assert fingerprints_of(config).val == ()
-        assert images_of(config.plain()).val == ()
+        assert images_of(config).val == ()
 
 
 def test_a_ring_of_links_and_a_link_that_leads_nowhere_are_passed_over(tmp_path: Path) -> None:

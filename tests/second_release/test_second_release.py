@@ -34,7 +34,6 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.export import load_exported
 from radial_vicreg.loaded_run import open_run
-from radial_vicreg.provenance import identity_of
 from radial_vicreg.report.collect import collect, group
 from radial_vicreg.results import RunResults
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
@@ -66,7 +65,7 @@ def test_a_run_has_the_identity_and_name_that_it_was_given(stored: Stored, readi
         results = RunResults.read(reading / folder / "results.json")
         given = {"config_hash": stored.config_hash, "experiment_hash": stored.experiment_hash}
         assert (results.config_hash, results.experiment_hash) == tuple(given.values()), folder
-        assert identity_of(results) == given, folder
+        assert results.identity.hashes == given, folder
         assert results.name == stored.name, folder
 
 
@@ -94,7 +93,7 @@ def test_0_2_gave_one_identity_to_runs_with_different_weights(reading: Path) -> 
 def found_by(overrides: list[str], settings: str) -> list[str]:
     """Runs of ``merged`` that a request finds."""
     config = requested(overrides, f"{' '.join(KL)} max_epochs=2 {settings}")
-    return [run.folder.name for run in RunsByIdentity(stored_runs("merged/runs")).of(config.plain(), config.processes)]
+    return [run.folder.name for run in RunsByIdentity(stored_runs("merged/runs")).of(config)]
 
 
 @pytest.mark.parametrize(("settings", "run"), MERGED.items())
@@ -111,7 +110,7 @@ def test_no_run_of_other_settings_is_found(settings: str, run: str, overrides: l
 
 def test_attributes_and_classes_of_the_same_images_are_two_identities(reading: Path) -> None:
     (attributes,), (classes,) = (stored_runs(f"merged/attributes_{value}") for value in ("true", "false"))
-    assert attributes.key != classes.key
+    assert attributes.results.identity != classes.results.identity
 
 
 @pytest.mark.parametrize("settings", [settings for settings in MERGED if settings])
@@ -171,7 +170,7 @@ def test_the_runs_of_both_hosts_are_one_experiment_and_one_without_validation_is
     folders = ("standalone", "solo", "main_pretrain")
     experiments, repeated = group([run for folder in folders for run in collect(folder)[0]])
     kl = [found for found in experiments if found.setting.objective == "kl"]
-    assert {found.runs[0].stored.images.val != (): [run.seed for run in found.runs] for found in kl} == {
+    assert {found.runs[0].results.images.val != (): [run.seed for run in found.runs] for found in kl} == {
         True: [5, 6],
         False: [5],
     }, "main_pretrain.py validated on no images"

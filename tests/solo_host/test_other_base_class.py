@@ -23,6 +23,7 @@ from radial_vicreg.config import MethodConfig  # noqa: E402
 from radial_vicreg.data.build import open_data  # noqa: E402
 from radial_vicreg.loaded_run import open_run  # noqa: E402
 from radial_vicreg.report.setting import Setting  # noqa: E402
+from radial_vicreg.results import RunResults  # noqa: E402
 from radial_vicreg.solo.host import build_solo  # noqa: E402
 
 ADDED = {"add_projector_classifier": False, "logging_interval": 1}
@@ -96,7 +97,8 @@ def test_a_value_of_ours_is_still_checked(build: Callable[..., Any]) -> None:
 def test_results_and_checkpoints_with_such_keys_are_read(build: Callable[..., Any], tmp_path: Path) -> None:
     model = build()
     config = model.results_config()
-    setting = Setting.from_config(config)
+    results = RunResults.model_validate({"schema_version": 2, "status": "finished", "config": config})
+    setting = Setting.of(results)
     assert (setting.dim, setting.objective, setting.beta1) == (16, "kl", 100)
     (tmp_path / "args.json").write_text(json.dumps(config))
     torch.save({"state_dict": model.state_dict(), "epoch": 0, "global_step": 1}, tmp_path / "run-ep=0.ckpt")
