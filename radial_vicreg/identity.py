@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from radial_vicreg.config import BackboneConfig, DataConfig, OptimizerConfig, RunConfig, SchedulerConfig
+from radial_vicreg.config import RunConfig
+from radial_vicreg.config.stored import stored_config
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.config.types import Section, added, outside
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, objective_of
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
 
 # Lightning's short names and what they stand for.
 _PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
@@ -33,13 +34,6 @@ _SETTINGS = {
     "projector.1": "method_kwargs.proj_output_dim",
     "small_stem": "method_kwargs.small_image_stem",
     "trainer.": "",
-}
-# Sections whose keys are hashed one by one. The others are reduced to what they come to.
-_SECTIONS: dict[str, type[Section]] = {
-    "backbone": BackboneConfig,
-    "data": DataConfig,
-    "optimizer": OptimizerConfig,
-    "scheduler": SchedulerConfig,
 }
 
 
@@ -62,12 +56,12 @@ class Identity:
             processes: number of training processes, where it is not that of the configuration; the batch size counts
                 for each.
         """
-        return cls(identity_parts(config.plain(), config.processes if processes is None else processes))
+        return cls(identity_parts(config, config.processes if processes is None else processes))
 
     @classmethod
     def of_release_0_2(cls, config: RunConfig, processes: int | None = None) -> Identity:
         """Give the identity that release 0.2 saw, to which runs that differ in later additions alone were one."""
-        return cls(parts_of_release_0_2(config.plain(), config.processes if processes is None else processes))
+        return cls(parts_of_release_0_2(config, config.processes if processes is None else processes))
 
     @cached_property
     def config_hash(self) -> str:
@@ -111,18 +105,18 @@ def config_hash(config: Mapping[str, Any], processes: int = 1, with_seed: bool =
         processes: number of training processes.
         with_seed: False: the experiment's hash.
     """
-    found = Identity(identity_parts(config, processes))
+    found = Identity.of(stored_config(config), processes)
     return found.config_hash if with_seed else found.experiment_hash
 
 
-def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, Any]:
+def identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
     """List what a run's identity is made of, in canonical form: numbers are floats, defaults are written out.
 
     Keys that a later release has added are there only where they are not at their default, so that earlier runs keep
     their identities.
 
     Args:
-        config: the resolved configuration as it was requested, rates as written.
+        config: as it was requested, rates as written.
         processes: number of training processes.
 
     Returns:
@@ -132,39 +126,37 @@ def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, A
         Trainer are not at their defaults.
     """
     parts = parts_of_release_0_2(config, processes)
-    data: Mapping[str, Any] = config.get("data") or {}
-    parts["data"] |= _canonical(_additions(DataConfig, data))
-    if arguments := canonical_arguments(config):
+    parts["data"] |= _canonical(_additions(config.data))
+    if arguments := canonical_arguments(config.plain()):
         parts["trainer"] = _canonical(arguments)
     return parts
 
 
-def parts_of_release_0_2(config: Mapping[str, Any], processes: int = 1) -> dict[str, Any]:
+def parts_of_release_0_2(config: RunConfig, processes: int = 1) -> dict[str, Any]:
     """List what release 0.2 made an identity of; see :func:`identity_parts`.
 
     Runs that differ in later additions alone were one experiment to it.
     """
-    kwargs = config.get("method_kwargs") or {}
+    content = config.plain()
     parts: dict[str, Any] = {
-        "objective": objective_of(config),
-        "projector": [kwargs.get("proj_hidden_dim"), kwargs.get("proj_output_dim")],
-        "augmentations": config.get("augmentations"),
-        "max_epochs": config.get("max_epochs"),
-        "accumulate_grad_batches": config.get("accumulate_grad_batches") or 1,
-        "precision": canonical_precision(config.get("precision")),
-        "sync_batchnorm": bool(config.get("sync_batchnorm")),
+        "objective": objective_of(content),
+        "projector": [config.method_kwargs.proj_hidden_dim, config.method_kwargs.proj_output_dim],
+        "augmentations": content["augmentations"],  # as written, without defaults
+        "max_epochs": config.max_epochs,
+        "accumulate_grad_batches": config.accumulation,
+        "precision": canonical_precision(config.precision),
+        "sync_batchnorm": config.sync_batchnorm,
         "processes": processes,
-        "seed": config.get("seed"),
+        "seed": config.seed,
+        "small_stem": config.has_small_stem if config.backbone.name.startswith("resnet") else None,
     }
-    for name, section in _SECTIONS.items():
-        given = config.get(name) or {}
-        parts[name] = {key: given.get(key, default) for key, default in _defaults(section).items()}
-    parts["data"] |= _additions(DataConfig, config.get("data") or {}, until=_RELEASE_0_2)
-    parts["backbone"]["kwargs"] = (config.get("backbone") or {}).get("kwargs", {})
-    optimizer = config.get("optimizer") or {}
-    defaults = OPTIMIZER_DEFAULTS.get(str(optimizer.get("name")), {})
-    parts["optimizer"]["kwargs"] = {**defaults, **(optimizer.get("kwargs") or {})}
-    parts["small_stem"] = _small_stem(parts, kwargs)
+    sections = {"backbone": config.backbone, "data": config.data, "scheduler": config.scheduler}
+    for name, section in {**sections, "optimizer": config.optimizer}.items():
+        parts[name] = {key: getattr(section, key) for key in _always_part(section)}
+    parts["data"] |= _additions(config.data, until=_RELEASE_0_2)
+    parts["backbone"]["kwargs"] = content["backbone"].get("kwargs", {})
+    defaults = OPTIMIZER_DEFAULTS.get(config.optimizer.name, {})
+    parts["optimizer"]["kwargs"] = {**defaults, **config.optimizer.arguments()}
     canonical: dict[str, Any] = _canonical(parts)
     return canonical
 
@@ -180,33 +172,24 @@ def canonical_precision(precision: Any) -> str | None:
     return None if precision is None else _PRECISIONS.get(str(precision), str(precision))
 
 
-def _defaults(section: type[Section]) -> dict[str, Any]:
-    """List a section's keys that are always part of an identity, with what stands for one that is absent."""
-    fields = {key: field for key, field in section.model_fields.items() if not outside(field) and not added(field)}
-    return {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
+def _always_part(section: Section) -> list[str]:
+    """List a section's keys that are always part of an identity."""
+    return [key for key, field in type(section).model_fields.items() if not outside(field) and not added(field)]
 
 
-def _additions(section: type[Section], given: Mapping[str, Any], until: str | None = None) -> dict[str, Any]:
+def _additions(section: Section, until: str | None = None) -> dict[str, Any]:
     """List the keys of a section that a release has added and that are not at their defaults.
 
     Args:
-        section: the declaration.
-        given: the values.
+        section: the values.
         until: the last release whose additions count; None: the present one.
     """
     found = {}
-    for key, field in section.model_fields.items():
-        mark, default = added(field), field.get_default()
-        if mark is not None and (until is None or mark.since <= until) and given.get(key, default) != default:
-            found[key] = given[key]
+    for key, field in type(section).model_fields.items():
+        mark, value = added(field), getattr(section, key)
+        if mark is not None and (until is None or mark.since <= until) and value != field.get_default():
+            found[key] = value
     return found
-
-
-def _small_stem(parts: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool | None:
-    if not str(parts["backbone"]["name"]).startswith("resnet"):
-        return None  # no other backbone has one
-    choice = kwargs.get("small_image_stem", "auto")
-    return parts["data"]["dataset"] in SMALL_IMAGE_DATASETS if choice == "auto" else str(choice).lower() == "true"
 
 
 def _canonical(value: Any) -> Any:

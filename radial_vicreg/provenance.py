@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg import __version__
-from radial_vicreg.identity import Identity, identity_parts
+from radial_vicreg.config.stored import stored_config
+from radial_vicreg.identity import Identity
 from radial_vicreg.results import SCHEMA_VERSION
 from radial_vicreg.secrets import without_secrets
 
@@ -35,7 +36,7 @@ def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[
         "method": config.get("method"),
         "host": host,
         "seed": config.get("seed"),
-        **Identity(identity_parts(config, processes)).hashes,
+        **Identity.of(stored_config(config), processes).hashes,
         "config": without_secrets(config),
         "versions": versions(host),
         "git_commit": git_commit(Path(__file__).parent),

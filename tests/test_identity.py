@@ -24,7 +24,7 @@ from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import Outside, added, outside
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import config_hash, identity_parts, parts_of_release_0_2
+from radial_vicreg.identity import Identity, config_hash
 from radial_vicreg.keys import ADDED_WEIGHTS, LOSS_DEFAULTS, RADIAL_READS, effective_objective
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
@@ -371,9 +371,16 @@ def test_a_value_that_only_feeds_others_counts_where_it_arrives() -> None:
 
 def test_release_0_2_knew_none_of_the_additions(config: dict[str, Any]) -> None:
     changed = {**config, "gradient_clip_val": 1.0, "data": {**config["data"], "format": "device", "multi_label": True}}
-    assert parts_of_release_0_2(changed) == parts_of_release_0_2(config) == identity_parts(config)
+
+    def then(given: dict[str, Any]) -> Identity:
+        return Identity.of_release_0_2(stored_config(given))
+
+    def now(given: dict[str, Any]) -> Identity:
+        return Identity.of(stored_config(given))
+
+    assert then(changed) == then(config) == now(config)
     skipping = {**config, "data": {**config["data"], "on_bad_image": "skip"}}
-    assert parts_of_release_0_2(skipping) == identity_parts(skipping) != identity_parts(config)
+    assert then(skipping) == now(skipping) != now(config)
 
 
 @pytest.mark.parametrize(

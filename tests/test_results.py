@@ -14,9 +14,10 @@ import lightning.pytorch as pl
 import pytest
 from omegaconf import OmegaConf
 
+import radial_vicreg
 from radial_vicreg.compose import compose
 from radial_vicreg.files import write_json
-from radial_vicreg.identity import config_hash
+from radial_vicreg.identity import Identity, config_hash
 from radial_vicreg.locks import LockedError, changing
 from radial_vicreg.provenance import describe_run, git_commit
 from radial_vicreg.results import (
@@ -158,6 +159,56 @@ def test_results_of_earlier_releases_are_the_same_after_reading_and_writing(old:
 
 def test_results_of_an_earlier_release_are_there() -> None:
     assert len(OLD) > 10
+
+
+@pytest.mark.parametrize("old", OLD, ids=lambda file: "-".join(file.relative_to(EARLIER).parts[:-1]))
+def test_the_typed_configuration_of_an_earlier_release_has_its_identity(old: Path) -> None:
+    results = RunResults.read(old)
+    stored = {"config_hash": results.config_hash, "experiment_hash": results.experiment_hash}
+    assert Identity.of_release_0_2(results.requested, results.processes).hashes == stored
+    assert results.requested.plain()["data"] == results.config["data"]
+
+
+def test_a_stored_configuration_may_have_unknown_keys_and_lack_known_ones(config: dict[str, Any]) -> None:
+    other = {**copy.deepcopy(config), "of_a_later_version": {"key": [1]}}
+    other["data"]["of_a_later_version"] = 1
+    del other["accumulate_grad_batches"], other["precision"], other["data"]["format"], other["scheduler"]["interval"]
+    found, same = (
+        RunResults.model_validate({"schema_version": 2, "status": "failed", "config": given})
+        for given in (other, config)
+    )
+    requested = found.requested
+    assert (requested.accumulation, requested.precision, requested.data.format) == (1, "16-mixed", "image_folder")
+    assert found.identity == same.identity
+
+
+def test_what_follows_from_a_file_is_never_written_to_it(file: Path) -> None:
+    results = RunResults.read(file)
+    before = results.plain()
+    assert results.requested.seed == 5
+    assert results.identity.hashes.keys() == {"config_hash", "experiment_hash"}
+    assert results.images.val
+    results.status = "failed"
+    assert results.plain() == {**before, "status": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "owner"),
+    [
+        ("args.json", "stored_runs.py"),
+        ("checkpoints", "checkpoints.py"),
+        ("finished", "results.py"),
+        ("last.ckpt", "checkpoints.py"),
+        ("latest", "stored_runs.py"),
+        ("results.json", "results.py"),
+    ],
+)
+def test_the_names_of_a_run_s_files_and_its_end_are_written_in_one_module(text: str, owner: str) -> None:
+    package = Path(radial_vicreg.__file__).parent
+    modules = [file.relative_to(package) for file in package.rglob("*.py") if f'"{text}"' in file.read_text()]
+    # Synthetic experiments and their figures are no runs: their results have another form.
+    apart = {Path("commands/synthetic.py"), *(module for module in modules if module.parts[0] == "synthetic")}
+    assert [str(module) for module in modules if module not in apart] == [owner]
 
 
 def test_readers_find_figures_as_attributes(file: Path) -> None:

@@ -23,7 +23,8 @@ from cases import COMMANDS, CONFIGURATIONS, IDENTITIES, PRODUCTS, REPOSITORY, RU
 
 import yaml
 from radial_vicreg import cli
-from radial_vicreg.identity import config_hash, digest, parts_of_release_0_2
+from radial_vicreg.config.stored import stored_config
+from radial_vicreg.identity import Identity, config_hash
 
 HERE = Path(__file__).parent
 
@@ -79,9 +80,7 @@ def measure_identity(words: str) -> Flat:
 def measure_identity_of_0_2(words: str) -> Flat:
     """The hashes as release 0.2 computed them: its runs are found by them."""
     config = composed(words)
-    parts = parts_of_release_0_2(config, len(config["devices"]))
-    without_seed = {name: value for name, value in parts.items() if name != "seed"}
-    return {"config_hash": digest(parts), "experiment_hash": digest(without_seed)}
+    return Identity.of_release_0_2(stored_config(config), len(config["devices"])).hashes
 
 
 def measure_command(line: str, run: Path, folder: Path) -> Flat:

@@ -11,7 +11,7 @@ import pytest
 from radial_vicreg.compose import canonical_numbers, compose, run_config
 from radial_vicreg.data.fingerprint import fingerprints_of
 from radial_vicreg.files import write_json
-from radial_vicreg.identity import digest, parts_of_release_0_2
+from radial_vicreg.identity import Identity
 from radial_vicreg.origin import names_only
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.train.run import prepare
@@ -79,7 +79,7 @@ def test_only_an_unfinished_run_of_release_0_2_keeps_its_name(tiny_overrides: li
         run_config(compose("radialvicreg", [*tiny_overrides, f"+gradient_clip_val={value}"])) for value in (0.5, 5)
     )
     text, mark = clipped.name, names_only(fingerprints_of(clipped).train)
-    name_of_0_2 = run_name(text, digest(parts_of_release_0_2(clipped.plain())), mark)
+    name_of_0_2 = run_name(text, Identity.of_release_0_2(clipped).config_hash, mark)
     name = named(clipped, tmp_path).name
     assert name != name_of_0_2
 
