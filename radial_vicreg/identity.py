@@ -15,17 +15,29 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from radial_vicreg.config import BackboneConfig, DataConfig, OptimizerConfig, SchedulerConfig
+from pydantic import BaseModel
+
+from radial_vicreg.config import (
+    AugmentationConfig,
+    BackboneConfig,
+    DataConfig,
+    MethodConfig,
+    OptimizerConfig,
+    RunConfig,
+    SchedulerConfig,
+)
+from radial_vicreg.config.schema import LONG_PRECISIONS
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.config.types import Section, added, outside
+from radial_vicreg.config.words import inner_model
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, objective_of
 
 AS_REQUESTED_SINCE = 2
 """Schema version of ``results.json`` from which its configuration is the requested one on a CPU, too."""
 
-# Lightning's short names and what they stand for.
-_PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
-_HARDWARE = ("precision", "sync_batchnorm")
+HARDWARE = ("precision", "sync_batchnorm")
+"""What a machine may make something else of than was requested."""
+
 _RELEASE_0_2 = "0.2"
 # Beginnings of an identity's keys, and the settings that they come from.
 _SETTINGS = {
@@ -79,8 +91,7 @@ def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, A
         Trainer are not at their defaults.
     """
     parts = parts_of_release_0_2(config, processes)
-    data: Mapping[str, Any] = config.get("data") or {}
-    parts["data"] |= _canonical(_additions(DataConfig, data))
+    _add(parts, config)
     if arguments := canonical_arguments(config):
         parts["trainer"] = _canonical(arguments)
     return parts
@@ -95,7 +106,6 @@ def parts_of_release_0_2(config: Mapping[str, Any], processes: int = 1) -> dict[
     parts: dict[str, Any] = {
         "objective": objective_of(config),
         "projector": [kwargs.get("proj_hidden_dim"), kwargs.get("proj_output_dim")],
-        "augmentations": config.get("augmentations"),
         "max_epochs": config.get("max_epochs"),
         "accumulate_grad_batches": config.get("accumulate_grad_batches") or 1,
         "precision": canonical_precision(config.get("precision")),
@@ -106,12 +116,12 @@ def parts_of_release_0_2(config: Mapping[str, Any], processes: int = 1) -> dict[
     for name, section in _SECTIONS.items():
         given = config.get(name) or {}
         parts[name] = {key: given.get(key, default) for key, default in _defaults(section).items()}
-    parts["data"] |= _additions(DataConfig, config.get("data") or {}, until=_RELEASE_0_2)
     parts["backbone"]["kwargs"] = (config.get("backbone") or {}).get("kwargs", {})
     optimizer = config.get("optimizer") or {}
     defaults = OPTIMIZER_DEFAULTS.get(str(optimizer.get("name")), {})
     parts["optimizer"]["kwargs"] = {**defaults, **(optimizer.get("kwargs") or {})}
     parts["small_stem"] = _small_stem(parts, kwargs)
+    _add(parts, config, until=_RELEASE_0_2)
     canonical: dict[str, Any] = _canonical(parts)
     return canonical
 
@@ -124,7 +134,7 @@ def digest(parts: Mapping[str, Any]) -> str:
 
 def without_hardware(parts: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out of an identity what a CPU does not follow: precision and synchronised BatchNorm."""
-    return {name: value for name, value in parts.items() if name not in _HARDWARE}
+    return {name: value for name, value in parts.items() if name not in HARDWARE}
 
 
 def hardware_is_known(content: Mapping[str, Any]) -> bool:
@@ -142,7 +152,7 @@ def hardware_is_known(content: Mapping[str, Any]) -> bool:
 
 def canonical_precision(precision: Any) -> str | None:
     """Write a precision by Lightning's long name: 16 is ``16-mixed``, 32 is ``32-true``."""
-    return None if precision is None else _PRECISIONS.get(str(precision), str(precision))
+    return None if precision is None else LONG_PRECISIONS.get(str(precision), str(precision))
 
 
 def _defaults(section: type[Section]) -> dict[str, Any]:
@@ -151,7 +161,33 @@ def _defaults(section: type[Section]) -> dict[str, Any]:
     return {key: None if field.is_required() else field.get_default() for key, field in fields.items()}
 
 
-def _additions(section: type[Section], given: Mapping[str, Any], until: str | None = None) -> dict[str, Any]:
+def _add(parts: dict[str, Any], config: Mapping[str, Any], until: str | None = None) -> None:
+    """Add to an identity what releases have added to the keys, see :func:`_additions`."""
+    sections: dict[str, type[Section]] = {**_SECTIONS, "method_kwargs": MethodConfig}
+    for name, section in sections.items():
+        if found := _additions(section, config.get(name) or {}, until):
+            parts[name] = {**parts.get(name, {}), **_canonical(found)}
+    parts |= _canonical(_additions(RunConfig, config, until))
+    # Augmentations count as they are given.
+    parts["augmentations"] = _canonical(_without_additions(AugmentationConfig, config.get("augmentations"), until))
+
+
+def _without_additions(section: type[BaseModel], given: Any, until: str | None) -> Any:
+    """Leave out of a section, or a list of them, the additions that :func:`_additions` does not list."""
+    if isinstance(given, (list, tuple)):
+        return [_without_additions(section, item, until) for item in given]
+    if not isinstance(given, Mapping):
+        return given
+    additions, kept = _additions(section, given, until), {}
+    for key, value in given.items():
+        field = section.model_fields.get(key)
+        if field is None or not added(field) or key in additions:
+            inner = None if field is None else inner_model(field.annotation)
+            kept[key] = value if inner is None else _without_additions(inner, value, until)
+    return kept
+
+
+def _additions(section: type[BaseModel], given: Mapping[str, Any], until: str | None = None) -> dict[str, Any]:
     """List the keys of a section that a release has added and that are not at their defaults.
 
     Args:
@@ -162,9 +198,17 @@ def _additions(section: type[Section], given: Mapping[str, Any], until: str | No
     found = {}
     for key, field in section.model_fields.items():
         mark, default = added(field), field.get_default()
-        if mark is not None and (until is None or mark.since <= until) and given.get(key, default) != default:
+        if (
+            mark is not None
+            and (until is None or _order(mark.since) <= _order(until))
+            and given.get(key, default) != default
+        ):
             found[key] = given[key]
     return found
+
+
+def _order(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
 
 
 def _small_stem(parts: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool | None:

@@ -8,11 +8,10 @@ from typing import Any
 
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.figures import configured_method
-from radial_vicreg.identity import canonical_precision, digest, identity_parts
+from radial_vicreg.identity import HARDWARE, canonical_precision, digest, identity_parts
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
 from radial_vicreg.results import Effective
 
-_HARDWARE = ("precision", "sync_batchnorm")
 _LABELS = {
     "none": "VICReg",
     "kl": "Radial-VICReg",
@@ -113,7 +112,7 @@ class Setting:
         """
         kwargs, data = config["method_kwargs"], config["data"]
         became = {} if effective is None else effective.plain()
-        config = {**config, **{key: became[key] for key in _HARDWARE if key in became}}
+        config = {**config, **{key: became[key] for key in HARDWARE if key in became}}
         read = objective_of(config)
         objective, beta1, beta2, gamma = _objective(str(config["method"]), read)
         lambdas = () if config.get("loss") else ("sim", "var", "cov")
