@@ -18,13 +18,12 @@ from functools import cached_property
 from typing import Any
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.schema import LONG_PRECISIONS
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.config.types import Section, added, outside
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
 
-# Lightning's short names and what they stand for.
-_PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
 _RELEASE_0_2 = "0.2"
 # Beginnings of an identity's keys, and the settings that they come from.
 _SETTINGS = {
@@ -126,7 +125,7 @@ def identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
         Trainer are not at their defaults.
     """
     parts = parts_of_release_0_2(config, processes)
-    parts["data"] |= _canonical(_additions(config.data))
+    _add(parts, config)
     if arguments := canonical_arguments(config.plain()):
         parts["trainer"] = _canonical(arguments)
     return parts
@@ -141,7 +140,6 @@ def parts_of_release_0_2(config: RunConfig, processes: int = 1) -> dict[str, Any
     parts: dict[str, Any] = {
         "objective": objective_of(content),
         "projector": [config.method_kwargs.proj_hidden_dim, config.method_kwargs.proj_output_dim],
-        "augmentations": content["augmentations"],  # as written, without defaults
         "max_epochs": config.max_epochs,
         "accumulate_grad_batches": config.accumulation,
         "precision": canonical_precision(config.precision),
@@ -150,13 +148,12 @@ def parts_of_release_0_2(config: RunConfig, processes: int = 1) -> dict[str, Any
         "seed": config.seed,
         "small_stem": config.has_small_stem if config.backbone.name.startswith("resnet") else None,
     }
-    sections = {"backbone": config.backbone, "data": config.data, "scheduler": config.scheduler}
-    for name, section in {**sections, "optimizer": config.optimizer}.items():
+    for name, section in _sections(config).items():
         parts[name] = {key: getattr(section, key) for key in _always_part(section)}
-    parts["data"] |= _additions(config.data, until=_RELEASE_0_2)
     parts["backbone"]["kwargs"] = content["backbone"].get("kwargs", {})
     defaults = OPTIMIZER_DEFAULTS.get(config.optimizer.name, {})
     parts["optimizer"]["kwargs"] = {**defaults, **config.optimizer.arguments()}
+    _add(parts, config, until=_RELEASE_0_2)
     canonical: dict[str, Any] = _canonical(parts)
     return canonical
 
@@ -169,12 +166,42 @@ def digest(parts: Mapping[str, Any]) -> str:
 
 def canonical_precision(precision: Any) -> str | None:
     """Write a precision by Lightning's long name: 16 is ``16-mixed``, 32 is ``32-true``."""
-    return None if precision is None else _PRECISIONS.get(str(precision), str(precision))
+    return None if precision is None else LONG_PRECISIONS.get(str(precision), str(precision))
 
 
 def _always_part(section: Section) -> list[str]:
     """List a section's keys that are always part of an identity."""
     return [key for key, field in type(section).model_fields.items() if not outside(field) and not added(field)]
+
+
+def _sections(config: RunConfig) -> dict[str, Section]:
+    """List the sections whose keys an identity has by their own names."""
+    return {
+        "backbone": config.backbone,
+        "data": config.data,
+        "scheduler": config.scheduler,
+        "optimizer": config.optimizer,
+    }
+
+
+def _add(parts: dict[str, Any], config: RunConfig, until: str | None = None) -> None:
+    """Add to an identity what releases have added to the keys, see :func:`_additions`."""
+    for name, section in {**_sections(config), "method_kwargs": config.method_kwargs}.items():
+        if found := _additions(section, until):
+            parts[name] = {**parts.get(name, {}), **_canonical(found)}
+    parts |= _canonical(_additions(config, until))
+    written = zip(config.augmentations, config.plain()["augmentations"], strict=True)  # without defaults
+    parts["augmentations"] = _canonical([_without_additions(section, given, until) for section, given in written])
+
+
+def _without_additions(section: Section, given: Mapping[str, Any], until: str | None) -> dict[str, Any]:
+    """Leave out of what was written the additions that :func:`_additions` does not list."""
+    additions, kept = _additions(section, until), {}
+    for key, value in given.items():
+        field, inner = type(section).model_fields.get(key), getattr(section, key, None)
+        if field is None or not added(field) or key in additions:
+            kept[key] = _without_additions(inner, value, until) if isinstance(inner, Section) else value
+    return kept
 
 
 def _additions(section: Section, until: str | None = None) -> dict[str, Any]:
@@ -187,9 +214,14 @@ def _additions(section: Section, until: str | None = None) -> dict[str, Any]:
     found = {}
     for key, field in type(section).model_fields.items():
         mark, value = added(field), getattr(section, key)
-        if mark is not None and (until is None or mark.since <= until) and value != field.get_default():
+        is_counted = mark is not None and (until is None or _order(mark.since) <= _order(until))
+        if is_counted and value != field.get_default():
             found[key] = value
     return found
+
+
+def _order(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
 
 
 def _canonical(value: Any) -> Any:

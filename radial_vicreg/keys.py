@@ -72,6 +72,31 @@ OPTIMIZER_DEFAULTS: dict[str, dict[str, Any]] = {
 }
 """Optimizers and solo-learn's defaults of ``optimizer.kwargs``."""
 
+RESNETS = ("resnet18", "resnet50")
+"""Backbones that are torchvision's."""
+
+VISION_TRANSFORMERS = {
+    "vit_tiny": "vit_tiny_patch16_224",
+    "vit_small": "vit_small_patch16_224",
+    "vit_base": "vit_base_patch16_224",
+    "vit_large": "vit_large_patch16_224",
+}
+"""Backbones that are timm's, and what timm calls them."""
+
+BACKBONES = (*RESNETS, *VISION_TRANSFORMERS)
+"""Names of ``backbone.name`` that both hosts have, which are solo-learn's; the embedded host has ``timm:NAME``, too."""
+
+SOLO_BACKBONES = (
+    *("swin_tiny", "swin_small", "swin_base", "swin_large"),
+    *("poolformer_s12", "poolformer_s24", "poolformer_s36", "poolformer_m36", "poolformer_m48"),
+    *("convnext_tiny", "convnext_small", "convnext_base", "convnext_large"),
+    *("wide_resnet28w2", "wide_resnet28w8"),
+)
+"""What solo-learn has besides; a test compares this list with solo-learn."""
+
+SOLO_LARGE_VIEWS = 2
+"""Large crops that solo-learn's methods compare, no more and no fewer."""
+
 SMALL_IMAGE_DATASETS = ("cifar10", "cifar100")
 """Their ResNets get the small-image stem under ``small_image_stem: auto``, which is solo-learn's own rule."""
 

@@ -12,23 +12,12 @@ from torch import Tensor, nn
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError, did_you_mean, reason_of
+from radial_vicreg.keys import BACKBONES, RESNETS, VISION_TRANSFORMERS
 from radial_vicreg.random_state import own_random_numbers
 
-_VIT_ARCHITECTURES = {
-    "vit_tiny": "vit_tiny_patch16_224",
-    "vit_small": "vit_small_patch16_224",
-    "vit_base": "vit_base_patch16_224",
-    "vit_large": "vit_large_patch16_224",
-}
 # Arguments of timm.create_model and torchvision. A configuration from somebody's checkpoint must not name more files.
 _READ_FILES = {"checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "cache_dir", "weights"}
-_RESNETS = {"resnet18": torchvision.models.resnet18, "resnet50": torchvision.models.resnet50}
-
-TORCHVISION_NAMES = tuple(_RESNETS)
-"""What an exported backbone may be called in torchvision."""
-
-BACKBONES = (*_RESNETS, *_VIT_ARCHITECTURES)
-"""Names accepted as ``backbone.name``, which are solo-learn's; ``timm:NAME`` is any other network of timm's."""
+_RESNETS = {name: getattr(torchvision.models, name) for name in RESNETS}
 
 FIXED_SIZE = ("vit", "swin")
 """Beginnings of the names of backbones that take images of one size alone."""
@@ -43,9 +32,9 @@ def timm_architecture(name: str) -> str | None:
         name: of ``backbone.name``.
 
     Returns:
-        Its name there; None for torchvision's ResNets and for names that are none of :data:`BACKBONES`.
+        Its name there; None for torchvision's ResNets and for names that are not in :mod:`radial_vicreg.keys`.
     """
-    return name.removeprefix(_TIMM) if name.startswith(_TIMM) else _VIT_ARCHITECTURES.get(name)
+    return name.removeprefix(_TIMM) if name.startswith(_TIMM) else VISION_TRANSFORMERS.get(name)
 
 
 def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:

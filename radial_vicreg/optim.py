@@ -13,17 +13,20 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.fields import choices
 from radial_vicreg.errors import UserError
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 from radial_vicreg.schedule import WarmupCosine
 
-_TORCH_OPTIMIZERS: dict[str, type[Optimizer]] = {
+OPTIMIZERS: dict[str, type[Optimizer]] = {
     "sgd": torch.optim.SGD,
+    "lars": Lars,
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
 }
+"""The class of each name in ``optimizer.name``; what it takes is what its constructor takes."""
+
 _SET_ELSEWHERE = {"params", "lr", "weight_decay", "trust_coeff", "trust_clip", "always_adapt"}
-_SCHEDULERS = ("warmup_cosine", "step", "none")
 
 
 def build_optimizer(config: RunConfig, parameter_groups: Iterable[Mapping[str, Any]]) -> Optimizer:
@@ -45,8 +48,7 @@ def build_optimizer(config: RunConfig, parameter_groups: Iterable[Mapping[str, A
         UserError: unknown name, or arguments that the optimizer does not take.
     """
     name = config.optimizer.name
-    if name not in OPTIMIZER_DEFAULTS:
-        raise UserError(f"optimizer.name={name!r}: expected one of {', '.join(OPTIMIZER_DEFAULTS)}")
+    _check_choice("optimizer.name", name)
     groups = [{**group, "params": _tensors(group["params"])} for group in parameter_groups]
     if config.optimizer.exclude_bias_n_norm_wd:
         groups = _split(groups, lambda p: p.ndim <= 1, "no_decay", {"weight_decay": 0.0})
@@ -55,7 +57,7 @@ def build_optimizer(config: RunConfig, parameter_groups: Iterable[Mapping[str, A
     _check_kwargs(name, kwargs)
     if name == "lars":
         return _build_lars(groups, kwargs, shared)
-    return _TORCH_OPTIMIZERS[name](groups, **shared, **kwargs)
+    return OPTIMIZERS[name](groups, **shared, **kwargs)
 
 
 def check_optimizer(config: RunConfig) -> None:
@@ -71,9 +73,22 @@ def check_optimizer(config: RunConfig) -> None:
         _check_kwargs(config.optimizer.name, config.optimizer.arguments())
 
 
+def optimizer_arguments(name: str) -> set[str]:
+    """List what ``optimizer.kwargs`` may hold for an optimizer.
+
+    Args:
+        name: of ``optimizer.name``.
+    """
+    return {*inspect.signature(OPTIMIZERS[name]).parameters, *OPTIMIZER_DEFAULTS[name]} - _SET_ELSEWHERE
+
+
+def _check_choice(key: str, given: str) -> None:
+    if given not in (known := choices(key)):
+        raise UserError(f"{key}={given!r}: expected one of {', '.join(known)}")
+
+
 def _check_kwargs(name: str, kwargs: Mapping[str, Any]) -> None:
-    accepted = {*inspect.signature(_TORCH_OPTIMIZERS.get(name, Lars)).parameters, *OPTIMIZER_DEFAULTS[name]}
-    foreign = [key for key in kwargs if key not in accepted - _SET_ELSEWHERE]
+    foreign = [key for key in kwargs if key not in optimizer_arguments(name)]
     if foreign:
         raise UserError(
             f"optimizer.kwargs {', '.join(foreign)} do not fit optimizer.name={name}: exchange the whole group with"
@@ -98,8 +113,7 @@ def build_scheduler(config: RunConfig, optimizer: Optimizer, total_steps: int) -
     """
     settings = config.scheduler
     name = (settings.name or "none").lower()
-    if name not in _SCHEDULERS:
-        raise UserError(f"scheduler.name={name!r}: expected one of {', '.join(_SCHEDULERS)}")
+    _check_choice("scheduler.name", name)
     if name == "none":
         return {"optimizer": optimizer}
     scheduler: LRScheduler
@@ -119,8 +133,8 @@ def build_scheduler(config: RunConfig, optimizer: Optimizer, total_steps: int) -
 
 def _build_warmup_cosine(config: RunConfig, optimizer: Optimizer, total_steps: int) -> WarmupCosine:
     settings, epochs = config.scheduler, config.max_epochs
-    if settings.interval not in ("step", "epoch"):
-        raise UserError(f"scheduler.interval={settings.interval!r}: expected step or epoch")
+    if settings.interval not in (known := choices("scheduler.interval")):
+        raise UserError(f"scheduler.interval={settings.interval!r}: expected {' or '.join(known)}")
     by_step, warmup = settings.interval == "step", settings.warmup_epochs
     return WarmupCosine(
         optimizer,

@@ -25,7 +25,7 @@ class WarmupCosine(LRScheduler):
         UserError: ``total`` is not a positive finite number, or ``warmup`` is negative.
     """
 
-    def __init__(self, optimizer: Optimizer, warmup: float, total: float, start_lr: float, min_lr: float = 0.0) -> None:
+    def __init__(self, optimizer: Optimizer, warmup: float, total: float, start_lr: float, min_lr: float) -> None:
         """Set every group to its rate at step 0."""
         if not (math.isfinite(total) and total > 0 and warmup >= 0):
             raise UserError(
@@ -42,9 +42,7 @@ class WarmupCosine(LRScheduler):
         ]
 
 
-def warmup_cosine_lr(
-    step: int, base_lr: float, warmup: float, total: float, start_lr: float, min_lr: float = 0.0
-) -> float:
+def warmup_cosine_lr(step: int, base_lr: float, warmup: float, total: float, start_lr: float, min_lr: float) -> float:
     """Compute the rate of a group at a step.
 
     solo-learn defines the schedule by a recursion, and its habits are kept: the ramp has ``warmup - 1``

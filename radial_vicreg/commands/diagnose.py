@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.config.fields import choices
 
 _STEM = "diagnose"
 
@@ -86,7 +87,7 @@ def parser() -> Parser:
     made.add_argument("--seed", type=int, default=0, help="of slices, normal samples, random weights (default: 0)")
     made.add_argument(
         "--on-bad-image",
-        choices=("error", "skip"),
+        choices=choices("data.on_bad_image"),
         help="stop at an image that cannot be read, or leave it out (default: a run's own, otherwise error)",
     )
     return made

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from radial_vicreg.config.fields import Key, leaves
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import OpenSection, outside
@@ -50,7 +51,7 @@ def key_tables() -> str:
         if fields:
             lines += ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
             lines += [_row(f"{prefix}{name}", field) for name, field in fields.items()] + [""]
-    return "\n".join([*lines, *_identity_table()]).rstrip() + "\n"
+    return "\n".join([*lines, *_identity_table(), *_reader_table()]).rstrip() + "\n"
 
 
 def _identity_table() -> list[str]:
@@ -77,6 +78,35 @@ def _identity_table() -> list[str]:
         f"Of the arguments of Lightning's Trainer, these count where they are not at their defaults: {counted}.",
         "",
     ]
+
+
+def _reader_table() -> list[str]:
+    """List the keys that one command alone reads, with what the other says."""
+    ignored: list[str] = []
+    instead: dict[str, list[str]] = {}
+    for key in leaves():
+        if key.read_by is not None and key.read_by.who == "script":
+            instead.setdefault(key.read_by.instead, []).append(f"`{key.name}`")
+        elif key.read_by is not None and key.read_by.who == "pretrain":
+            ignored.append(f"`{key.name}`{_alike(key)}")
+    return [
+        "## What one command reads",
+        "",
+        "`radial-vicreg pretrain` reads these, and solo-learn's main_pretrain.py would ignore them. It refuses a value"
+        f" other than the default: {', '.join(ignored)}.",
+        "",
+        "Read by main_pretrain.py alone, and refused by `radial-vicreg pretrain` at other values than the default:",
+        "",
+        "| keys | `radial-vicreg pretrain` |",
+        "| --- | --- |",
+        *(f"| {', '.join(keys)} | {words} |" for words, keys in instead.items()),
+        "",
+    ]
+
+
+def _alike(key: Key) -> str:
+    others = [] if key.read_by is None else ["null" if value is None else f"{value}" for value in key.read_by.alike]
+    return f" (it has {', '.join(others)}, too)" if others else ""
 
 
 def _row(key: str, field: FieldInfo) -> str:

@@ -10,8 +10,9 @@ from pydantic.fields import FieldInfo
 
 from radial_vicreg.config.rules import check_rules, refuse_unsupported
 from radial_vicreg.config.schema import RunConfig
+from radial_vicreg.config.sections import ProbesConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
-from radial_vicreg.config.types import OpenSection, plain
+from radial_vicreg.config.types import OpenSection, Ours, Stored, declared, plain
 from radial_vicreg.config.words import A_SECTION, expected, inner_model
 from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.hints import meant, nearest
@@ -19,21 +20,16 @@ from radial_vicreg.secrets import refuse_secrets
 
 Reader = Literal["pretrain", "script", "stored"]
 
-FILLED_IN = (
-    *("seed", "devices", "accelerator", "strategy", "sync_batchnorm", "precision"),
-    *("host", "runs_dir", "ckpt", "lock", "checkpoint", "wandb", "loggers"),
-)
+FILLED_IN = tuple(name for name, field in RunConfig.model_fields.items() if declared(field, Stored))
 """Keys that every stored configuration has, left out or not."""
 
-NO_PROBES = dict.fromkeys(("projector_linear", "encoder_mlp", "encoder_knn", "frozen_linear"), False)
+NO_PROBES = {name: False for name, field in ProbesConfig.model_fields.items() if field.annotation is bool}
 """What ``probes: null`` stands for; a configuration without the section has the default probes."""
 
 SHIPPED_HELPERS = ("augment",)
 """Keys of the package's own YAML that only ``${...}`` read: what ``--cfg`` prints has them, and nothing reads them."""
 
 _OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not close to one of ours
-_OWN_SECTIONS = ("diagnostics", "probes", "loggers")
-_OWN_KEYS = {"data": ("on_bad_image", "cache", "multi_label")}
 _LISTED = "`radial-vicreg config-schema --markdown` lists the settings"
 _SHORT = 60
 
@@ -89,24 +85,30 @@ def read_config(
 
 def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collection[str]) -> None:
     fields = {*RunConfig.model_fields, *TRAINER_ARGUMENTS}
-    # Not host, lock and ckpt under solo-learn's script, since too many words are near those.
-    own = fields if reader == "pretrain" else (*_OWN_SECTIONS, "runs_dir")
+    own = fields if reader == "pretrain" else _ours(RunConfig)
     for key in content:
         if key not in fields and nearest(key, own, _OWN_CUTOFF) is not None:
             raise unknown_key(key, own)
     for name, section in content.items():
         field = RunConfig.model_fields.get(name)
-        if field is None:
+        outer = None if field is None else inner_model(field.annotation)
+        if field is None or outer is None:
             continue
         for prefix, model, part in _sections(name, field, section):
             if issubclass(model, OpenSection):
                 continue
             known = {*model.model_fields, *(foreign if name == "method_kwargs" else ())}
-            strict = reader == "pretrain" or name in ("method_kwargs", *_OWN_SECTIONS)
-            compared = known if strict else _OWN_KEYS.get(name, known)
+            strict = reader == "pretrain" or name == "method_kwargs" or declared(field, Ours) is not None
+            # Of a section with keys declared ours, the script's users have others that resemble the rest.
+            compared = known if strict else _ours(outer) or known
             for key in map(str, part):
                 if key not in known and (strict or nearest(key, compared, _OWN_CUTOFF) is not None):
                     raise unknown_key(key, compared, f"{prefix}.")
+
+
+def _ours(section: type[BaseModel]) -> list[str]:
+    """List the keys of a section that solo-learn does not have, see :class:`radial_vicreg.config.types.Ours`."""
+    return [name for name, field in section.model_fields.items() if declared(field, Ours)]
 
 
 def _refuse_unread(content: Mapping[str, Any], helpers: Collection[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from radial_vicreg.config.schema import RunConfig
-from radial_vicreg.config.sections import AugmentationConfig
+from radial_vicreg.config.sections import AugmentationConfig, ColorJitter, Operation
 from radial_vicreg.errors import UserError
 from radial_vicreg.keys import LOSS_DEFAULTS, METHODS, RADIAL_OBJECTIVES
 
@@ -28,7 +28,7 @@ _UNSUPPORTED = {
     ),
 }
 """Lightning's choices that are refused, by the beginning of their names; why, and what to use."""
-_STRENGTHS = ("brightness", "contrast", "saturation", "hue")
+_STRENGTHS = tuple(name for name in ColorJitter.model_fields if name not in Operation.model_fields)
 
 
 def refuse_unsupported(content: Mapping[str, Any]) -> None:

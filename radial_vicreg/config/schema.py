@@ -26,25 +26,42 @@ from radial_vicreg.config.sections import (
     WandbConfig,
 )
 from radial_vicreg.config.types import (
+    ALL,
     LARGEST_COUNT,
+    PRETRAIN,
+    Choices,
     Devices,
     FileName,
     Items,
     Label,
     OpenSection,
+    Ours,
     Outside,
     PathText,
+    ReadBy,
     Says,
+    Stored,
     Text,
     Word,
 )
-from radial_vicreg.keys import LOSS_DEFAULTS, SMALL_IMAGE_DATASETS
+from radial_vicreg.keys import LOSS_DEFAULTS, METHODS, SMALL_IMAGE_DATASETS
 
 _PLACE = Outside("a place of files")
 _LOGS = Outside("what is logged, shown or kept")
 _FIGURES = Outside("what is measured: it stands with the figures")
 _RESUME = Outside("from where a run is resumed: it ends with the same weights")
 _DEVICE = Outside("kind of device; the number of processes counts")
+_AUTO_RESUME = ReadBy(
+    "script",
+    instead="here ckpt=auto goes on with the newest run of this configuration, and without ckpt a new run starts",
+)
+_CHECKPOINT = ReadBy("script", instead="here, ckpt=PATH goes on from a checkpoint")
+_KNN = ReadBy(
+    "script", instead="probes.encoder_knn=true is the kNN after validations here, probes.knn_neighbours its k"
+)
+_UMAP = ReadBy("script", instead="`radial-vicreg solo main_umap.py` draws a figure of a finished run")
+_DALI = ReadBy("script", instead="data.format=dali is that script's; here use data.format=image_folder or device")
+_CROPS_SHOWN = ReadBy("script", instead="draw some crops in a notebook instead")
 _REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
 
 Precision = Literal[
@@ -60,7 +77,12 @@ Precision = Literal[
     "bf16-true",
     "bf16-mixed",
 ]
-_PRECISIONS = WithJsonSchema({"enum": [*get_args(Precision), 16, 32, 64]})
+_PRECISIONS = WithJsonSchema(
+    {"enum": [*get_args(Precision), *(int(name) for name in get_args(Precision) if name.isdecimal())]}
+)
+LONG_PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
+"""Lightning's short names of precisions, and what they stand for."""
+
 _Stored = Literal["transformer-engine", "transformer-engine-float16"]  # taken up to 0.2, see config.rules
 
 
@@ -82,66 +104,72 @@ class RunConfig(OpenSection):
     Other keys are allowed at the top: arguments of Lightning's Trainer, and values for ``${...}``.
     """
 
-    method: FileName = Field(
+    method: Annotated[FileName, ALL, Choices(METHODS, pattern=r"^[^/\\]+$")] = Field(
         description="radialvicreg; vicreg: the same without a radial term; any other name with a loss of its own"
     )
-    name: Annotated[FileName, _LOGS] = Field(description="of the run")
-    seed: int = Field(5, ge=0, lt=2**32, description="of everything that is random")
-    backbone: BackboneConfig
+    name: Annotated[FileName, _LOGS, ALL] = Field(description="of the run")
+    seed: Annotated[int, ALL, Stored()] = Field(5, ge=0, lt=2**32, description="of everything that is random")
+    backbone: Annotated[BackboneConfig, ALL]
     data: DataConfig
-    augmentations: Annotated[tuple[AugmentationConfig, ...], Field(min_length=1), Items] = Field(
+    augmentations: Annotated[tuple[AugmentationConfig, ...], Field(min_length=1), Items, ALL] = Field(
         description="pipelines of random crops, see yaml/shared/augmentation"
     )
-    method_kwargs: MethodConfig
-    loss: Annotated[LossConfig | None, Says("a section with _target_, the class of the loss, and its arguments")] = (
-        Field(None, description="of a method of its own, in Hydra's form: _target_ and arguments")
-    )
-    loss_views: Literal["pair", "all"] = Field(
+    method_kwargs: Annotated[MethodConfig, ALL]
+    loss: Annotated[
+        LossConfig | None, PRETRAIN, Says("a section with _target_, the class of the loss, and its arguments")
+    ] = Field(None, description="of a method of its own, in Hydra's form: _target_ and arguments")
+    loss_views: Annotated[Literal["pair", "all"], PRETRAIN] = Field(
         "pair", description="what a loss is called with: the two views, or every one of any number"
     )
-    optimizer: OptimizerConfig
-    scheduler: SchedulerConfig = SchedulerConfig()
-    max_epochs: int = Field(ge=1, le=LARGEST_COUNT, description="length of the training")
-    accumulate_grad_batches: int | None = Field(1, ge=1, le=LARGEST_COUNT, description="batches of an optimizer step")
-    devices: Devices = Field("1", description="GPUs, or processes on a CPU")
-    accelerator: Annotated[Literal["auto", "cpu", "gpu", "cuda"], _DEVICE] = Field(
+    optimizer: Annotated[OptimizerConfig, ALL]
+    scheduler: Annotated[SchedulerConfig, ALL] = SchedulerConfig()
+    max_epochs: Annotated[int, ALL] = Field(ge=1, le=LARGEST_COUNT, description="length of the training")
+    accumulate_grad_batches: Annotated[int | None, ALL] = Field(
+        1, ge=1, le=LARGEST_COUNT, description="batches of an optimizer step"
+    )
+    devices: Annotated[Devices, ALL, Stored()] = Field("1", description="GPUs, or processes on a CPU")
+    accelerator: Annotated[Literal["auto", "cpu", "gpu", "cuda"], _DEVICE, ALL, Stored()] = Field(
         "auto", description="auto: a GPU where there is one"
     )
-    num_nodes: int | None = Field(1, ge=1, le=LARGEST_COUNT, description="machines of the job")
-    strategy: Annotated[Text | None, _DEVICE] = Field("ddp", description="Lightning's, with several processes")
-    sync_batchnorm: bool = Field(False, description="statistics over all GPUs")
-    precision: Annotated[Precision | _Stored, Word, _PRECISIONS] = Field(
+    num_nodes: Annotated[int | None, ALL] = Field(1, ge=1, le=LARGEST_COUNT, description="machines of the job")
+    strategy: Annotated[Text | None, _DEVICE, ALL, Stored()] = Field(
+        "ddp", description="Lightning's, with several processes"
+    )
+    sync_batchnorm: Annotated[bool, ALL, Stored()] = Field(False, description="statistics over all GPUs")
+    precision: Annotated[Precision | _Stored, Word, _PRECISIONS, ALL, Stored()] = Field(
         "16-mixed", description="16: on a GPU, a CPU trains in float32; auto: what is fastest on the machine"
     )
-    log_every_n_steps: Annotated[int, _LOGS] = Field(
+    log_every_n_steps: Annotated[int, _LOGS, ALL] = Field(
         50, ge=0, description="values of a single step are logged so often; 0: never"
     )
-    limit_val_batches: Annotated[int | float | None, _FIGURES] = Field(None, ge=0, description="0: no validation")
-    dali: Annotated[DaliConfig, Outside("where images are decoded; data.format=dali counts")] = DaliConfig()
-    performance: Annotated[PerformanceConfig, Outside("memory layout")] = PerformanceConfig()
-    checkpoint: Annotated[CheckpointConfig, _LOGS] = CheckpointConfig()
-    auto_resume: Annotated[AutoResumeConfig, _RESUME] = AutoResumeConfig()
-    resume_from_checkpoint: Annotated[PathText | None, _RESUME] = Field(
+    limit_val_batches: Annotated[int | float | None, _FIGURES, ALL] = Field(None, ge=0, description="0: no validation")
+    dali: Annotated[DaliConfig, Outside("where images are decoded; data.format=dali counts"), _DALI] = DaliConfig()
+    performance: Annotated[PerformanceConfig, Outside("memory layout"), ALL] = PerformanceConfig()
+    checkpoint: Annotated[CheckpointConfig, _LOGS, ALL, Stored()] = CheckpointConfig()
+    auto_resume: Annotated[AutoResumeConfig, _RESUME, _AUTO_RESUME] = AutoResumeConfig()
+    resume_from_checkpoint: Annotated[PathText | None, _RESUME, _CHECKPOINT] = Field(
         None, description="main_pretrain.py: a checkpoint's path"
     )
-    wandb: Annotated[WandbConfig, _LOGS] = WandbConfig()
-    knn_eval: Annotated[KnnEvalConfig, _FIGURES] = KnnEvalConfig()
-    auto_umap: Annotated[AutoUmapConfig, _FIGURES] = AutoUmapConfig()
-    debug_augmentations: Annotated[bool, _LOGS] = Field(False, description="solo-learn's")
-    diagnostics: Annotated[DiagnosticsConfig, _FIGURES] = DiagnosticsConfig()
-    probes: Annotated[ProbesConfig, _FIGURES] = ProbesConfig()
-    host: Annotated[Literal["auto", "solo", "standalone"], Outside("both hosts train alike")] = Field(
-        "auto", description="auto: solo-learn where it is installed"
+    wandb: Annotated[WandbConfig, _LOGS, ALL, Stored()] = WandbConfig()
+    knn_eval: Annotated[KnnEvalConfig, _FIGURES, _KNN] = KnnEvalConfig()
+    auto_umap: Annotated[AutoUmapConfig, _FIGURES, _UMAP] = AutoUmapConfig()
+    debug_augmentations: Annotated[bool, _LOGS, _CROPS_SHOWN] = Field(False, description="solo-learn's")
+    diagnostics: Annotated[DiagnosticsConfig, _FIGURES, ALL, Ours()] = DiagnosticsConfig()
+    probes: Annotated[ProbesConfig, _FIGURES, ALL, Ours()] = ProbesConfig()
+    host: Annotated[Literal["auto", "solo", "standalone"], Outside("both hosts train alike"), PRETRAIN, Stored()] = (
+        Field("auto", description="auto: solo-learn where it is installed")
     )
-    runs_dir: Annotated[PathText, _PLACE] = Field("runs", description="folder of all runs")
-    tag: Annotated[Label | None, _LOGS] = Field(
+    runs_dir: Annotated[PathText, _PLACE, PRETRAIN, Ours(), Stored()] = Field("runs", description="folder of all runs")
+    tag: Annotated[Label | None, _LOGS, ALL] = Field(
         None, description="a word of your own, shown by `radial-vicreg runs` and the report"
     )
-    ckpt: Annotated[PathText | None, _RESUME] = Field(None, description="last, auto, or a checkpoint's path")
-    lock: Annotated[Literal["take"] | None, _RESUME] = Field(
+    ckpt: Annotated[PathText | None, _RESUME, PRETRAIN, Stored()] = Field(
+        None, description="last, auto, or a checkpoint's path"
+    )
+    lock: Annotated[Literal["take"] | None, _RESUME, ALL, Stored()] = Field(
         None, description="take: go on in a folder whose lock outlived its process"
     )
-    loggers: Annotated[LoggersConfig, _LOGS] = LoggersConfig()
+    loggers: Annotated[LoggersConfig, _LOGS, PRETRAIN, Ours(), Stored()] = LoggersConfig()
 
     @property
     def nodes(self) -> int:

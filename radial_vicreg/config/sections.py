@@ -7,13 +7,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from radial_vicreg.config.types import (
+    ALL,
     LARGEST_COUNT,
+    PRETRAIN,
     Added,
     Betas,
+    Choices,
     Items,
     OpenSection,
+    Ours,
     Outside,
     PathText,
+    ReadBy,
     Says,
     Section,
     Stem,
@@ -21,7 +26,7 @@ from radial_vicreg.config.types import (
     Triple,
     objective_key,
 )
-from radial_vicreg.keys import RADIAL_OBJECTIVES, WASSERSTEIN_TARGETS
+from radial_vicreg.keys import BACKBONES, OPTIMIZER_DEFAULTS, RADIAL_OBJECTIVES, SOLO_BACKBONES, WASSERSTEIN_TARGETS
 
 _LARGEST_CROP = 4096  # pixels; beyond it the first batch fills any memory
 _WIDEST = 2**20  # of the projector's layers
@@ -29,6 +34,8 @@ _PLACE = Outside("a place of files; data.fingerprint tells the images apart")
 _LOADING = Outside("how images are loaded: other random crops of the same distribution")
 _IMAGES = Outside("which images: it stands with the figures")
 _COUNTED = Outside("follows from the images or the augmentations")
+_CROPS = ReadBy("script", instead="the crops are counted from augmentations (num_crops)")
+_OTHER_FOLDER = ReadBy("script", instead="here, runs_dir is the folder of all runs")
 _MOST_WORKERS = 1024  # a slip of the finger must not start a million processes
 
 
@@ -39,7 +46,9 @@ class BackboneArguments(OpenSection):
 class BackboneConfig(Section):
     """The encoder."""
 
-    name: Text = Field(description="resnet18, resnet50, vit_tiny, vit_small, vit_base, vit_large; or timm:NAME")
+    name: Annotated[Text, Choices((*BACKBONES, *SOLO_BACKBONES), pattern="^timm:.")] = Field(
+        description=f"{', '.join(BACKBONES)}; or timm:NAME; solo-learn as the host has {', '.join(SOLO_BACKBONES)}, too"
+    )
     kwargs: BackboneArguments | None = Field(None, description="arguments of its constructor, such as img_size")
 
     def arguments(self) -> dict[str, Any]:
@@ -58,34 +67,45 @@ class FingerprintsConfig(Section):
 class DataConfig(Section):
     """Images and their loading."""
 
-    dataset: Text = Field(description="cifar10, cifar100, imagenet, imagenet100, celeba or custom (an image folder)")
-    name: Text | None = Field(None, description="of the data set in the run's name")
-    format: Annotated[Text, Added("0.3")] = Field(
+    dataset: Annotated[Text, ALL] = Field(
+        description="cifar10, cifar100, imagenet, imagenet100, celeba or custom (an image folder)"
+    )
+    name: Annotated[Text | None, ALL] = Field(None, description="of the data set in the run's name")
+    format: Annotated[Text, Added("0.3"), ReadBy("pretrain", alike=("h5", "dali"))] = Field(
         "image_folder", description="image_folder; device keeps the images on the GPU; dali"
     )
-    train_path: Annotated[PathText | None, _PLACE] = Field(None, description="folder of the training images")
-    val_path: Annotated[PathText | None, _PLACE] = Field(
+    train_path: Annotated[PathText | None, _PLACE, ALL] = Field(None, description="folder of the training images")
+    val_path: Annotated[PathText | None, _PLACE, ALL] = Field(
         None, description="folder of the validation images; null: no validation"
     )
-    num_workers: Annotated[int, _LOADING] = Field(4, ge=0, le=_MOST_WORKERS, description="processes that load images")
-    num_classes: Annotated[int | None, _COUNTED] = Field(
+    num_workers: Annotated[int, _LOADING, ALL] = Field(
+        4, ge=0, le=_MOST_WORKERS, description="processes that load images"
+    )
+    num_classes: Annotated[int | None, _COUNTED, ALL] = Field(
         None, ge=1, le=LARGEST_COUNT, description="counted by solo-learn"
     )
-    no_labels: bool = Field(False, description="images without classes: no probe learns")
-    fraction: float | None = Field(-1.0, ge=-1, le=1, description="share of the training images; -1: all of them")
-    multi_label: Annotated[bool, Added("0.3")] = Field(False, description="CelebA's attributes in place of classes")
-    cache: Annotated[Literal["none", "ram"] | None, Outside("the same images, read once")] = Field(
-        "none", description="ram: decode every image once and keep it"
+    no_labels: Annotated[bool, ALL] = Field(False, description="images without classes: no probe learns")
+    fraction: Annotated[float | None, ALL] = Field(
+        -1.0, ge=-1, le=1, description="share of the training images; -1: all of them"
     )
-    on_bad_image: Annotated[Literal["error", "skip"], Added("0.2")] = Field(
+    multi_label: Annotated[bool, Added("0.3"), ALL, Ours()] = Field(
+        False, description="CelebA's attributes in place of classes"
+    )
+    cache: Annotated[
+        Literal["none", "ram"] | None,
+        Outside("the same images, read once"),
+        PRETRAIN._replace(alike=(None,)),
+        Ours(),
+    ] = Field("none", description="ram: decode every image once and keep it")
+    on_bad_image: Annotated[Literal["error", "skip"], Added("0.2"), PRETRAIN, Ours()] = Field(
         "error", description="stop at an unreadable image, or leave it out"
     )
-    num_large_crops: Annotated[int | None, _COUNTED] = Field(None, ge=0, description="counted by solo-learn")
-    num_small_crops: Annotated[int | None, _COUNTED] = Field(None, ge=0, description="counted by solo-learn")
-    fingerprint: Annotated[Text | None, _IMAGES] = Field(
+    num_large_crops: Annotated[int | None, _COUNTED, _CROPS] = Field(None, ge=0, description="counted by solo-learn")
+    num_small_crops: Annotated[int | None, _COUNTED, _CROPS] = Field(None, ge=0, description="counted by solo-learn")
+    fingerprint: Annotated[Text | None, _IMAGES, ALL] = Field(
         None, description="of the training images, ends the run's name; written by it"
     )
-    fingerprints: Annotated[FingerprintsConfig | None, _IMAGES, Says("a section")] = Field(
+    fingerprints: Annotated[FingerprintsConfig | None, _IMAGES, ALL, Says("a section")] = Field(
         None, description="of training and validation images, VERSION:DIGITS each; written by the run"
     )
 
@@ -184,19 +204,21 @@ class OptimizerArguments(OpenSection):
     momentum: float | None = Field(None, ge=0, description="sgd, lars")
     dampening: float | None = Field(None, ge=0, description="sgd, lars")
     eta: float | None = Field(None, ge=0, description="lars: trust coefficient")
-    eps: float | None = Field(None, ge=0, description="adam, adamw")
+    eps: float | None = Field(None, ge=0, description="lars, adam, adamw")
     clip_lr: bool | None = Field(None, description="lars: limit the adapted rate to the rate")
     exclude_bias_n_norm: bool | None = Field(None, description="lars: no adaption of biases and norms")
     nesterov: bool | None = Field(None, description="sgd, lars")
     amsgrad: bool | None = Field(None, description="adam, adamw")
-    maximize: bool | None = Field(None, description="never meant")
+    maximize: bool | None = Field(None, description="sgd, adam, adamw: climb, which no loss here is made for")
     betas: Betas | None = Field(None, description="adam, adamw")
 
 
 class OptimizerConfig(Section):
     """Optimizer and rates; rates are as written, for 256 images."""
 
-    name: Text = Field(description="lars, sgd, adam or adamw")
+    name: Annotated[Text, Choices(tuple(OPTIMIZER_DEFAULTS))] = Field(
+        description="shared/optimizer=NAME brings its arguments, too"
+    )
     batch_size: int = Field(ge=2, le=LARGEST_COUNT, description="of each process; BatchNorm needs 2")
     lr: float = Field(ge=0, description="peak rate of backbone and projector for 256 images")
     classifier_lr: float = Field(ge=0, description="peak rate of the online linear probe for 256 images")
@@ -212,11 +234,15 @@ class OptimizerConfig(Section):
 class SchedulerConfig(Section):
     """Learning-rate schedule."""
 
-    name: Text | None = Field(None, description="warmup_cosine, step or none")
+    name: Annotated[Text | None, Choices(("warmup_cosine", "step", "none"))] = Field(
+        None, description="how the rate changes; null: as none, it does not"
+    )
     warmup_epochs: float = Field(10.0, ge=0, description="length of the linear warm-up")
     warmup_start_lr: float = Field(3e-5, ge=0, description="rate at the first step")
     min_lr: float = Field(0.0, ge=0, description="rate at the end")
-    interval: Text = Field("step", description="step or epoch")
+    interval: Annotated[Text, Choices(("step", "epoch"))] = Field(
+        "step", description="how often warmup_cosine changes the rate"
+    )
     lr_decay_steps: Annotated[tuple[Annotated[int, Field(ge=0)], ...] | None, Items] = Field(
         None, description="epochs at which the rate falls to a tenth, with scheduler.name=step"
     )
@@ -225,7 +251,7 @@ class SchedulerConfig(Section):
 class DaliConfig(Section):
     """solo-learn's DALI pipelines."""
 
-    device: Text = Field("gpu", description="where images are decoded")
+    device: Annotated[Text, Choices(("gpu", "cpu"))] = Field("gpu", description="where images are decoded")
     encode_indexes_into_labels: bool = Field(False, description="needed for attributes of CelebA")
 
 
@@ -239,7 +265,7 @@ class CheckpointConfig(Section):
     """Checkpoints."""
 
     enabled: bool = Field(True, description="write them")
-    dir: Text = Field("trained_models", description="folder under main_pretrain.py")
+    dir: Annotated[Text, _OTHER_FOLDER] = Field("trained_models", description="folder under main_pretrain.py")
     frequency: int = Field(1, ge=1, le=LARGEST_COUNT, description="every so many epochs")
     keep_prev: bool = Field(False, description="keep the checkpoint of every epoch")
 
@@ -265,7 +291,7 @@ class KnnEvalConfig(Section):
 
     enabled: bool = Field(False, description="needs torchmetrics below 1.0")
     k: int = Field(20, ge=1, description="neighbours")
-    distance_func: Text = Field("euclidean", description="euclidean or cosine")
+    distance_func: Annotated[Text, Choices(("euclidean", "cosine"))] = Field("euclidean", description="of features")
 
 
 class AutoUmapConfig(Section):
@@ -292,13 +318,17 @@ class ProbesConfig(Section):
     encoder_mlp: bool = Field(True, description="online, two layers (table 3)")
     encoder_knn: bool = Field(False, description="kNN after each validation")
     lr: float = Field(1e-3, gt=0, description="first rate of the online heads; AdamW, cosine to 0")
+    # Our choice: the paper gives no width for its 2-layer probe.
     mlp_hidden_dim: int = Field(512, ge=1, description="width of the MLP's hidden layer")
     knn_neighbours: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Items] = Field(
         (20, 200), description="every k"
     )
+    # Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric Instance Discrimination
     knn_temperature: float = Field(0.07, gt=0, description="a neighbour's vote weighs exp(cosine / temperature)")
     knn_bank: int = Field(50_000, ge=1, description="most images of the bank on each process")
-    frozen_linear: bool = Field(False, description="logistic regression on frozen features, before and after")
+    frozen_linear: Annotated[bool, PRETRAIN] = Field(
+        False, description="logistic regression on frozen features, before and after"
+    )
 
 
 class LoggersConfig(Section):

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from radial_vicreg.config.types import ALL, ReadBy
+
 _VALIDATION = "of validation, which reads the network"
 _DISPLAY = "what is shown or logged"
 _DECIDED = "decided by the host"
+_SCRIPT = ReadBy(
+    "script",
+    instead="decided by `radial-vicreg pretrain` itself, leave it out (checkpoint.enabled and loggers.* are its"
+    " settings of checkpoints and logs)",
+)
 _UNUSED = "training does not read it"
 
 
@@ -19,12 +26,14 @@ class TrainerArgument(NamedTuple):
         outside: why it is no part of the identity; None where it is.
         counts_batches: a whole number is a number of batches, and a fraction a share of them: 1 is not 1.0.
         read_with: another argument; this one is read only where that one is not at its default.
+        read_by: who reads it.
     """
 
     default: Any = None
     outside: str | None = None
     counts_batches: bool = False
     read_with: str | None = None
+    read_by: ReadBy = ALL
 
 
 TRAINER_ARGUMENTS: dict[str, TrainerArgument] = {
@@ -45,17 +54,17 @@ TRAINER_ARGUMENTS: dict[str, TrainerArgument] = {
     "reload_dataloaders_every_n_epochs": TrainerArgument(0),
     "barebones": TrainerArgument(False),
     "check_val_every_n_epoch": TrainerArgument(outside=_VALIDATION),
-    "num_sanity_val_steps": TrainerArgument(outside=_VALIDATION),
+    "num_sanity_val_steps": TrainerArgument(outside=_VALIDATION, read_by=_SCRIPT),
     "inference_mode": TrainerArgument(outside=_VALIDATION),
     "limit_test_batches": TrainerArgument(outside=_UNUSED),
     "limit_predict_batches": TrainerArgument(outside=_UNUSED),
-    "enable_progress_bar": TrainerArgument(outside=_DISPLAY),
-    "enable_model_summary": TrainerArgument(outside=_DISPLAY),
+    "enable_progress_bar": TrainerArgument(outside=_DISPLAY, read_by=_SCRIPT),
+    "enable_model_summary": TrainerArgument(outside=_DISPLAY, read_by=_SCRIPT),
     "enable_autolog_hparams": TrainerArgument(outside=_DISPLAY),
-    "logger": TrainerArgument(outside=_DECIDED),
-    "callbacks": TrainerArgument(outside=_DECIDED),
-    "plugins": TrainerArgument(outside=_DECIDED),
-    "enable_checkpointing": TrainerArgument(outside=_DECIDED),
+    "logger": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
+    "callbacks": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
+    "plugins": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
+    "enable_checkpointing": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
     "profiler": TrainerArgument(outside="measures time"),
     "detect_anomaly": TrainerArgument(outside="looks for NaN and changes none of the numbers"),
     "default_root_dir": TrainerArgument(outside="a path"),

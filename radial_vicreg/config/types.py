@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema
 
 from radial_vicreg.keys import OBJECTIVE
+
+Mark = TypeVar("Mark")
 
 LARGEST_COUNT = 2**31 - 1
 
@@ -34,6 +47,62 @@ class Added(NamedTuple):
     """
 
     since: str
+
+
+class ReadBy(NamedTuple):
+    """Declare who reads a key; a section declares it for those of its keys that do not.
+
+    Attributes:
+        who: ``"all"``, both hosts of ``radial-vicreg pretrain`` and solo-learn's ``main_pretrain.py``; or one of the
+            two alone, and the other refuses what it would ignore.
+        instead: of a key of the script alone, how ``radial-vicreg pretrain`` says what to do without it.
+        alike: of a key of ``pretrain`` alone, further values besides the default at which the script does the same.
+    """
+
+    who: Literal["all", "pretrain", "script"]
+    instead: str = ""
+    alike: tuple[Any, ...] = ()
+
+
+ALL = ReadBy("all")
+PRETRAIN = ReadBy("pretrain")
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Declare that solo-learn has no such key, and that its script refuses a key that is nearly this one.
+
+    Users of that script have keys of their own: this is not for names such as ``host``, ``lock`` and ``ckpt``, which
+    too many words resemble.
+    """
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Declare that a stored configuration holds the key even where it was not given."""
+
+
+class Choices(NamedTuple):
+    """Declare the names that a text may be where the type is no ``Literal``.
+
+    A ``Literal`` is refused wherever a configuration is read, also that of a finished run. These names are refused by
+    whoever looks them up: another host, another release or solo-learn itself may have more.
+
+    Attributes:
+        names: what is known.
+        pattern: of names that are not listed; None where there are none.
+    """
+
+    names: tuple[str, ...]
+    pattern: str | None = None
+
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """List the names in the schema."""
+        null = {"type": "null"}
+        found: list[dict[str, Any]] = [{"enum": list(self.names)}]
+        found += [] if self.pattern is None else [{"type": "string", "pattern": self.pattern}]
+        found += [null] if null in handler(core_schema).get("anyOf", ()) else []
+        return found[0] if len(found) == 1 else {"anyOf": found}
 
 
 class Section(BaseModel):
@@ -162,16 +231,16 @@ _Share = Annotated[float, Field(ge=0, lt=1)]
 Betas = Annotated[tuple[_Share, _Share], Items, Says("two numbers, 0 or more and below 1")]
 
 
-def says(field: FieldInfo) -> str | None:
-    """Find the words of a field whose type does not tell what it may be."""
-    return next((mark.words for mark in field.metadata if isinstance(mark, Says)), None)
+def declared(field: FieldInfo, kind: type[Mark]) -> Mark | None:
+    """Find what a field declares of a kind, such as :class:`Outside`; None where it declares nothing."""
+    return next((mark for mark in field.metadata if isinstance(mark, kind)), None)
 
 
 def outside(field: FieldInfo) -> Outside | None:
     """Find why a field is no part of a run's identity; None where it is."""
-    return next((mark for mark in field.metadata if isinstance(mark, Outside)), None)
+    return declared(field, Outside)
 
 
 def added(field: FieldInfo) -> Added | None:
     """Find since when a field is part of the identity where its default is omitted; None for all others."""
-    return next((mark for mark in field.metadata if isinstance(mark, Added)), None)
+    return declared(field, Added)

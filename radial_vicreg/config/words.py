@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from radial_vicreg.config.types import LARGEST_COUNT, Says
+from radial_vicreg.config.types import LARGEST_COUNT, Choices, Says
 
 A_SECTION = "a section with keys of its own"
 
@@ -61,7 +62,9 @@ def _words(annotation: Any, marks: list[Any]) -> str:
     marks = [*marks, *inner]
     kinds = _alternatives(annotation)
     null = ", or null" if type(None) in kinds else ""
-    told = next((mark.words for mark in marks if isinstance(mark, Says)), None)
+    # Where other names are possible, the type's own words are right.
+    known = next((mark.names for mark in marks if isinstance(mark, Choices) and mark.pattern is None), ())
+    told = _one_of(known) if known else next((mark.words for mark in marks if isinstance(mark, Says)), None)
     if told is None:
         # Of several choices, the one that is not null tells the range.
         for kind in sorted(kinds, key=lambda kind: kind is int):  # a number that may be whole is a number
@@ -75,7 +78,7 @@ def _words(annotation: Any, marks: list[Any]) -> str:
 
 def _kind(kind: Any, marks: list[Any]) -> str:
     if get_origin(kind) is Literal:
-        return f"one of {', '.join(str(choice) for choice in get_args(kind))}"
+        return _one_of(get_args(kind))
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         name = "a non-empty list" if any(isinstance(mark, annotated_types.MinLen) for mark in marks) else "a list"
@@ -83,6 +86,10 @@ def _kind(kind: Any, marks: list[Any]) -> str:
     if _is_section(kind):
         return A_SECTION
     return {bool: "true or false", str: "a text"}.get(kind) or _number(kind is int, marks)
+
+
+def _one_of(names: Iterable[object]) -> str:
+    return f"one of {', '.join(map(str, names))}"
 
 
 def _number(whole: bool, marks: list[Any]) -> str:

@@ -14,12 +14,10 @@ from PIL import Image, UnidentifiedImageError
 from rich.console import Console
 from rich.progress import track
 
+from radial_vicreg.config.fields import choices
 from radial_vicreg.data.errors import LoaderResourceError, OneLineError, lacks_descriptor, too_many_files
 from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
-
-ON_BAD_IMAGE = ("error", "skip")
-"""Values of ``data.on_bad_image``: stop at the first file that cannot be read, or leave such files out."""
 
 _WORD = 257  # 65,535 / 255: from 16 bits to 8
 _SIXTEEN_BITS_AS_I = ("PNG", "PPM")  # Pillow opens their 16-bit greys as 32-bit integers, depending on its version
@@ -99,8 +97,8 @@ def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[s
     Raises:
         UserError: ``on_bad_image`` is neither.
     """
-    if on_bad_image not in ON_BAD_IMAGE:
-        raise UserError(f"data.on_bad_image must be one of {', '.join(ON_BAD_IMAGE)}, got {on_bad_image!r}")
+    if on_bad_image not in (known := choices("data.on_bad_image")):
+        raise UserError(f"data.on_bad_image must be one of {', '.join(known)}, got {on_bad_image!r}")
     return () if on_bad_image == "error" else _unreadable(tuple(str(path) for path in paths))
 
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from radial_vicreg.checkpoints import file_checksum, read_tensors
 from radial_vicreg.errors import MissingPackageError, UserError, reason_of
-from radial_vicreg.models import TORCHVISION_NAMES, apply_small_stem, refuse_file_arguments
+from radial_vicreg.keys import RESNETS
+from radial_vicreg.models import apply_small_stem, refuse_file_arguments
 
 CARD = "card.json"
 """Name of the card beside exported weights."""
@@ -111,7 +112,7 @@ def import_safetensors() -> Any:
 
 def _is_known(library: str, architecture: str) -> bool:
     if library != "timm":
-        return library == "torchvision" and architecture in TORCHVISION_NAMES
+        return library == "torchvision" and architecture in RESNETS
     import timm
 
     return ":" not in architecture and timm.is_model(architecture)  # hf-hub:NAME would be fetched

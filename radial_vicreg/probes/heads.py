@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from radial_vicreg.config.fields import default
 from radial_vicreg.errors import UserError
 
-MLP_HIDDEN_DIM = 512  # our choice: the paper gives no width for its 2-layer probe
+MLP_HIDDEN_DIM: int = default("probes.mlp_hidden_dim")
 
 
 def build_head(kind: str, features: int, outputs: int, hidden_dim: int = MLP_HIDDEN_DIM) -> nn.Module:

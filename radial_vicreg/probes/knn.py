@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from radial_vicreg.config.fields import default
 from radial_vicreg.errors import UserError
 from radial_vicreg.probes.base import Probe
 
-NEIGHBOURS = (20, 200)
-TEMPERATURE = 0.07  # Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric Instance Discrimination
+NEIGHBOURS: tuple[int, ...] = default("probes.knn_neighbours")
+TEMPERATURE: float = default("probes.knn_temperature")
 _LARGEST_BLOCK = 1 << 24  # similarities at a time: 64 MB in float32
 
 

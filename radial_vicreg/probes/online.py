@@ -62,7 +62,7 @@ class HeadTrainer:
         self._average_gradients()
         if self.total_steps:
             # A function of the step alone: a run resumed with more epochs follows their cosine from its first step.
-            rate = warmup_cosine_lr(self.steps, self.lr, warmup=0, total=self.total_steps, start_lr=self.lr)
+            rate = warmup_cosine_lr(self.steps, self.lr, warmup=0, total=self.total_steps, start_lr=self.lr, min_lr=0.0)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
         self.optimizer.step()

@@ -1,38 +1,27 @@
-"""What solo-learn's own scripts cannot do, said before they start instead of by an assertion or a traceback."""
+"""What solo-learn's own scripts cannot do, said before they start instead of by an assertion or a traceback.
+
+Keys that only ``radial-vicreg pretrain`` reads declare it at their fields (:mod:`radial_vicreg.config.readers`).
+What is here depends on a value, on several keys, on files or on installed packages.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from hydra.errors import CompactHydraException
 
-from radial_vicreg.config import RunConfig
+from radial_vicreg.config import DataConfig, RunConfig
+from radial_vicreg.config.types import ReadBy, declared
 from radial_vicreg.errors import UserError, did_you_mean
-
-PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
-    "data.on_bad_image": ("error",),
-    "data.cache": (None, "none"),
-    "data.format": ("image_folder", "h5", "dali"),
-    "host": ("auto",),
-    "runs_dir": ("runs",),
-    "ckpt": (None,),
-    "loggers.csv": (True,),
-    "loggers.tensorboard": (False,),
-    "probes.frozen_linear": (False,),
-    "loss": (None,),
-    "loss_views": ("pair",),
-}
-"""Keys that only ``radial-vicreg pretrain`` reads, with the values under which solo-learn's script does the same."""
+from radial_vicreg.keys import SOLO_LARGE_VIEWS
 
 _FOLDERS = ("custom", "imagenet", "imagenet100")  # read from class folders, and validated at VALIDATION_PIXELS
 _H5_DATASETS = ("imagenet", "imagenet100")
-_FORMATS = PRETRAIN_ONLY["data.format"]
-_LARGE_VIEWS = 2  # what solo-learn itself asserts
+_FORMAT = DataConfig.model_fields["format"]
+_FORMATS = (_FORMAT.default, *declared(_FORMAT, ReadBy).alike)  # type: ignore[union-attr]
 
 VALIDATION_PIXELS = 224
 """Size at which solo-learn validates image folders, whatever the network is trained on."""
@@ -73,10 +62,10 @@ def refuse_impossible(config: RunConfig) -> None:
             "bf16-mixed, 16-mixed or 32"
         )
     data = config.data
-    large = _LARGE_VIEWS if data.num_large_crops is None else data.num_large_crops
-    if large != _LARGE_VIEWS:
+    large = SOLO_LARGE_VIEWS if data.num_large_crops is None else data.num_large_crops
+    if large != SOLO_LARGE_VIEWS:
         raise UserError(
-            f"solo-learn's script takes {_LARGE_VIEWS} large crops and any number of small ones, got {large} large:"
+            f"solo-learn's script takes {SOLO_LARGE_VIEWS} large crops and any number of small ones, got {large} large:"
             " correct num_crops of augmentations, or `radial-vicreg pretrain host=standalone`, which takes any number"
         )
     if config.knn_eval.enabled and (reason := knn_fails()):
@@ -99,7 +88,7 @@ def refuse_images(config: RunConfig) -> None:
         OSError: a folder may not be listed.
     """
     data = config.data
-    if data.format not in (*_FORMATS, "device"):  # refuse_pretrain_only is for that one
+    if data.format not in (*_FORMATS, "device"):  # which refuse_unread refuses
         raise UserError(
             f"unknown data.format {data.format!r}: {did_you_mean(data.format, _FORMATS, what='solo-learn has')}"
         )
@@ -161,24 +150,6 @@ def refuse_links(config: RunConfig) -> None:
             omitted = Omitted()
             labelled_files(path, class_folders(path, omitted), omitted)
             omitted.tell(path)
-
-
-def refuse_pretrain_only(config: RunConfig) -> None:
-    """Refuse what solo-learn's script would ignore.
-
-    Args:
-        config: of the script.
-
-    Raises:
-        UserError: a setting that only ``radial-vicreg pretrain`` reads is not at its default.
-    """
-    for key, allowed in PRETRAIN_ONLY.items():
-        value = attrgetter(key)(config)
-        if value not in allowed:
-            raise UserError(
-                f"{key}={value} is read by `radial-vicreg pretrain` only, and solo-learn's script would ignore it: use"
-                f" that command, or {key}={'null' if allowed[0] is None else str(allowed[0]).lower()}"
-            )
 
 
 def knn_fails() -> str:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.checkpoints import followed
 from radial_vicreg.config import MethodConfig, RunConfig
+from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.config.types import plain
 from radial_vicreg.data.celeba import NUM_ATTRIBUTES
 from radial_vicreg.data.folder import check_batch_fits
@@ -31,7 +32,6 @@ from radial_vicreg.solo.limits import (
     refuse_images,
     refuse_impossible,
     refuse_links,
-    refuse_pretrain_only,
 )
 from radial_vicreg.solo.parts import check_packages, check_parts
 from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
@@ -287,7 +287,7 @@ def _check_script(config: RunConfig) -> None:
         check_packages(config)
         refuse_links(config)
     trainer_settings(config)  # refuses an argument that identities do not know
-    refuse_pretrain_only(config)
+    refuse_unread(config, "script")
     check_optimizer(config)
     refuse_impossible(config)
     check_parts(config)

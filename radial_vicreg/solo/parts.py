@@ -10,13 +10,11 @@ from solo.data import pretrain_dataloader
 from solo.methods.base import BaseMethod
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.fields import choices
 from radial_vicreg.errors import MissingPackageError, UserError, did_you_mean, reason_of
 from radial_vicreg.models import FIXED_SIZE, check_crops
 from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.solo.limits import VALIDATION_PIXELS, validates_folders
-
-_SCHEDULERS = ("warmup_cosine", "step", "none")  # its list has two more, which its configure_optimizers refuses
-_INTERVALS = ("step", "epoch")
 
 
 def check_backbone_name(name: str) -> None:
@@ -46,8 +44,9 @@ def check_parts(config: RunConfig) -> None:
     _check_choice("optimizer.name", config.optimizer.name, BaseMethod._OPTIMIZERS)
     scheduler = config.scheduler
     if scheduler.name != "None":  # solo-learn takes this spelling as well
-        _check_choice("scheduler.name", scheduler.name, _SCHEDULERS)
-    _check_choice("scheduler.interval", scheduler.interval, _INTERVALS)
+        # solo-learn's own list has two more, which its configure_optimizers refuses.
+        _check_choice("scheduler.name", scheduler.name, choices("scheduler.name"))
+    _check_choice("scheduler.interval", scheduler.interval, choices("scheduler.interval"))
     if scheduler.name == "step" and scheduler.lr_decay_steps is None:
         raise UserError("scheduler.lr_decay_steps is not set: give scheduler.lr_decay_steps=[EPOCH,...]")
     _check_sizes(config)

@@ -14,11 +14,13 @@ from torch.utils.data import DataLoader
 
 from radial_vicreg.checkpoints import check_resumable
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.data.build import RunData, open_data
 from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
 from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
+from radial_vicreg.keys import SOLO_LARGE_VIEWS
 from radial_vicreg.models import check_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.origin import images_of
@@ -29,7 +31,6 @@ from radial_vicreg.train.objective import check_objective
 from radial_vicreg.train.processes import adopt_rank, check_launcher
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
-from radial_vicreg.train.script_only import check_num_classes, refuse_script_only
 from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
 from radial_vicreg.train.trainer import (
     batches_per_epoch,
@@ -39,8 +40,6 @@ from radial_vicreg.train.trainer import (
     equip_trainer,
     steps_per_epoch,
 )
-
-_SOLO_VIEWS = 2  # solo-learn's methods compare two large crops
 
 
 class Parts(NamedTuple):
@@ -225,7 +224,7 @@ def prepare(config: RunConfig) -> RunConfig:
             the batch does not allow, an optimizer or scheduler that cannot be built.
     """
     check_launcher(config)
-    refuse_script_only(config)
+    refuse_unread(config, "pretrain")
     check_strategy(config)
     check_loggers(config)
     check_backbone(config)
@@ -254,7 +253,7 @@ def _standalone_options(config: RunConfig) -> list[str]:
         options.append(f"backbone.name={config.backbone.name}")
     if config.loss is not None:
         options.append(f"loss._target_={config.loss.target}")
-    if config.large_views != _SOLO_VIEWS:
+    if config.large_views != SOLO_LARGE_VIEWS:
         options.append(f"{config.large_views} crops of {config.crop_size} pixels")
     return [option for option in options if option is not None]
 
@@ -268,6 +267,23 @@ def _check_first_step(config: RunConfig) -> None:
         )
     optimizer = build_optimizer(config, [{"name": "check", "params": [torch.zeros(1, requires_grad=True)]}])
     build_scheduler(config, optimizer, total_steps=config.max_epochs)
+
+
+def check_num_classes(config: RunConfig, found: int) -> None:
+    """Refuse a number of classes that is not that of the images.
+
+    Args:
+        config: its ``data.num_classes`` is counted by solo-learn's script, and need not be given.
+        found: classes of the images.
+
+    Raises:
+        UserError: another number is given.
+    """
+    if config.data.num_classes not in (None, found):
+        raise UserError(
+            f"data.num_classes={config.data.num_classes}, but the images of data.train_path={config.data.train_path} "
+            f"have {found}: leave it out, they are counted"
+        )
 
 
 def _callbacks(config: RunConfig, data: RunData, val_loader: DataLoader[Any] | None) -> list[pl.Callback]:

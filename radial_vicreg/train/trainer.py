@@ -50,20 +50,12 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     """
     quiet_lightning()
     settings = trainer_settings(config)
-    own: dict[str, Any] = {
-        "plugins": [AtomicCheckpointIO()],
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "num_sanity_val_steps": 0,
+    decided = {
+        name: found.read_by.instead for name, found in TRAINER_ARGUMENTS.items() if found.read_by.who == "script"
     }
-    if given := sorted({*own, "callbacks"} & settings.keys()):
-        raise UserError(
-            f"{', '.join(given)}: decided by `radial-vicreg pretrain` itself, leave it out (checkpoint.enabled and "
-            "loggers.* are its settings of checkpoints and logs)"
-        )
-    settings.update(effective_hardware(config), **own)
+    if given := sorted(decided.keys() & settings.keys()):
+        raise UserError(f"{', '.join(given)}: {decided[given[0]]}")
+    settings.update(effective_hardware(config), **decided_arguments())
     if config.accelerator == "cpu":
         settings["devices"] = config.local_processes
     try:
@@ -72,6 +64,18 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
         raise UserError(f"Lightning's Trainer refuses the configuration: {reason_of(error)}") from error
     check_processes(config, trainer)
     return trainer
+
+
+def decided_arguments() -> dict[str, Any]:
+    """Give the arguments of Lightning's Trainer that no configuration of ``radial-vicreg pretrain`` may set."""
+    return {
+        "plugins": [AtomicCheckpointIO()],
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "num_sanity_val_steps": 0,
+    }
 
 
 def trainer_settings(config: RunConfig) -> dict[str, Any]:

@@ -52,6 +52,12 @@ def test_every_shipped_file_fits_the_schema_and_says_where_it_is(file: Path) -> 
         {"optimizer": {"lrr": 0.3}},
         {"optimizer": {"lr": "fast"}},
         {"method_kwargs": {"radial_objective": "kll"}},
+        {"optimizer": {"name": "adma"}},
+        {"scheduler": {"name": "exponential"}},
+        {"scheduler": {"interval": "epochs"}},
+        {"backbone": {"name": "resnet19"}},
+        {"backbone": {"name": "timm:"}},
+        {"method": "a/b"},
         {"augmentations": [{"crop_size": 0}]},
         {"seed": -1},
     ],
@@ -61,6 +67,7 @@ def test_an_editor_sees_what_is_wrong(content: dict[str, Any]) -> None:
 
 
 def test_interpolations_and_keys_of_ones_own_are_right() -> None:
+    assert problems({"method": "lejepa", "backbone": {"name": "timm:resnet10t"}, "scheduler": {"name": None}}) == []
     assert problems({"my_rate": 0.1, "optimizer": {"lr": "${my_rate}"}, "gradient_clip_val": 1.0}) == []
 
 

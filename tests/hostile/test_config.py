@@ -19,11 +19,12 @@ from radial_vicreg.catalogue import CONFIGURATIONS
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.compose.references import keys_read
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.config.reading import SHIPPED_HELPERS, Reader
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
-from radial_vicreg.solo.limits import refuse_impossible, refuse_pretrain_only
+from radial_vicreg.solo.limits import refuse_impossible
 from radial_vicreg.train.run import prepare
 
 # A short name: the usual one takes longer to resolve than all of the checks.
@@ -373,7 +374,7 @@ def test_solo_learn_s_script_refuses_what_it_would_ignore(key: str, value: Any) 
     with pytest.raises(
         ValueError, match=rf"{key}=.* is read by `radial-vicreg pretrain` only.*use that command, or {key}="
     ):
-        refuse_pretrain_only(run_config(changed(**{key: value}), "script"))
+        refuse_unread(run_config(changed(**{key: value}), "script"), "script")
 
 
 @pytest.mark.parametrize(
@@ -381,7 +382,7 @@ def test_solo_learn_s_script_refuses_what_it_would_ignore(key: str, value: Any) 
 )
 def test_the_shipped_configurations_pass_both_checks(config: str) -> None:
     read = run_config(compose(config, []), "script")
-    refuse_pretrain_only(read)
+    refuse_unread(read, "script")
     refuse_impossible(read)
     assert prepare(run_config(compose(config, ["data.format=image_folder"]))).method == "radialvicreg"
 

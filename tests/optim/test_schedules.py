@@ -165,7 +165,7 @@ def test_after_its_end_a_schedule_stays_at_its_minimum() -> None:
 def test_a_warm_up_of_negative_length_is_refused() -> None:
     optimizer = build_optimizer(make_config(), groups())
     with pytest.raises(UserError, match=r"warmup >= 0, got 60, -1$"):
-        WarmupCosine(optimizer, warmup=-1, total=60, start_lr=3e-5)
+        WarmupCosine(optimizer, warmup=-1, total=60, start_lr=3e-5, min_lr=0.0)
 
 
 def test_the_ends_of_a_schedule_grow_with_accumulated_batches_as_its_peak_does() -> None:

@@ -1,0 +1,91 @@
+"""The keys of a configuration with what their fields declare: for whoever needs more of a key than its value."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from radial_vicreg.config.schema import RunConfig
+from radial_vicreg.config.types import Choices, ReadBy, declared
+from radial_vicreg.config.words import field_of, inner_model
+
+
+class Key(NamedTuple):
+    """A key of a configuration that is no section.
+
+    Attributes:
+        name: dotted; ``augmentations.crop_size`` stands for that key of every pipeline.
+        field: its declaration.
+        read_by: who reads it, by its own declaration or that of the nearest section; None where there is none.
+    """
+
+    name: str
+    field: FieldInfo
+    read_by: ReadBy | None
+
+
+def leaves(model: type[BaseModel] = RunConfig, prefix: str = "", read_by: ReadBy | None = None) -> Iterator[Key]:
+    """List the keys of a section and of those within it.
+
+    Args:
+        model: the section.
+        prefix: of their names, with a dot at its end.
+        read_by: what is declared of the section.
+    """
+    for name, field in model.model_fields.items():
+        readers = declared(field, ReadBy) or read_by
+        inner = inner_model(field.annotation)
+        if inner is not None and inner.model_fields:
+            yield from leaves(inner, f"{prefix}{name}.", readers)
+        else:
+            yield Key(f"{prefix}{name}", field, readers)
+
+
+def choices(key: str) -> tuple[str, ...]:
+    """List the names that a key may have, null aside.
+
+    Args:
+        key: such as ``data.on_bad_image``; its type is a ``Literal``, or its field declares ``Choices``.
+
+    Raises:
+        KeyError: there is no such key, or it has no choices.
+    """
+    field = field_of(key, RunConfig)
+    if (known := declared(field, Choices)) is not None:
+        return known.names
+    kinds = get_args(field.annotation) if get_origin(field.annotation) in _UNIONS else (field.annotation,)
+    found = tuple(str(name) for kind in kinds if get_origin(kind) is Literal for name in get_args(kind))
+    if not found:
+        raise KeyError(key)
+    return found
+
+
+def default(key: str) -> Any:
+    """Look up the default of a dotted key.
+
+    Raises:
+        KeyError: there is no such key.
+    """
+    return field_of(key, RunConfig).get_default()
+
+
+def undeclared(model: type[BaseModel] = RunConfig) -> list[str]:
+    """List what is missing at the keys of a configuration, in one line each; a test asks for none."""
+    found: list[str] = []
+    for key in leaves(model):
+        if not key.field.description:
+            found.append(f"{key.name} has no meaning: add description=... to its field")
+        if key.read_by is None:
+            found.append(f"{key.name} has no reader: add ALL, PRETRAIN or ReadBy('script', instead=...) to its field")
+        elif key.read_by.who == "script" and not key.read_by.instead:
+            found.append(f"{key.name} is read by the script alone: add what is done without it, instead=...")
+        elif key.read_by.who != "all" and key.field.is_required():
+            found.append(f"{key.name} is not read by all and has no default, at which the others would ignore it")
+    return found
+
+
+_UNIONS = (Union, types.UnionType)

@@ -1,0 +1,193 @@
+"""What a field declares of its key is there, is true, and is what everybody else says."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import timm
+from configs import make_config, plain_config
+from lightning.fabric.plugins.precision import precision as lightnings
+
+from radial_vicreg.cli import COMMANDS
+from radial_vicreg.config import OptimizerConfig, RunConfig, read_config
+from radial_vicreg.config.fields import choices, default, leaves, undeclared
+from radial_vicreg.config.readers import refuse_unread
+from radial_vicreg.config.schema import LONG_PRECISIONS, Precision
+from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
+from radial_vicreg.config.words import inner_model
+from radial_vicreg.errors import UserError
+from radial_vicreg.keys import BACKBONES, OPTIMIZER_DEFAULTS, RESNETS, SOLO_BACKBONES
+from radial_vicreg.models import timm_architecture
+from radial_vicreg.optim import OPTIMIZERS, optimizer_arguments
+from radial_vicreg.results import Effective
+from radial_vicreg.train.hardware import effective_hardware
+from radial_vicreg.train.trainer import build_trainer, decided_arguments
+
+REFUSALS = json.loads((Path(__file__).parents[1] / "golden" / "refusals.json").read_text())
+"""What each command said of a key that only the other reads, before the fields declared it."""
+
+
+def test_every_key_declares_its_meaning_and_who_reads_it() -> None:
+    assert undeclared() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [*REFUSALS["script"].items(), *REFUSALS["pretrain"].items()], ids=lambda text: text[:40]
+)
+def test_a_command_refuses_what_it_would_ignore(given: str, said: str) -> None:
+    key, _, value = given.partition("=")
+    config = read_config(plain_config(**{key.replace(".", "__"): json.loads(value)}), "script")
+    command, other = ("script", "pretrain") if given in REFUSALS["script"] else ("pretrain", "script")
+    with pytest.raises(UserError) as caught:
+        refuse_unread(config, command)  # type: ignore[arg-type]
+    assert str(caught.value) == said
+    refuse_unread(config, other)  # type: ignore[arg-type]
+
+
+def test_every_key_of_one_command_has_a_frozen_refusal() -> None:
+    frozen = {who: {given.partition("=")[0] for given in REFUSALS[who]} for who in REFUSALS}
+    found = {key.name: key.read_by.who for key in leaves() if key.read_by is not None and key.read_by.who != "all"}
+    assert {key for key, who in found.items() if who == "pretrain"} == frozen["script"]
+    assert {key for key, who in found.items() if who == "script"} == frozen["pretrain"]
+
+
+def test_the_page_for_users_of_solo_learn_shows_refusals_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "solo_learn.md").read_text()
+    row = r"^\| `(\S+)=(\S+)` \| ``(.* is read by `radial-vicreg pretrain` only.*)`` \|$"
+    shown = re.findall(row, page, re.MULTILINE)
+    assert len(shown) >= 2
+    for key, value, said in shown:
+        with pytest.raises(UserError) as caught:
+            refuse_unread(read_config(plain_config(**{key.replace(".", "__"): value}), "script"), "script")
+        assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(("key", "value"), [("data.cache", None), ("data.format", "h5"), ("data.format", "dali")])
+def test_values_at_which_the_script_does_the_same_are_not_refused(key: str, value: Any) -> None:
+    refuse_unread(read_config(plain_config(**{key.replace(".", "__"): value}), "script"), "script")
+
+
+def test_choices_are_asked_of_the_field() -> None:
+    assert choices("data.on_bad_image") == ("error", "skip")
+    assert choices("data.cache") == ("none", "ram")  # null aside
+    assert choices("scheduler.interval") == ("step", "epoch")
+    assert choices("method_kwargs.small_image_stem") == ("auto",)
+    with pytest.raises(KeyError):
+        choices("optimizer.lr")
+    with pytest.raises(KeyError):
+        choices("optimizer.nam")
+    assert default("scheduler.warmup_start_lr") == 3e-5
+
+
+def test_every_name_that_a_field_lists_can_be_built() -> None:
+    assert choices("optimizer.name") == tuple(OPTIMIZER_DEFAULTS)
+    assert OPTIMIZERS.keys() == OPTIMIZER_DEFAULTS.keys()
+    assert choices("backbone.name") == (*BACKBONES, *SOLO_BACKBONES)
+    assert all(timm.is_model(str(timm_architecture(name))) for name in BACKBONES if name not in RESNETS)
+
+
+def test_arguments_of_optimizers_name_the_optimizers_that_take_them() -> None:
+    arguments = inner_model(OptimizerConfig.model_fields["kwargs"].annotation)
+    assert arguments is not None
+    for key, field in arguments.model_fields.items():
+        named = str(field.description).partition(":")[0].split(", ")
+        assert sorted(named) == sorted(name for name in OPTIMIZERS if key in optimizer_arguments(name)), key
+
+
+@pytest.mark.solo
+def test_solo_learn_has_the_names_that_the_fields_list() -> None:
+    base = pytest.importorskip("solo.methods.base").BaseMethod
+    assert {*choices("backbone.name")} == {*base._BACKBONES}
+    assert {*choices("optimizer.name")} == {*base._OPTIMIZERS}
+    assert {*choices("scheduler.name")} < {*base._SCHEDULERS}
+
+
+def test_precisions_are_lightnings_and_auto() -> None:
+    theirs = {str(name) for name in (*get_args(lightnings._PRECISION_INPUT_INT), *LONG_PRECISIONS)}
+    theirs |= {name for name in get_args(lightnings._PRECISION_INPUT_STR) if "engine" not in name}
+    assert {*get_args(Precision)} == {"auto", *theirs}
+    assert LONG_PRECISIONS == lightnings._PRECISION_INPUT_STR_ALIAS_CONVERSION
+
+
+def test_what_a_machine_may_change_is_known_once() -> None:
+    assert effective_hardware(make_config()).keys() <= RunConfig.model_fields.keys() & Effective.model_fields.keys()
+
+
+DECIDED = [name for name, argument in TRAINER_ARGUMENTS.items() if argument.read_by.who == "script"]
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_an_argument_that_pretrain_decides_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=rf"^{name}: decided by `radial-vicreg pretrain` itself, leave it out"):
+        build_trainer(make_config(**{name: True}))
+
+
+def test_an_argument_that_pretrain_decides_is_declared() -> None:
+    assert {*decided_arguments(), "callbacks"} == {*DECIDED}
+
+
+OWNERS: dict[str, Callable[[], Any]] = {
+    "probe --on-bad-image": lambda: choices("data.on_bad_image"),
+    "diagnose --on-bad-image": lambda: choices("data.on_bad_image"),
+    "export --format": lambda: owner("export", "FORMATS"),
+    "report --source": lambda: owner("report.cells", "SOURCES"),
+    "report --select": lambda: owner("report.cells", "SELECTIONS"),
+    "report --style": lambda: owner("figures.style", "STYLES"),
+    "synthetic figure --preset": lambda: owner("synthetic.figure1", "SIZES"),
+    "synthetic sweep --preset": lambda: owner("synthetic.sweep", "PRESETS"),
+    "data imagenet10 --split": lambda: owner("data.imagenet10", "SPLITS"),
+    "data imagenet10 --classes": lambda: owner("data.imagenet10", "CLASSES"),
+}
+"""Options with choices, and the module that knows them: some are too heavy for ``--help`` to load."""
+OTHERWISE = {
+    "probe --probe",  # the probes' own tests
+    "probe --features",
+    "synthetic figure number",  # a module each
+}
+
+
+def owner(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"radial_vicreg.{module}"), name)
+
+
+def options(prefix: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[str]]]:
+    """Every option with choices, with the command before it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                yield from options(f"{prefix} {name}", inner)
+        elif action.choices is not None:
+            yield f"{prefix} {(action.option_strings or [action.dest])[0]}", list(action.choices)
+
+
+@cache
+def every_option() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in COMMANDS:
+        module = importlib.import_module(f"radial_vicreg.commands.{name.replace('-', '_')}")
+        if hasattr(module, "parser"):
+            found |= options(name, module.parser())
+        for part, make in getattr(module, "PARTS", {}).items():
+            found |= options(f"{name} {part}", make())
+    return {option: names for option, names in found.items() if option not in OTHERWISE and "--cfg" not in option}
+
+
+def test_every_option_with_choices_has_an_owner_of_them() -> None:
+    assert every_option().keys() == OWNERS.keys(), "name the module that knows the choices"
+
+
+@pytest.mark.parametrize(
+    "option",
+    # The kernels take seconds to load.
+    [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("synthetic")) for name in OWNERS],
+)
+def test_choices_of_options_are_those_of_their_owners(option: str) -> None:
+    assert sorted(every_option()[option]) == sorted(OWNERS[option]())
