@@ -18,7 +18,8 @@ from typing import Any
 from radial_vicreg.config import BackboneConfig, DataConfig, OptimizerConfig, SchedulerConfig
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.config.types import Section, added, outside
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, objective_of
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS
+from radial_vicreg.terms import objective_of
 
 AS_REQUESTED_SINCE = 2
 """Schema version of ``results.json`` from which its configuration is the requested one on a CPU, too."""
@@ -73,7 +74,7 @@ def identity_parts(config: Mapping[str, Any], processes: int = 1) -> dict[str, A
         processes: number of training processes.
 
     Returns:
-        ``objective`` (see :func:`radial_vicreg.keys.objective_of`), ``projector``, ``small_stem``, ``backbone``,
+        ``objective`` (see :func:`radial_vicreg.terms.objective_of`), ``projector``, ``small_stem``, ``backbone``,
         ``data``, ``augmentations``, ``optimizer``, ``scheduler``, ``max_epochs``, ``accumulate_grad_batches``,
         ``precision``, ``sync_batchnorm``, ``processes``, ``seed``, and ``trainer`` where arguments of Lightning's
         Trainer are not at their defaults.

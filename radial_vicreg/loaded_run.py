@@ -11,11 +11,11 @@ from radial_vicreg.checkpoints import CHECKPOINTS, find_checkpoint, leads_to, re
 from radial_vicreg.compose import stored_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.keys import METHODS
 from radial_vicreg.models import Encoder, build_encoder
 from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.results import RESULTS, ForeignResults, RunResults
 from radial_vicreg.stored_runs import single_run
+from radial_vicreg.terms import METHODS
 
 
 @dataclass

@@ -15,6 +15,7 @@ from radial_vicreg.identity import identity_parts
 from radial_vicreg.origin import images_of, images_remark, other_images
 from radial_vicreg.results import RunResults
 from radial_vicreg.stored_runs import StoredRun
+from radial_vicreg.terms import METHODS
 
 _SETTINGS_LEFT_OUT = re.compile(r"(name|data\.fingerprints\.seconds)$")
 _RESULTS_LEFT_OUT = re.compile(
@@ -160,7 +161,7 @@ def images_note(first: RunResults, second: RunResults) -> str | None:
 
 
 def _objective(results: RunResults) -> str | None:
-    if results.method not in ("vicreg", "radialvicreg"):
+    if results.method not in METHODS:
         return None
     objective: str | None = identity_parts(results.config)["objective"].get("radial_objective")
     return objective

@@ -9,8 +9,6 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.fields import FieldInfo
 
-from radial_vicreg.keys import OBJECTIVE
-
 LARGEST_COUNT = 2**31 - 1
 
 
@@ -66,16 +64,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def objective_key(name: str) -> Any:
-    """Declare a setting of the objective as :mod:`radial_vicreg.keys` has it.
-
-    Args:
-        name: of the setting.
-    """
-    key = OBJECTIVE[name]
-    return Field(key.default, ge=key.low, description=key.meaning)
 
 
 def _frozen(value: Any) -> Any:

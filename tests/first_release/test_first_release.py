@@ -63,7 +63,7 @@ def test_the_seeds_of_an_experiment_are_pooled(release: Path) -> None:
 
 def test_one_experiment_of_both_hosts_is_one_and_a_run_without_validation_is_another(release: Path) -> None:
     experiments, repeated = group(collect(".")[0])
-    found = [each for each in experiments if (each.setting.objective, each.setting.beta2) == ("kl", 0.1)]
+    found = [each for each in experiments if (each.setting.objective, each.setting.weight("beta2")) == ("kl", 0.1)]
     seeds = {
         each.runs[0].results.config["data"]["val_path"] is not None: [run.seed for run in each.runs] for each in found
     }
