@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 
+from radial_vicreg.terms import OBJECTIVE
+
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "lr": ("optimizer.lr",),  # beside that of the probes
     "learning_rate": ("optimizer.lr", "lr"),
@@ -24,15 +26,11 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "dim": ("method_kwargs.proj_output_dim",),
     "embedding_dim": ("method_kwargs.proj_output_dim",),
     "hidden_dim": ("method_kwargs.proj_hidden_dim",),
-    "beta1": ("method_kwargs.radial_ce_loss_weight",),
-    "rlw": ("method_kwargs.radial_ce_loss_weight", "beta1"),
-    "beta2": ("method_kwargs.radial_ent_loss_weight",),
-    "rlew": ("method_kwargs.radial_ent_loss_weight", "beta2"),
-    "gamma": ("method_kwargs.radial_w1_loss_weight",),
-    "m": ("method_kwargs.radial_spacing",),
-    "lambda1": ("method_kwargs.sim_loss_weight",),
-    "lambda2": ("method_kwargs.var_loss_weight",),
-    "lambda3": ("method_kwargs.cov_loss_weight",),
+    **{
+        alias: (f"method_kwargs.{name}", *key.aliases[: key.aliases.index(alias)])  # synthetic runs take the first
+        for name, key in OBJECTIVE.items()
+        for alias in key.aliases
+    },
     "objective": ("method_kwargs.radial_objective",),
     "model": ("backbone.name",),
     "arch": ("backbone.name",),

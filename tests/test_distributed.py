@@ -16,28 +16,22 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from objectives import CASES as CASES_OF_EACH
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from radial_vicreg import distributed
 from radial_vicreg.losses import RadialVICRegLoss, radial_reverse_kl_loss, radial_wasserstein_loss
+from radial_vicreg.terms import ADDED, RADIAL
 
 GLOBAL_BATCH = 12
 STEPS = 5
 #: Long enough for a slow machine; a hang fails with it instead of blocking the suite.
 TIMEOUT = datetime.timedelta(seconds=60)
 
+#: Every objective, and weights of zero where no term needs what another one makes.
 OBJECTIVES: dict[str, dict[str, Any]] = {
-    "kl": {"radial_objective": "kl", "radial_ce_loss_weight": 1.0, "radial_ent_loss_weight": 0.5},
-    "kl_centred": {"radial_objective": "kl", "radial_ent_loss_weight": 0.5, "radial_center": True},
-    "wasserstein_samples": {"radial_objective": "wasserstein"},
-    "wasserstein_quantiles": {"radial_objective": "wasserstein", "radial_w1_target": "quantiles"},
-    "wasserstein_centred": {"radial_objective": "wasserstein", "radial_center": True},
-    "reverse_kl": {"radial_objective": "reverse_kl"},
-    "none": {"radial_objective": "none"},
-    "e2mc": {"radial_objective": "none", "e2mc_loss_weight": 2.0},
-    "mean": {"radial_ent_loss_weight": 0.5, "mean_loss_weight": 3.0},
-    "mean_centred": {"radial_center": True, "mean_loss_weight": 3.0},
+    **CASES_OF_EACH,
     "without_cross_entropy": {"radial_ce_loss_weight": 0.0, "radial_ent_loss_weight": 0.5},
     "without_entropy": {"radial_ce_loss_weight": 100.0, "radial_ent_loss_weight": 0.0},
     "without_either": {"radial_ce_loss_weight": 0.0, "radial_ent_loss_weight": 0.0},
@@ -54,7 +48,7 @@ DIMENSIONS = {"more_samples_than_d": 4, "fewer_samples_than_d": 20}
 #: Every objective with two views, one of each kind with more.
 CASES = [(objective, dimension, 2) for objective in OBJECTIVES for dimension in DIMENSIONS] + [
     (objective, dimension, number)
-    for objective in ("kl_centred", "wasserstein_samples", "reverse_kl", "e2mc")
+    for objective in (*(each.name for each in RADIAL if each.terms), *(term.symbol for term in ADDED))
     for dimension in DIMENSIONS
     for number in (3, 4, 8)
 ]
@@ -220,7 +214,7 @@ def test_free_functions_use_the_same_draws_on_every_rank(name: str, ranks: list[
 
 def test_objective_uses_the_same_draws_on_every_rank(ranks: list[dict[str, Any]]) -> None:
     for dimension, number in itertools.product(DIMENSIONS, (2, 3)):
-        first, *others = (Trained(*rank["steps"]["wasserstein_samples", dimension, number]).terms for rank in ranks)
+        first, *others = (Trained(*rank["steps"]["wasserstein", dimension, number]).terms for rank in ranks)
         assert all(torch.equal(first["radial_w1"], other["radial_w1"]) for other in others)
 
 

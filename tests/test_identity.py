@@ -27,9 +27,9 @@ from radial_vicreg.config.types import Outside, added, outside
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import Identity, config_hash
-from radial_vicreg.keys import ADDED_WEIGHTS, LOSS_DEFAULTS, RADIAL_READS, effective_objective
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
+from radial_vicreg.terms import effective_objective
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +44,6 @@ def config(composed: dict[str, Any]) -> dict[str, Any]:
 
 def with_kwargs(config: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     return {**config, "method_kwargs": {**config["method_kwargs"], **kwargs}}
-
-
-def test_the_keys_and_defaults_are_those_of_the_loss() -> None:
-    signature = inspect.signature(RadialVICRegLoss).parameters
-    assert {name: signature[name].default for name in signature if name not in ("seed", "gather_distributed")} == (
-        LOSS_DEFAULTS
-    )
-
-
-def test_every_key_of_the_loss_is_read_by_some_objective() -> None:
-    read = {"radial_objective", "radial_center", "sim_loss_weight", "var_loss_weight", "cov_loss_weight"}
-    read |= set(ADDED_WEIGHTS)
-    for weights in RADIAL_READS.values():
-        for weight, others in weights.items():
-            read |= {weight, *others}
-    assert read == set(LOSS_DEFAULTS)
 
 
 #: For each objective, keys with another value that it does not read.

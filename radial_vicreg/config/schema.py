@@ -44,7 +44,8 @@ from radial_vicreg.config.types import (
     Text,
     Word,
 )
-from radial_vicreg.keys import LOSS_DEFAULTS, METHODS, SMALL_IMAGE_DATASETS
+from radial_vicreg.keys import SMALL_IMAGE_DATASETS
+from radial_vicreg.terms import LOSS_DEFAULTS, METHODS
 
 _PLACE = Outside("a place of files")
 _LOGS = Outside("what is logged, shown or kept")

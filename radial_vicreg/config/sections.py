@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from radial_vicreg.config.types import (
     ALL,
@@ -24,9 +24,9 @@ from radial_vicreg.config.types import (
     Stem,
     Text,
     Triple,
-    objective_key,
 )
-from radial_vicreg.keys import BACKBONES, OPTIMIZER_DEFAULTS, RADIAL_OBJECTIVES, SOLO_BACKBONES, WASSERSTEIN_TARGETS
+from radial_vicreg.keys import BACKBONES, OPTIMIZER_DEFAULTS, SOLO_BACKBONES
+from radial_vicreg.terms import OBJECTIVE, Key
 
 _LARGEST_CROP = 4096  # pixels; beyond it the first batch fills any memory
 _WIDEST = 2**20  # of the projector's layers
@@ -159,25 +159,44 @@ class AugmentationConfig(Section):
     horizontal_flip: Operation = Operation()
 
 
-class MethodConfig(Section):
-    """``method_kwargs``: projector and objective."""
-
+class _ProjectorConfig(Section):
     proj_hidden_dim: int = Field(ge=1, le=_WIDEST, description="width of both hidden layers of the projector")
     proj_output_dim: int = Field(ge=1, le=_WIDEST, description="d, dimension of the embeddings")
-    sim_loss_weight: float = objective_key("sim_loss_weight")
-    var_loss_weight: float = objective_key("var_loss_weight")
-    cov_loss_weight: float = objective_key("cov_loss_weight")
-    radial_objective: Literal[RADIAL_OBJECTIVES] = objective_key("radial_objective")  # type: ignore[valid-type]
-    radial_ce_loss_weight: float = objective_key("radial_ce_loss_weight")
-    radial_ent_loss_weight: float = objective_key("radial_ent_loss_weight")
-    radial_ce_normalize: bool = objective_key("radial_ce_normalize")
-    radial_spacing: int | None = objective_key("radial_spacing")
-    radial_w1_loss_weight: float = objective_key("radial_w1_loss_weight")
-    radial_w1_target: Literal[WASSERSTEIN_TARGETS] = objective_key("radial_w1_target")  # type: ignore[valid-type]
-    radial_reverse_kl_loss_weight: float = objective_key("radial_reverse_kl_loss_weight")
-    e2mc_loss_weight: float = objective_key("e2mc_loss_weight")
-    mean_loss_weight: float = objective_key("mean_loss_weight")
-    radial_center: bool = objective_key("radial_center")
+
+
+def _type(key: Key) -> Any:
+    if key.choices:
+        return Literal[key.choices]
+    return int | None if key.default is None else type(key.default)
+
+
+if TYPE_CHECKING:
+
+    class _ObjectiveConfig(_ProjectorConfig):
+        """What others than the loss ask for; every key is in :data:`radial_vicreg.terms.OBJECTIVE`."""
+
+        radial_objective: str
+        radial_ce_loss_weight: float
+        radial_ent_loss_weight: float
+        radial_ce_normalize: bool
+        radial_spacing: int | None
+        radial_center: bool
+
+else:
+    _ObjectiveConfig = create_model(
+        "_ObjectiveConfig",
+        __base__=_ProjectorConfig,
+        __module__=__name__,
+        **{
+            name: (_type(key), Field(key.default, ge=key.low, description=key.meaning))
+            for name, key in OBJECTIVE.items()
+        },
+    )
+
+
+class MethodConfig(_ObjectiveConfig):
+    """``method_kwargs``: projector and objective."""
+
     small_image_stem: Annotated[Literal["auto"] | bool, Stem, Says("auto, true or false")] = Field(
         "auto", description="small stem of a ResNet; auto: by the data set's name, which is solo-learn's rule"
     )

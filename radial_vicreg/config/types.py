@@ -20,8 +20,6 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
-from radial_vicreg.keys import OBJECTIVE
-
 Mark = TypeVar("Mark")
 
 LARGEST_COUNT = 2**31 - 1
@@ -135,16 +133,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def objective_key(name: str) -> Any:
-    """Declare a setting of the objective as :mod:`radial_vicreg.keys` has it.
-
-    Args:
-        name: of the setting.
-    """
-    key = OBJECTIVE[name]
-    return Field(key.default, ge=key.low, description=key.meaning)
 
 
 def _frozen(value: Any) -> Any:

@@ -20,8 +20,8 @@ from radial_vicreg.data.build import resized_side
 from radial_vicreg.errors import UserError
 from radial_vicreg.export.loading import CARD
 from radial_vicreg.files import atomic_file, write_json
-from radial_vicreg.keys import objective_of
 from radial_vicreg.results import ProbeFigures
+from radial_vicreg.terms import objective_of
 
 CONFIG = "config.json"
 MODEL_CARD = "README.md"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from radial_vicreg.keys import objective_of
+from radial_vicreg.terms import ADDED, objective_of, terms_of
 
 
 @dataclass(frozen=True)
@@ -47,22 +47,22 @@ _MARKERS = (">", "d", "p", "h")
 _OTHERS = [MethodStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in range(28)]
 
 
-def method_key(objective: str, centred: bool = False, e2mc: bool = False, mean: bool = False) -> str:
+def method_key(objective: str, centred: bool = False, **added: bool) -> str:
     """Name a method without its weights.
 
     Args:
         objective: radial objective, or the name of a method that has none of them (``lejepa``, a user's own).
         centred: the radii are those of z minus the batch mean.
-        e2mc: E2MC has a weight.
-        mean: the loss that holds the mean has a weight.
+        **added: whether a term that any objective may have has a weight, by its symbol: ``e2mc``, ``mean``.
 
     Returns:
         A key of :func:`method_styles`; VICReg is ``vicreg``, VICReg with E2MC is ``e2mc``.
     """
+    names = [term.symbol for term in ADDED if added.get(term.symbol)]
     if objective == "none":
-        return ("e2mc" if e2mc else "vicreg") + "_mean" * mean
-    name = f"radial_{objective}" if objective in ("kl", "wasserstein", "reverse_kl") else objective
-    return name + "_centred" * centred + "_e2mc" * e2mc + "_mean" * mean
+        return "_".join(names if "e2mc" in names else ["vicreg", *names])
+    name = f"radial_{objective}" if terms_of(objective) else objective
+    return "_".join([name, *["centred"] * centred, *names])
 
 
 def configured_method(config: Mapping[str, Any]) -> str:
@@ -80,8 +80,7 @@ def configured_method(config: Mapping[str, Any]) -> str:
     return method_key(
         read["radial_objective"],
         centred=read.get("radial_center", False),
-        e2mc="e2mc_loss_weight" in read,
-        mean="mean_loss_weight" in read,
+        **{term.symbol: term.weight.name in read for term in ADDED},
     )
 
 

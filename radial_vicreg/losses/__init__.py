@@ -10,9 +10,8 @@ from radial_vicreg.losses._draws import EXTRA_STATE
 from radial_vicreg.losses.e2mc import e2mc_loss, hypercovariance_loss, marginal_entropy
 from radial_vicreg.losses.equilibrium import RadialEquilibrium, radial_equilibrium
 from radial_vicreg.losses.mean import mean_loss
-from radial_vicreg.losses.objective import RADIAL_OBJECTIVES, RadialVICRegLoss
+from radial_vicreg.losses.objective import RadialVICRegLoss
 from radial_vicreg.losses.radial import (
-    WASSERSTEIN_TARGETS,
     chi_cross_entropy,
     m_spacing_entropy,
     radial_gaussianization_loss,
@@ -21,6 +20,7 @@ from radial_vicreg.losses.radial import (
     radial_wasserstein_loss,
 )
 from radial_vicreg.losses.vicreg import covariance_loss, invariance_loss, variance_loss
+from radial_vicreg.terms import RADIAL_OBJECTIVES, WASSERSTEIN_TARGETS
 
 __all__ = [
     "EXTRA_STATE",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import sys
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from radial_vicreg.distributed import gather_integers
 from radial_vicreg.losses._tracing import values_are_at_hand
+from radial_vicreg.terms import OBJECTIVE
+
+T = TypeVar("T")
 
 #: dtypes that the losses take; the two half types are computed, and returned, in float32.
 SUPPORTED_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -117,15 +120,29 @@ def checked_spacing(m: int | None, count: int) -> int:
     return int(m)
 
 
-def checked_number(name: str, value: Any, *, positive: bool = False) -> float:
-    """Return ``value`` as a float if it is finite and not negative; with ``positive``, above zero."""
-    allowed = "a finite number > 0" if positive else "a finite number >= 0"
+def checked_setting(name: str, value: T) -> T:
+    """Return a setting of the objective if it is what :data:`radial_vicreg.terms.OBJECTIVE` allows."""
+    key, checked = OBJECTIVE[name], cast(Any, value)
+    if key.choices:
+        checked = checked_choice(name, value, key.choices)
+    elif isinstance(key.default, bool):
+        checked = checked_flag(name, value)
+    elif isinstance(key.default, float):
+        checked = checked_number(name, value, minimum=key.low or 0)
+    elif value is not None or key.default is not None:
+        checked = checked_integer(name, value, minimum=key.low or 0)
+    return cast(T, checked)
+
+
+def checked_number(name: str, value: Any, *, minimum: float = 0, positive: bool = False) -> float:
+    """Return ``value`` as a float if it is finite and at least ``minimum``; with ``positive``, above zero."""
+    allowed = "a finite number > 0" if positive else f"a finite number >= {minimum:g}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name}: expected {allowed}, got {value!r} ({type(value).__name__}).")
     number: Any = value  # Real declares no order
     # Comparisons also refuse nan; a compiler's symbolic number has no isfinite, and a whole number may be too
     # large for a float.
-    if not 0 <= number <= sys.float_info.max or (positive and float(number) == 0):
+    if not minimum <= number <= sys.float_info.max or (positive and float(number) == 0):
         raise ValueError(f"{name}: expected {allowed}, got {value!r}.")
     return float(number)
 

@@ -68,7 +68,10 @@ def hypercovariance_loss(z: Tensor) -> Tensor:
 
 
 def e2mc_loss(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT) -> Tensor:
-    """Weighted :func:`hypercovariance_loss` minus :func:`marginal_entropy`.
+    r"""Weighted :func:`hypercovariance_loss` minus :func:`marginal_entropy`.
+
+    :math:`w\,c(\sigma(Z))-\frac1d\sum_jH(\sigma(z^j))`, where :math:`c` is the covariance loss and :math:`H` the
+    m-spacing entropy.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.

@@ -10,10 +10,8 @@ from torch import Tensor
 from radial_vicreg.distributed import gather_with_grad, is_distributed, world_size
 from radial_vicreg.losses._checks import (
     checked_batch,
-    checked_choice,
     checked_flag,
-    checked_integer,
-    checked_number,
+    checked_setting,
     checked_spacing,
     full_precision,
 )
@@ -25,26 +23,13 @@ from radial_vicreg.losses._tracing import is_exported, is_transformed
 from radial_vicreg.losses.e2mc import e2mc_of
 from radial_vicreg.losses.mean import mean_loss_of
 from radial_vicreg.losses.radial import (
-    WASSERSTEIN_TARGETS,
+    REVERSE_KL_TARGETS,
     chi_cross_entropy_of,
     reverse_kl_of,
     spacing_entropy_of,
     wasserstein_of,
 )
-
-#: Objectives for the radii, by the name that configurations use.
-RADIAL_OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "none")
-#: Chi draws per view of the reverse KL.
-REVERSE_KL_TARGETS = 512
-
-#: Settings that the loss reads whichever the objective, and those of each objective.
-_COMMON = ("radial_objective", "sim_loss_weight", "var_loss_weight", "cov_loss_weight")
-_READ: dict[str, tuple[str, ...]] = {
-    "kl": ("radial_ce_loss_weight", "radial_ent_loss_weight", "radial_ce_normalize", "radial_center"),
-    "wasserstein": ("radial_w1_loss_weight", "radial_w1_target", "radial_center"),
-    "reverse_kl": ("radial_reverse_kl_loss_weight", "radial_center"),
-    "none": (),
-}
+from radial_vicreg.terms import VICREG, terms_of
 
 
 class RadialVICRegLoss(DrawingModule):
@@ -146,24 +131,22 @@ class RadialVICRegLoss(DrawingModule):
     ) -> None:
         """Check and keep the weights; see the class."""
         super().__init__(seed)
-        self.sim_loss_weight = checked_number("sim_loss_weight", sim_loss_weight)
-        self.var_loss_weight = checked_number("var_loss_weight", var_loss_weight)
-        self.cov_loss_weight = checked_number("cov_loss_weight", cov_loss_weight)
-        self.radial_objective = checked_choice("radial_objective", radial_objective, RADIAL_OBJECTIVES)
-        self.radial_ce_loss_weight = checked_number("radial_ce_loss_weight", radial_ce_loss_weight)
-        self.radial_ent_loss_weight = checked_number("radial_ent_loss_weight", radial_ent_loss_weight)
-        self.radial_ce_normalize = checked_flag("radial_ce_normalize", radial_ce_normalize)
-        if radial_spacing is not None:
-            radial_spacing = checked_integer("radial_spacing", radial_spacing, minimum=1)
-        self.radial_spacing = radial_spacing
-        self.radial_w1_loss_weight = checked_number("radial_w1_loss_weight", radial_w1_loss_weight)
-        self.radial_w1_target = checked_choice("radial_w1_target", radial_w1_target, WASSERSTEIN_TARGETS)
-        self.radial_reverse_kl_loss_weight = checked_number(
+        self.sim_loss_weight = checked_setting("sim_loss_weight", sim_loss_weight)
+        self.var_loss_weight = checked_setting("var_loss_weight", var_loss_weight)
+        self.cov_loss_weight = checked_setting("cov_loss_weight", cov_loss_weight)
+        self.radial_objective = checked_setting("radial_objective", radial_objective)
+        self.radial_ce_loss_weight = checked_setting("radial_ce_loss_weight", radial_ce_loss_weight)
+        self.radial_ent_loss_weight = checked_setting("radial_ent_loss_weight", radial_ent_loss_weight)
+        self.radial_ce_normalize = checked_setting("radial_ce_normalize", radial_ce_normalize)
+        self.radial_spacing = checked_setting("radial_spacing", radial_spacing)
+        self.radial_w1_loss_weight = checked_setting("radial_w1_loss_weight", radial_w1_loss_weight)
+        self.radial_w1_target = checked_setting("radial_w1_target", radial_w1_target)
+        self.radial_reverse_kl_loss_weight = checked_setting(
             "radial_reverse_kl_loss_weight", radial_reverse_kl_loss_weight
         )
-        self.e2mc_loss_weight = checked_number("e2mc_loss_weight", e2mc_loss_weight)
-        self.mean_loss_weight = checked_number("mean_loss_weight", mean_loss_weight)
-        self.radial_center = checked_flag("radial_center", radial_center)
+        self.e2mc_loss_weight = checked_setting("e2mc_loss_weight", e2mc_loss_weight)
+        self.mean_loss_weight = checked_setting("mean_loss_weight", mean_loss_weight)
+        self.radial_center = checked_setting("radial_center", radial_center)
         self.gather_distributed = checked_flag("gather_distributed", gather_distributed)
         self._terms: dict[str, Tensor] = {}
         self._unread: LogTerms | None = None
@@ -193,7 +176,11 @@ class RadialVICRegLoss(DrawingModule):
         with full_precision(views[0]):
             statistics = view_statistics(views, gather, self.radial_center, self.mean_loss_weight > 0)
             ordered = self._ordered_radii(statistics.squared_norms, gather)
-            terms = self._loss_terms(statistics, ordered, targets, m)
+            terms = self._vicreg_terms(statistics) | self._radial_terms(statistics, ordered, targets, m)
+            terms["loss"] = terms["vicreg_loss"]
+            # Do not add zero: torch.compile would take the sum for the detached `vicreg_loss` and drop its gradient.
+            if self.radial_objective != "none":
+                terms["loss"] = terms["loss"] + terms["radial_loss"]
             if self.e2mc_loss_weight > 0:
                 terms["e2mc"] = twice_the_mean([e2mc_of(gather_with_grad(z) if gather else z) for z in views])
                 terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
@@ -226,11 +213,11 @@ class RadialVICRegLoss(DrawingModule):
 
     def extra_repr(self) -> str:
         """Show what the chosen objective reads, and whatever else is not at its default."""
-        read = {*_COMMON, *_READ[self.radial_objective]}
-        if self.draws_samples:
-            read.add("seed")
-        if self.radial_objective == "kl" and self._uses_order:
-            read.add("radial_spacing")
+        terms = terms_of(self.radial_objective)
+        read = {"radial_objective", *(term.weight.name for term in (*VICREG, *terms))}
+        read |= {key.name for term in terms if getattr(self, term.weight.name) for key in term.reads}
+        read |= {"radial_center"} if terms else set()
+        read |= {"seed"} if self.draws_samples else set()
         defaults = {name: given.default for name, given in inspect.signature(RadialVICRegLoss).parameters.items()}
         shown = (name for name in defaults if name in read or getattr(self, name) != defaults[name])
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
@@ -241,26 +228,17 @@ class RadialVICRegLoss(DrawingModule):
         radii = (squared if self._uses_order else squared.detach()).sqrt().T
         return (gather_with_grad(radii) if gather else radii).sort(dim=0).values
 
-    def _loss_terms(
-        self, statistics: ViewStatistics, ordered: Tensor, targets: Tensor | None, m: int
-    ) -> dict[str, Tensor]:
-        """Compute the total and its parts."""
-        terms = {
+    def _vicreg_terms(self, statistics: ViewStatistics) -> dict[str, Tensor]:
+        return {
             "vicreg_invariance": statistics.invariance,
             "vicreg_variance": statistics.variance,
             "vicreg_covariance": statistics.covariance,
+            "vicreg_loss": (
+                self.sim_loss_weight * statistics.invariance
+                + self.var_loss_weight * statistics.variance
+                + self.cov_loss_weight * statistics.covariance
+            ),
         }
-        terms["vicreg_loss"] = (
-            self.sim_loss_weight * terms["vicreg_invariance"]
-            + self.var_loss_weight * terms["vicreg_variance"]
-            + self.cov_loss_weight * terms["vicreg_covariance"]
-        )
-        terms.update(self._radial_terms(statistics, ordered, targets, m))
-        terms["loss"] = terms["vicreg_loss"]
-        # Do not add zero: torch.compile would take the sum for the detached `vicreg_loss` and drop its gradient.
-        if self.radial_objective != "none":
-            terms["loss"] = terms["loss"] + terms["radial_loss"]
-        return terms
 
     def _radial_terms(
         self, statistics: ViewStatistics, ordered: Tensor, targets: Tensor | None, m: int
@@ -272,24 +250,25 @@ class RadialVICRegLoss(DrawingModule):
             if self._uses_order:
                 terms["radial_entropy"] = 2 * spacing_entropy_of(ordered, m)
                 terms["radial_loss"] = terms["radial_loss"] - self.radial_ent_loss_weight * terms["radial_entropy"]
-        elif targets is None:
-            terms = {"radial_loss": ordered.new_zeros(())}
         elif self.radial_objective == "wasserstein":
+            assert targets is not None
             terms = {"radial_w1": 2 * wasserstein_of(ordered, targets)}
             terms["radial_loss"] = self.radial_w1_loss_weight * terms["radial_w1"]
-        else:
+        elif self.radial_objective == "reverse_kl":
+            assert targets is not None
             columns = zip(ordered.unbind(1), targets.unbind(1), strict=True)
             terms = {"radial_reverse_kl": twice_the_mean([reverse_kl_of(*pair) for pair in columns])}
             terms["radial_loss"] = self.radial_reverse_kl_loss_weight * terms["radial_reverse_kl"]
+        else:
+            terms = {"radial_loss": ordered.new_zeros(())}
         return terms
 
     @property
     def _uses_order(self) -> bool:
         """Whether sorted radii carry a gradient; otherwise they are for the log alone."""
-        return (self.radial_objective == "kl" and self.radial_ent_loss_weight > 0) or self.radial_objective in (
-            "wasserstein",
-            "reverse_kl",
-        )
+        if self.radial_objective == "kl":
+            return self.radial_ent_loss_weight > 0
+        return self.radial_objective != "none"
 
     def _chi_targets(self, count: int, views: tuple[Tensor, ...]) -> Tensor | None:
         """Make the chi radii to compare ``count`` embeddings a view with, one column a view (or for all)."""

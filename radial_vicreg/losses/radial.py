@@ -19,6 +19,7 @@ from radial_vicreg.losses._checks import (
 )
 from radial_vicreg.losses._chi import chi_draws, chi_log_normalizer, chi_quantiles
 from radial_vicreg.losses._tracing import outside_graphs
+from radial_vicreg.terms import WASSERSTEIN_TARGETS
 
 #: Smallest squared norm that the root and the logarithm see: their gradients stay finite at a norm of zero.
 MIN_SQUARED_NORM = 1e-24
@@ -26,8 +27,8 @@ MIN_SQUARED_NORM = 1e-24
 MIN_SPACING = 1e-12
 #: Smallest Silverman bandwidth: zero for collapsed radii, 0.1 to 0.5 for chi-distributed ones.
 MIN_BANDWIDTH = 1e-3
-#: Named targets of the Wasserstein term.
-WASSERSTEIN_TARGETS = ("samples", "quantiles")
+#: Chi draws that the reverse KL is evaluated at.
+REVERSE_KL_TARGETS = 512
 
 
 def chi_cross_entropy(z: Tensor, normalize: bool = False) -> Tensor:
@@ -213,7 +214,7 @@ def radial_wasserstein_loss(
 def radial_reverse_kl_loss(
     z: Tensor,
     bandwidth: float | None = None,
-    num_targets: int = 512,
+    num_targets: int = REVERSE_KL_TARGETS,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     r"""Estimate of :math:`D_{KL}(\chi(d)\,\|\,p(\|z\|))`, up to the entropy of the chi distribution.

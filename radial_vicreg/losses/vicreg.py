@@ -44,7 +44,7 @@ def invariance_loss(z1: Tensor, z2: Tensor) -> Tensor:
 def variance_loss(z: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANCE_EPS) -> Tensor:
     r"""Hinge that keeps the standard deviation of every dimension above ``gamma``.
 
-    :math:`v(Z)=\frac1d\sum_j\max(0,\gamma-\sqrt{\mathrm{Var}(z^j)+\epsilon})`, with the unbiased variance.
+    :math:`\frac1d\sum_j\max(0,\gamma-\sqrt{\mathrm{Var}(z^j)+\epsilon})`, with the unbiased variance.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -76,7 +76,7 @@ def variance_loss(z: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANC
 def covariance_loss(z: Tensor) -> Tensor:
     r"""Sum of the squared covariances between different dimensions, divided by ``d``.
 
-    :math:`c(Z)=\frac1d\sum_{i\neq j}C_{ij}^2` with :math:`C=\frac1{N-1}\sum_n(z_n-\bar z)(z_n-\bar z)^\top`.
+    :math:`\frac1d\sum_{i\neq j}C_{ij}^2` with :math:`C=\frac1{N-1}\sum_n(z_n-\bar z)(z_n-\bar z)^\top`.
     With fewer samples than dimensions the ``N x N`` Gram matrix takes the place of the ``d x d`` covariance.
 
     Args:

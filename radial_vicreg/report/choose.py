@@ -126,7 +126,7 @@ def _is_swept(experiment: Experiment, key: str) -> bool:
 
 
 def _value(experiment: Experiment, key: str) -> Any:
-    value = getattr(experiment.setting, key) if key in ("beta1", "beta2") else experiment.setting.details[key]
+    value = experiment.setting.weight(key) if key in ("beta1", "beta2") else experiment.setting.details[key]
     return f"{value:g}" if isinstance(value, float) else value
 
 

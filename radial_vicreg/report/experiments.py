@@ -10,6 +10,7 @@ from radial_vicreg.report.compare import BOLD_RULE, Lead, by_seed, lead
 from radial_vicreg.report.formats import Text, to_csv
 from radial_vicreg.report.statistics import summarise
 from radial_vicreg.report.tables import text_of
+from radial_vicreg.terms import ADDED, RADIAL_TERMS
 
 _SETTINGS = {"lr": "lr", "max_epochs": "Epochs"}
 
@@ -64,15 +65,17 @@ def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
 
 def experiment_csv(experiments: Sequence[Experiment]) -> str:
     """Write one line an experiment, in full precision: mean, standard deviation and seeds of every figure."""
-    settings = ["images", "backbone", "dim", "objective", "beta1", "beta2", "gamma", "center", "e2mc", "mean"]
+    settings, added = ["images", "backbone", "dim", "objective"], [term.symbol for term in ADDED]
+    radial = list(dict.fromkeys(term.symbol for term in RADIAL_TERMS))
     details = sorted({key for experiment in experiments for key in experiment.setting.details})
-    columns = ["experiment_hash", *settings, *details, "seeds", "tags", "notes"]
+    columns = ["experiment_hash", *settings, *radial, "center", *added, *details, "seeds", "tags", "notes"]
     for name in COLUMNS:
         columns += [f"{name} {part}" for part in ("mean", "std", "n")]
     lines: list[list[object]] = []
     for experiment in experiments:
         setting = experiment.setting
         line = [experiment.experiment_hash, *(getattr(setting, key) for key in settings)]
+        line += [*map(setting.weight, radial), setting.center, *map(setting.weight, added)]
         line += [setting.details.get(key) for key in details]
         seeds = " ".join(str(run.seed) for run in experiment.runs)
         line += [seeds, experiment.tags, "; ".join(experiment.notes)]

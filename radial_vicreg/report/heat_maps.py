@@ -62,7 +62,7 @@ def _grids(experiments: Sequence[Experiment]) -> tuple[dict[_Grid, _Cells], dict
     for experiment in scored:
         values = [value for run in experiment.runs if (value := accuracy(run)) is not None]
         for key in _grids_of(experiment, scored) if values else ():
-            betas = (experiment.setting.beta1, experiment.setting.beta2)
+            betas = (experiment.setting.weight("beta1"), experiment.setting.weight("beta2"))
             if len(values) > len(grids[key].get(betas, [])):  # two experiments are never averaged
                 grids[key][betas] = values
             if key not in examples or len(experiment.setting.details) > len(examples[key].details):

@@ -6,9 +6,11 @@ from collections.abc import Collection, Sequence
 
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.setting import Setting
+from radial_vicreg.terms import ADDED, RADIAL_TERMS, terms_of
 
 _HASH_DIGITS = 7
-_METHOD = ("method", "beta1", "beta2", "gamma", "center", "e2mc", "mean", "weights")
+_RADIAL = tuple(dict.fromkeys(term.symbol for term in RADIAL_TERMS))
+_METHOD = ("method", *_RADIAL, "center", *(term.symbol for term in ADDED), "weights")
 
 
 def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
@@ -44,8 +46,8 @@ def differences(settings: Sequence[Setting], without: Collection[str] = ()) -> l
 
     Args:
         settings: the ones to tell apart.
-        without: parts to leave out: ``method``, ``beta1``, ``beta2``, ``gamma``, ``center``, ``e2mc``, ``mean``,
-            ``weights``, or a key of the details.
+        without: parts to leave out: ``method``, the symbol of a term's weight (``beta1``), ``center``, ``weights``, or
+            a key of the details.
 
     Returns:
         Texts such as ``"Radial-VICReg, β1 1, lr 0.3"``; empty where nothing differs.
@@ -67,13 +69,10 @@ def _joined(described: Sequence[dict[str, str]], keys: Sequence[str]) -> list[st
 
 def _parts(setting: Setting) -> dict[str, str]:
     parts = {"method": setting.method}
-    if setting.objective == "kl":
-        parts |= {"beta1": f"β1 {setting.beta1:g}", "beta2": f"β2 {setting.beta2:g}"}
-    elif setting.gamma:
-        parts |= {"gamma": f"γ {setting.gamma:g}"}
-    if setting.beta1 or setting.beta2 or setting.gamma:
+    parts |= {term.symbol: f"{term.label} {setting.radial[term.symbol]:g}" for term in terms_of(setting.objective)}
+    if setting.radial:
         parts |= {"center": "centred" if setting.center else "uncentred"}
     if setting.weights:
-        parts |= {"e2mc": f"E2MC {setting.e2mc:g}", "mean": f"mean {setting.mean:g}"}
+        parts |= {term.symbol: f"{term.label} {setting.weight(term.symbol):g}" for term in ADDED}
         parts |= {"weights": "λ " + "/".join(f"{x:g}" for x in setting.weights)}
     return parts | {key: f"{key} {value}" for key, value in setting.details.items()}

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg.report.setting import Setting
+from radial_vicreg.terms import OBJECTIVE, RADIAL_TERMS, TERMS
 
 # Each run has them: where the configurations of the paper say nothing else, this is our reading.
-_OUR_DEFAULTS = {"spacing": "round(sqrt(N))"}
-_CONDITIONAL = ("ce_normalize", "spacing")
+_OUR_DEFAULTS = {"spacing": OBJECTIVE["radial_spacing"].unset}
+_CONDITIONAL = tuple(key.short for term in TERMS for key in term.reads)
 """Details that a run has only when its objective reads them."""
 
 
@@ -85,15 +86,14 @@ def matches(setting: Setting, name: str, free: Collection[str] = ()) -> bool:
     dataset, backbone, _ = name.split("/")
     wanted = paper()["configs"][name]
     objective = "none" if wanted["method"] == "vicreg" else wanted.get("objective", "kl")
-    weights = {key: wanted.get(key, 0) for key in ("beta1", "beta2", "gamma") if key not in free}
+    weights = {term.symbol: wanted.get(term.symbol, 0) for term in RADIAL_TERMS if term.symbol not in free}
     return (
         (setting.dataset, setting.backbone, setting.dim) == (dataset, backbone, wanted["proj_output_dim"])
         and setting.objective == objective
-        and all(getattr(setting, key) == value for key, value in weights.items())
+        and all(setting.weight(symbol) == value for symbol, value in weights.items())
         and setting.weights == tuple(wanted[key] for key in ("sim", "var", "cov"))
         and not setting.center
-        and not setting.e2mc
-        and not setting.mean
+        and not setting.added
     )
 
 

@@ -108,7 +108,7 @@ def _comparable(experiments: Sequence[Experiment], objectives: tuple[str, ...]) 
         radii = experiment.runs[0].results.radii
         drawable = _is_drawable(radii.initial) and _is_drawable(radii.final)
         setting = experiment.setting
-        if drawable and not (setting.center or setting.e2mc or setting.mean):
+        if drawable and not (setting.center or setting.added):
             families[setting.family][setting.objective].append(experiment)
     complete = [family for family in families.values() if all(family[objective] for objective in objectives)]
     if not complete:

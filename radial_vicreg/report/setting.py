@@ -10,14 +10,13 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.figures import configured_method
 from radial_vicreg.identity import Identity, canonical_precision, digest
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 from radial_vicreg.results import RunResults
+from radial_vicreg.terms import ADDED, RADIAL, RADIAL_TERMS, VICREG, Term, objective_of, terms_of
 
 _LABELS = {
-    "none": "VICReg",
-    "kl": "Radial-VICReg",
-    "wasserstein": "Radial-VICReg W1",
-    "reverse_kl": "Radial-VICReg rKL",
+    # VICReg comes first, also where experiments are sorted.
+    **{objective.name: objective.label for objective in sorted(RADIAL, key=lambda each: bool(each.terms))},
     "e2mc": "VICReg + E2MC",
     "barlow": "Barlow Twins",
     "lejepa": "LeJEPA",
@@ -37,16 +36,15 @@ class Setting:
         dim: d of the projector's output.
         objective: radial objective; ``"none"`` also when all its weights are 0; the method's name where its loss is its
             own.
-        beta1: weight of the cross-entropy; 0 without the KL objective.
-        beta2: weight of the entropy; 0 without the KL objective.
-        gamma: weight of the Wasserstein or reverse-KL objective, else 0.
+        radial: weights of the objective's radial terms by their symbols (``beta1``, ``beta2`` or ``gamma``); empty
+            without a radial objective.
         center: ``radial_center``, False without a radial objective.
-        e2mc: weight of E2MC.
-        mean: weight of the loss that holds the mean.
+        added: weights of the added terms that count, by their symbols (``e2mc``, ``mean``).
         weights: lambda 1 to 3; empty where the method has a loss of its own.
         key: the method without its weights, as the figures know it.
         details: the rest that the paper states, by the names of ``paper.json``; ``devices``, the number of processes;
-            ``ce_normalize`` and ``spacing`` (m) where the objective reads them; ``<method>.<argument>`` of
+            what radial and added terms read besides their weights, without ``radial_`` (``ce_normalize``,
+            ``spacing``); ``<method>.<argument>`` of
             a loss of its own. What a configuration leaves open is
             left out. ``trainer`` lists the arguments of Lightning's Trainer that count and are not at their defaults.
         family: hash of the images and of everything but method, loss weights, rates, batch size and seed: what may be
@@ -59,12 +57,9 @@ class Setting:
     backbone: str
     dim: int
     objective: str
-    beta1: float
-    beta2: float
-    gamma: float
+    radial: dict[str, float]
     center: bool
-    e2mc: float
-    mean: float
+    added: dict[str, float]
     weights: tuple[float, ...]
     key: str
     details: dict[str, Any]
@@ -84,8 +79,8 @@ class Setting:
         config, processes = _as_trained(results), results.processes
         kwargs, data = config.method_kwargs, config.data
         read = objective_of(config.plain())
-        objective, beta1, beta2, gamma = _objective(config.method, read)
-        lambdas = () if config.loss else (kwargs.sim_loss_weight, kwargs.var_loss_weight, kwargs.cov_loss_weight)
+        objective = str(config.method if "loss" in read else read["radial_objective"])
+        radial, added = terms_of(objective), [term for term in ADDED if read.get(term.weight.name)]
         folder = "/".join(PurePath(str(data.train_path)).parts[-2:])
         dataset = data.name or data.dataset
         images = f"{dataset} {folder}" if data.dataset == "custom" else dataset
@@ -95,15 +90,12 @@ class Setting:
             backbone=config.backbone.name,
             dim=kwargs.proj_output_dim,
             objective=objective,
-            beta1=beta1,
-            beta2=beta2,
-            gamma=gamma,
+            radial={term.symbol: float(read.get(term.weight.name, 0)) for term in radial},
             center=bool(read.get("radial_center")),
-            e2mc=float(read.get("e2mc_loss_weight", 0)),
-            mean=float(read.get("mean_loss_weight", 0)),
-            weights=lambdas,
+            added={term.symbol: float(read[term.weight.name]) for term in added},
+            weights=() if "loss" in read else tuple(float(read[term.weight.name]) for term in VICREG),
             key=configured_method(config.plain()),
-            details=_details(config, processes, beta1, beta2),
+            details=_details(config, processes, read),
             family=_family(config, processes, images),
             grid=_grid(config, processes),
         )
@@ -129,36 +121,39 @@ class Setting:
     @property
     def kind(self) -> str:
         """The method without its weights, in words."""
-        return self.method + " centred" * self.center + " + E2MC" * bool(self.e2mc) + " + mean" * bool(self.mean)
+        return self.method + " centred" * self.center + "".join(f" + {term.label}" for term in self._added_terms)
 
     @property
     def radial_weights(self) -> str:
         """The weights of the radial terms; empty without any."""
-        if self.objective == "kl":
-            return f"β1 {self.beta1:g}, β2 {self.beta2:g}"
-        return f"γ {self.gamma:g}" if self.gamma else ""
+        return ", ".join(f"{term.label} {self.radial[term.symbol]:g}" for term in terms_of(self.objective))
 
     @property
     def label(self) -> str:
         """The method with its weights, in words."""
         text = f"{self.method} ({self.radial_weights})" if self.radial_weights else self.method
-        extras = [" centred"] * self.center
-        extras += [f" + {name} {weight:g}" for name, weight in (("E2MC", self.e2mc), ("mean", self.mean)) if weight]
-        return text + "".join(extras)
+        added = [f" + {term.label} {self.added[term.symbol]:g}" for term in self._added_terms]
+        return text + " centred" * self.center + "".join(added)
 
     @property
     def order(self) -> tuple[Any, ...]:
         """For sorting: data set, backbone, d, then VICReg before the others."""
         rank = list(_LABELS).index(self.objective) if self.objective in _LABELS else len(_LABELS)
         place = (self.images, self.backbone, self.dim, self.family)
-        return (*place, rank, self.objective, self.center, self.beta1, self.beta2, self.gamma, self.e2mc, self.mean)
+        radial, added = ([self.weight(term.symbol) for term in terms] for terms in (RADIAL_TERMS, ADDED))
+        return (*place, rank, self.objective, self.center, *radial, *added)
 
+    def weight(self, symbol: str) -> float:
+        """Look up the weight of a radial or an added term; 0 where the objective has no such term.
 
-def _objective(method: str, read: dict[str, Any]) -> tuple[str, float, float, float]:
-    if "loss" in read:
-        return method, 0.0, 0.0, 0.0
-    weights = [float(read.get(f"radial_{name}_loss_weight", 0)) for name in ("ce", "ent", "w1", "reverse_kl")]
-    return str(read["radial_objective"]), weights[0], weights[1], max(weights[2:])
+        Args:
+            symbol: of the term's declaration.
+        """
+        return self.radial.get(symbol, self.added.get(symbol, 0.0))
+
+    @property
+    def _added_terms(self) -> list[Term]:
+        return [term for term in ADDED if term.symbol in self.added]
 
 
 def _as_trained(results: RunResults) -> RunConfig:
@@ -182,13 +177,14 @@ def _family(config: RunConfig, processes: int, images: str) -> str:
 def _grid(config: RunConfig, processes: int) -> str:
     """Hash everything but the two weights that figure 5 varies, with VICReg as their origin."""
     parts = _comparable_parts(config, processes)
-    dropped = ("radial_objective", "radial_ce", "radial_ent", "radial_spacing", "radial_center")
-    parts["objective"] = {key: value for key, value in parts["objective"].items() if not key.startswith(dropped)}
+    dropped = {"radial_objective", "radial_center"}
+    dropped |= {key.name for term in terms_of("kl") for key in (term.weight, *term.reads)}
+    parts["objective"] = {key: value for key, value in parts["objective"].items() if key not in dropped}
     parts["radii"] = [config.method_kwargs.radial_spacing, config.method_kwargs.radial_center]
     return digest(parts)
 
 
-def _details(config: RunConfig, processes: int, beta1: float, beta2: float) -> dict[str, Any]:
+def _details(config: RunConfig, processes: int, read: dict[str, Any]) -> dict[str, Any]:
     """List what the paper states beside the method, by the names of ``paper.json``."""
     kwargs, optimizer, crops = config.method_kwargs, config.optimizer, config.augmentations[0]
     arguments = {**OPTIMIZER_DEFAULTS.get(optimizer.name, {}), **optimizer.arguments()}
@@ -216,10 +212,8 @@ def _details(config: RunConfig, processes: int, beta1: float, beta2: float) -> d
     }
     if processes > 1:  # one process has nothing to synchronise
         found["sync_batchnorm"] = config.sync_batchnorm
-    if beta1:
-        found["ce_normalize"] = kwargs.radial_ce_normalize
-    if beta2:
-        found["spacing"] = kwargs.radial_spacing or "round(sqrt(N))"
+    for setting in (each for term in (*RADIAL_TERMS, *ADDED) for each in term.reads if each.name in read):
+        found[setting.short] = setting.unset if read[setting.name] is None else read[setting.name]
     loss = {} if config.loss is None else config.loss.given()
     found |= {f"{config.method}.{key}": value for key, value in loss.items() if key != "_target_"}
     trainer = canonical_arguments(config.plain())

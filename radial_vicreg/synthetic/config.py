@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from radial_vicreg.errors import UserError
 from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, sample
 from radial_vicreg.synthetic.schedule import learning_rates
+from radial_vicreg.terms import LOSS_DEFAULTS
 
 Array = NDArray[np.float64]
 
 OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "e2mc")
+"""Radial objectives and added terms whose gradient :mod:`.objective` and :mod:`.kernels` have."""
 SUBSAMPLE = 2000
 """Points in the pairwise metrics: a 32 MB cost matrix for the transport."""
 KEY_LENGTH = 16
@@ -49,8 +51,8 @@ class Objective:
     """
 
     objective: str = "kl"
-    lambda2: float = 25.0
-    lambda3: float = 1.0
+    lambda2: float = LOSS_DEFAULTS["var_loss_weight"]
+    lambda3: float = LOSS_DEFAULTS["cov_loss_weight"]
     beta1: float = 1.0
     beta2: float = 1.0
     gamma: float = 1.0

@@ -21,14 +21,17 @@ from torch import Tensor
 from radial_vicreg import losses
 from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
-from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM, reverse_kl_of
+from radial_vicreg.losses.radial import (
+    MIN_BANDWIDTH,
+    MIN_SPACING,
+    MIN_SQUARED_NORM,
+    REVERSE_KL_TARGETS,
+    reverse_kl_of,
+)
+from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA
 from radial_vicreg.synthetic.config import Objective, Weights
 
-VARIANCE_GAMMA = 1.0
-"""Standard deviation that the variance term asks for (the paper's gamma)."""
-VARIANCE_EPS = 1e-4
-"""Added to the variance inside its root (VICReg)."""
-NUM_TARGETS = 512
+NUM_TARGETS = REVERSE_KL_TARGETS
 """Chi quantiles at which the reverse KL is evaluated: no draws, so that a run is deterministic."""
 DIVERGED_MEAN_SQUARE = 1e12
 """A run whose mean squared radius passes this (a radius of 10^6), or is not a number, counts as diverged."""
@@ -80,7 +83,7 @@ def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
     with torch.no_grad():
         terms = {
             "loss": total_loss(z, objective),
-            "variance": losses.variance_loss(z, VARIANCE_GAMMA, VARIANCE_EPS),
+            "variance": losses.variance_loss(z),
             "covariance": losses.covariance_loss(z),
         }
         if objective.objective == "kl":
@@ -93,7 +96,7 @@ def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
 
 def total_loss(z: Tensor, objective: Objective) -> Tensor:
     """Compute the objective of ``z`` (N, d) by :mod:`radial_vicreg.losses`, differentiable: the engines' standard."""
-    total = objective.lambda2 * losses.variance_loss(z, VARIANCE_GAMMA, VARIANCE_EPS)
+    total = objective.lambda2 * losses.variance_loss(z)
     total = total + objective.lambda3 * losses.covariance_loss(z)
     if objective.objective != "kl":
         return total + objective.gamma * _alternative(z, objective.objective)

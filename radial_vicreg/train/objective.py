@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.sections import LossConfig
 from radial_vicreg.errors import ReportedError, UserError
-from radial_vicreg.keys import LOSS_DEFAULTS
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.terms import LOSS_DEFAULTS
 
 _LOGGED_BY_THE_HOST = ("class_loss", "acc1", "acc5", "attribute_acc")
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from configs import make_config
 from fake_gpu import GPU, assert_on_gpu, fake_gpu
+from objectives import CASES
 from packaging.version import parse as version
 from PIL import Image
 from torch import Tensor
@@ -60,25 +61,14 @@ def test_the_stand_in_sees_each_kind_of_wait_and_two_devices() -> None:
     assert waiting.waited == set()
 
 
-OBJECTIVES: dict[str, dict[str, Any]] = {
-    "kl": {"radial_ent_loss_weight": 0.5},
-    "kl_centred": {"radial_ent_loss_weight": 0.5, "radial_center": True},
-    "cross_entropy": {},
-    "wasserstein_samples": {"radial_objective": "wasserstein"},
-    "wasserstein_quantiles": {"radial_objective": "wasserstein", "radial_w1_target": "quantiles"},
-    "reverse_kl": {"radial_objective": "reverse_kl"},
-    "none": {"radial_objective": "none"},
-    "e2mc": {"radial_objective": "none", "e2mc_loss_weight": 0.1},
-    "mean": {"mean_loss_weight": 25.0},
-}
 SHAPES = [(12, 5), (6, 20)]  # the covariance form, and the Gram form
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", CASES)
 def test_the_objective_stays_on_the_device_and_never_waits(objective: str, dtype: torch.dtype) -> None:
     with fake_gpu(MAY_WAIT) as waiting:
-        loss = RadialVICRegLoss(**OBJECTIVES[objective])
+        loss = RadialVICRegLoss(**CASES[objective])
         for shape in SHAPES:
             for number in (2, 3):
                 views = [torch.empty(shape, dtype=dtype, device=GPU, requires_grad=True) for _ in range(number)]

@@ -3,77 +3,46 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import re
 
 import pytest
 import torch
+from objectives import CASES, DRAWING, WEIGHTS, counted_terms
 from torch import Tensor
 
 from radial_vicreg import losses
 from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.terms import LOGGED, RADIAL_OBJECTIVES, RADIAL_TERMS, TERMS, VICREG
 
-OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "none")
-WEIGHTS = [name for name in inspect.signature(RadialVICRegLoss).parameters if name.endswith("_weight")]
-#: The term of each radial objective and its weight; the entropy enters with a minus.
-TERMS = {
-    "kl": {"radial_ce": 2.0, "radial_entropy": -0.3},
-    "wasserstein": {"radial_w1": 1.5},
-    "reverse_kl": {"radial_reverse_kl": 0.7},
-    "none": {},
-}
-ALWAYS = {
-    "loss",
-    "vicreg_loss",
-    "vicreg_invariance",
-    "vicreg_variance",
-    "vicreg_covariance",
-    "radial_loss",
-    "radial_ce",
-    "radial_entropy",
-    "radial_kl",
-    "w1_chi",
-    "radius_mean",
-    "radius_std",
-    "mean_loss",
-    "embedding_mean_norm",
-    "embedding_mean_share",
-    "embedding_trace",
-}
+WEIGHT_KEYS = [term.weight.name for term in TERMS]
+ALWAYS = {*LOGGED, *(term.name for term in TERMS if term.logged)}
 
 
 def _objective(name: str, **changes: object) -> RadialVICRegLoss:
-    settings = {
-        "radial_ce_loss_weight": 2.0,
-        "radial_ent_loss_weight": 0.3,
-        "radial_w1_loss_weight": 1.5,
-        "radial_reverse_kl_loss_weight": 0.7,
-        "e2mc_loss_weight": 0.4,
-        "mean_loss_weight": 0.6,
+    return RadialVICRegLoss(**{"radial_objective": name, **WEIGHTS, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weighted_terms_add_up_to_the_total(name: str, views: tuple[Tensor, Tensor]) -> None:
+    objective = RadialVICRegLoss(**CASES[name])
+    total, terms = objective(*views), objective.terms
+    counted = counted_terms(objective)
+    parts = {
+        "vicreg_loss": [term for term in counted if term in VICREG],
+        "radial_loss": [term for term in counted if term in RADIAL_TERMS],
+        "loss": counted,
     }
-    return RadialVICRegLoss(radial_objective=name, **{**settings, **changes})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("center", [False, True], ids=["plain", "centred"])
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_weighted_terms_add_up_to_the_total(name: str, center: bool, views: tuple[Tensor, Tensor]) -> None:
-    objective = _objective(name, radial_center=center)
-    total = objective(*views)
-    terms = objective.terms
     assert terms["loss"] == total
-    vicreg = 25 * terms["vicreg_invariance"] + 25 * terms["vicreg_variance"] + terms["vicreg_covariance"]
-    radial = sum(weight * terms[term] for term, weight in TERMS[name].items())
-    torch.testing.assert_close(terms["vicreg_loss"], vicreg, rtol=1e-14, atol=0)
-    torch.testing.assert_close(terms["radial_loss"], torch.as_tensor(radial, dtype=total.dtype), rtol=1e-14, atol=0)
-    added = 0.4 * terms["e2mc"] + 0.6 * terms["mean_loss"]
-    torch.testing.assert_close(vicreg + radial + added, total, rtol=1e-14, atol=0)
+    for key, summands in parts.items():
+        found = sum(term.sign * getattr(objective, term.weight.name) * terms[term.name] for term in summands)
+        torch.testing.assert_close(terms[key], torch.as_tensor(found, dtype=total.dtype), rtol=1e-13, atol=0)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_terms_are_those_documented_detached_and_scalar(name: str, views: tuple[Tensor, Tensor]) -> None:
-    objective = _objective(name)
+@pytest.mark.parametrize("name", CASES)
+def test_terms_are_those_declared_documented_detached_and_scalar(name: str, views: tuple[Tensor, Tensor]) -> None:
+    objective = RadialVICRegLoss(**CASES[name])
     objective(views[0].clone().requires_grad_(), views[1])
-    assert set(objective.terms) == ALWAYS | {"e2mc"} | set(TERMS[name])
+    assert set(objective.terms) == ALWAYS | {term.name for term in counted_terms(objective)}
     for key, term in objective.terms.items():
         assert term.shape == (), key
         assert not term.requires_grad, key
@@ -168,11 +137,11 @@ def test_entropy_at_weight_zero_does_not_move_the_gradient(views: tuple[Tensor, 
     assert torch.equal(*gradients)
 
 
-@pytest.mark.parametrize("name", ["wasserstein", "reverse_kl"])
+@pytest.mark.parametrize("name", DRAWING)
 def test_draws_change_with_the_call_and_the_seed_and_not_with_the_global_seed(
     name: str, views: tuple[Tensor, Tensor]
 ) -> None:
-    first, again, other = _objective(name), _objective(name), _objective(name, seed=1)
+    first, again, other = (RadialVICRegLoss(**CASES[name], seed=seed) for seed in (0, 0, 1))
     torch.manual_seed(0)
     values = [first(*views) for _ in range(2)]
     torch.manual_seed(1)
@@ -198,7 +167,7 @@ def test_the_two_views_get_draws_of_their_own(views: tuple[Tensor, Tensor]) -> N
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("shape", [(64, 16), (16, 64)], ids=["tall", "wide"])
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", RADIAL_OBJECTIVES)
 def test_a_step_does_not_wait_for_the_gpu(name: str, shape: tuple[int, int]) -> None:
     objective = _objective(name, radial_center=True)
     z1, z2 = (torch.randn(shape, device="cuda", requires_grad=True) for _ in range(2))
@@ -212,7 +181,7 @@ def test_a_step_does_not_wait_for_the_gpu(name: str, shape: tuple[int, int]) -> 
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", RADIAL_OBJECTIVES)
 def test_gpu_and_cpu_agree(name: str, views: tuple[Tensor, Tensor]) -> None:
     on_cpu, on_gpu = _objective(name), _objective(name)
     torch.testing.assert_close(on_gpu(*(z.cuda() for z in views)).cpu(), on_cpu(*views), rtol=1e-10, atol=0)
@@ -220,7 +189,7 @@ def test_gpu_and_cpu_agree(name: str, views: tuple[Tensor, Tensor]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(32, 12), (12, 32)], ids=["tall", "wide"])
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", RADIAL_OBJECTIVES)
 def test_compiled_the_objective_is_the_same(name: str, shape: tuple[int, int]) -> None:
     from torch._dynamo.utils import counters  # takes seconds
 
@@ -250,9 +219,9 @@ def test_validation_does_not_move_the_training_draws(views: tuple[Tensor, Tensor
     assert with_validation(*views) == without(*views)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", CASES)
 def test_terms_read_late_are_those_of_the_last_call(name: str, views: tuple[Tensor, Tensor]) -> None:
-    late, at_once = _objective(name), _objective(name)
+    late, at_once = RadialVICRegLoss(**CASES[name]), RadialVICRegLoss(**CASES[name])
     for scale in (1.0, 3.0):
         scaled = [scale * view for view in views]
         late(*scaled), at_once(*scaled)
@@ -277,23 +246,18 @@ def test_objective_can_be_copied_after_a_call(views: tuple[Tensor, Tensor]) -> N
     assert copy.deepcopy(objective).terms.keys() == objective.terms.keys()
 
 
-#: Settings that the loss reads with each objective, beside VICReg's weights.
-READ = {
-    "kl": {"radial_ce_loss_weight", "radial_ent_loss_weight", "radial_ce_normalize", "radial_center"},
-    "wasserstein": {"radial_w1_loss_weight", "radial_w1_target", "radial_center", "seed"},
-    "reverse_kl": {"radial_reverse_kl_loss_weight", "radial_center", "seed"},
-    "none": set(),
-}
-
-
 def _shown(objective: RadialVICRegLoss) -> set[str]:
     return set(re.findall(r"(\w+)=", repr(objective)))
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", CASES)
 def test_repr_shows_what_the_objective_reads_and_nothing_else(name: str) -> None:
-    always = {"radial_objective", "sim_loss_weight", "var_loss_weight", "cov_loss_weight"}
-    assert _shown(RadialVICRegLoss(radial_objective=name)) == always | READ[name]
+    objective = RadialVICRegLoss(**CASES[name])
+    counted = counted_terms(objective)
+    read = {"radial_objective", *(key.name for term in counted for key in (term.weight, *term.reads))}
+    read |= {"radial_center"} if objective.radial_objective != "none" or objective.radial_center else set()
+    read |= {"seed"} if objective.draws_samples else set()
+    assert _shown(objective) == read
 
 
 @pytest.mark.parametrize(
@@ -328,7 +292,7 @@ def test_repr_builds_the_same_loss() -> None:
     assert repr(eval(repr(objective), {"RadialVICRegLoss": RadialVICRegLoss})) == repr(objective)
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
+@pytest.mark.parametrize("name", WEIGHT_KEYS)
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "1e-3", None, True], ids=str)
 def test_wrong_weights_are_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"^{name}: expected a finite number >= 0, got"):

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from objectives import CASES
+from objectives import DRAWING as DRAWING_CASES
 from packaging.version import parse as version
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
@@ -19,6 +21,7 @@ from torch.autograd import forward_ad
 from radial_vicreg import losses
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.losses._chi import _cached_quantiles
+from radial_vicreg.terms import ADDED
 
 #: Every function of one view that draws nothing.
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -36,19 +39,29 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": losses.mean_loss,
 }
 #: Every objective that draws nothing.
-OBJECTIVES: dict[str, dict[str, Any]] = {
-    "kl": {},
-    "kl with entropy": {"radial_ent_loss_weight": 0.5, "e2mc_loss_weight": 0.3, "radial_center": True},
-    "none": {"radial_objective": "none", "mean_loss_weight": 0.6},
-    "quantiles": {"radial_objective": "wasserstein", "radial_w1_target": "quantiles"},
-}
+OBJECTIVES: dict[str, dict[str, Any]] = {name: CASES[name] for name in CASES if name not in DRAWING_CASES}
+EVERYTHING = "kl and all that is added"
 DRAWING = {
     "wasserstein": RadialVICRegLoss(radial_objective="wasserstein"),
     "reverse_kl": RadialVICRegLoss(radial_objective="reverse_kl"),
     "function": lambda z1, z2: losses.radial_wasserstein_loss(z1) + losses.radial_reverse_kl_loss(z2),
 }
+
+
+def _is_variant(name: str) -> bool:
+    """Whether another case has the same terms."""
+    return name.partition(",")[0] in OBJECTIVES.keys() - {name} or any(name == term.symbol for term in ADDED)
+
+
 functions = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-objectives = pytest.mark.parametrize("settings", OBJECTIVES.values(), ids=OBJECTIVES)
+# What traces takes half a second a case: one of each objective is enough from day to day.
+objectives = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(settings, id=name, marks=pytest.mark.slow if _is_variant(name) else ())
+        for name, settings in OBJECTIVES.items()
+    ],
+)
 shapes = pytest.mark.parametrize("shape", [(12, 5), (5, 12)], ids=["N > d", "N < d"])
 # What traces takes half a second a case: one shape and one precision of each objective are enough from day to day.
 traced_shapes = pytest.mark.parametrize(
@@ -330,7 +343,7 @@ forms = pytest.mark.parametrize(
 def test_any_number_of_views_is_one_graph_for_the_compiler(
     form: Callable[..., Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    settings = OBJECTIVES["kl with entropy"]
+    settings = OBJECTIVES[EVERYTHING]
     eager, objective = RadialVICRegLoss(**settings), RadialVICRegLoss(**settings)
     compiled = torch.compile(objective, fullgraph=True, backend="eager")
     views, keywords = form(*_three_views())
@@ -355,7 +368,7 @@ def test_draws_for_three_views_break_the_graph_without_a_warning(capfd: pytest.C
 @exports
 @forms
 def test_the_exported_objective_of_any_number_of_views_gives_the_same_values(form: Callable[..., Any]) -> None:
-    objective = RadialVICRegLoss(**OBJECTIVES["kl with entropy"])
+    objective = RadialVICRegLoss(**OBJECTIVES[EVERYTHING])
     program = torch.export.export(objective, *form(*_three_views()))
     views, keywords = form(*(2 * z + 0.1 for z in _three_views()))
     torch.testing.assert_close(program.module()(*views, **keywords), objective(*views, **keywords))

@@ -99,7 +99,7 @@ def test_results_and_checkpoints_with_such_keys_are_read(build: Callable[..., An
     config = model.results_config()
     results = RunResults.model_validate({"schema_version": 2, "status": "finished", "config": config})
     setting = Setting.of(results)
-    assert (setting.dim, setting.objective, setting.beta1) == (16, "kl", 100)
+    assert (setting.dim, setting.objective, setting.weight("beta1")) == (16, "kl", 100)
     (tmp_path / "args.json").write_text(json.dumps(config))
     torch.save({"state_dict": model.state_dict(), "epoch": 0, "global_step": 1}, tmp_path / "run-ep=0.ckpt")
     encoder = open_run(tmp_path).model

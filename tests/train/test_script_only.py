@@ -21,8 +21,8 @@ from radial_vicreg.config.fields import leaves
 from radial_vicreg.config.types import Section
 from radial_vicreg.config.words import field_of, inner_model
 from radial_vicreg.errors import UserError
-from radial_vicreg.keys import LOSS_DEFAULTS
 from radial_vicreg.optim import build_optimizer, build_scheduler
+from radial_vicreg.terms import LOSS_DEFAULTS
 from radial_vicreg.train.run import prepare
 from radial_vicreg.train.trainer import build_loggers
 

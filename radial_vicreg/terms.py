@@ -1,0 +1,324 @@
+r"""Terms of the objective, without PyTorch: what each is, its weight, what else it reads, how a report shows it.
+
+A term is declared here and computed in :mod:`radial_vicreg.losses`: its function, and its line in
+:class:`~radial_vicreg.losses.RadialVICRegLoss`, which takes every key as an argument. ``method_kwargs``, identities,
+labels of the report and the cases of the tests follow from the declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+
+class Key(NamedTuple):
+    """A setting of the objective: an argument of the loss and a key of ``method_kwargs``.
+
+    Attributes:
+        name: of the argument and the key.
+        default: where it is left out. Its type is that of the values; None is a whole number that may be left open.
+        meaning: in a few words.
+        low: smallest value of a number; None for flags and choices.
+        choices: every value of a choice.
+        aliases: the paper's and its authors' names, which errors understand.
+        unset: what None stands for.
+    """
+
+    name: str
+    default: Any
+    meaning: str
+    low: int | None = None
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    unset: str = ""
+
+    @property
+    def short(self) -> str:
+        """The name without ``radial_``, for a report."""
+        return self.name.removeprefix("radial_")
+
+
+class Term(NamedTuple):
+    r"""A term of the objective.
+
+    Attributes:
+        name: in ``terms`` of the loss and in logs.
+        weight: its weight; the term counts where that is not zero.
+        function: of :mod:`radial_vicreg.losses`, which computes it for one view (the invariance: of two).
+        formula: of that function, in LaTeX.
+        symbol: of the weight, in the columns of a report.
+        label: of the weight or the term, in the labels of a report.
+        reads: what else the term reads.
+        sign: 1, or -1 for a term that is to grow.
+        logged: whether logs have it where it does not count, too.
+    """
+
+    name: str
+    weight: Key
+    function: str
+    formula: str
+    symbol: str
+    label: str
+    reads: tuple[Key, ...] = ()
+    sign: int = 1
+    logged: bool = False
+
+
+class RadialObjective(NamedTuple):
+    """What pulls the radii.
+
+    Attributes:
+        name: value of ``radial_objective``.
+        label: of the method in a report.
+        terms: of which the radial loss is the weighted sum.
+    """
+
+    name: str
+    label: str
+    terms: tuple[Term, ...] = ()
+
+
+VICREG = (
+    Term(
+        "vicreg_invariance",
+        Key("sim_loss_weight", 25.0, "lambda1, weight of the invariance", low=0, aliases=("lambda1",)),
+        "invariance_loss",
+        r"\frac1{Nd}\sum_{ij}(z_{ij}-z'_{ij})^2",
+        symbol="lambda1",
+        label="λ1",
+        logged=True,
+    ),
+    Term(
+        "vicreg_variance",
+        Key("var_loss_weight", 25.0, "lambda2, weight of the variance", low=0, aliases=("lambda2",)),
+        "variance_loss",
+        r"\frac1d\sum_j\max(0,\gamma-\sqrt{\mathrm{Var}(z^j)+\epsilon})",
+        symbol="lambda2",
+        label="λ2",
+        logged=True,
+    ),
+    Term(
+        "vicreg_covariance",
+        Key("cov_loss_weight", 1.0, "lambda3, weight of the covariance", low=0, aliases=("lambda3",)),
+        "covariance_loss",
+        r"\frac1d\sum_{i\neq j}C_{ij}^2",
+        symbol="lambda3",
+        label="λ3",
+        logged=True,
+    ),
+)
+"""Terms that every objective has."""
+
+RADIAL = (
+    RadialObjective(
+        "kl",
+        "Radial-VICReg",
+        (
+            Term(
+                "radial_ce",
+                Key(
+                    "radial_ce_loss_weight",
+                    100.0,
+                    'beta1 ("rlw"), weight of the radial cross-entropy',
+                    low=0,
+                    aliases=("beta1", "rlw"),
+                ),
+                "chi_cross_entropy",
+                r"\frac1N\sum_i\tfrac12\|z_i\|^2-(d-1)\log\|z_i\|",
+                symbol="beta1",
+                label="β1",
+                reads=(Key("radial_ce_normalize", True, "divide the cross-entropy by d"),),
+                logged=True,
+            ),
+            Term(
+                "radial_entropy",
+                Key(
+                    "radial_ent_loss_weight",
+                    0.0,
+                    'beta2 ("rlew"), weight of the radial entropy',
+                    low=0,
+                    aliases=("beta2", "rlew"),
+                ),
+                "m_spacing_entropy",
+                r"\frac1{N-m}\sum_{i=1}^{N-m}\log\big(\frac{N+1}m(r_{(i+m)}-r_{(i)})\big)",
+                symbol="beta2",
+                label="β2",
+                reads=(
+                    Key(
+                        "radial_spacing",
+                        None,
+                        "m of the entropy; null is round(sqrt(N)) of the global batch",
+                        low=1,
+                        aliases=("m",),
+                        unset="round(sqrt(N))",
+                    ),
+                ),
+                sign=-1,
+                logged=True,
+            ),
+        ),
+    ),
+    RadialObjective(
+        "wasserstein",
+        "Radial-VICReg W1",
+        (
+            Term(
+                "radial_w1",
+                Key("radial_w1_loss_weight", 1.0, "gamma, weight of the Wasserstein-1 term", low=0, aliases=("gamma",)),
+                "radial_wasserstein_loss",
+                r"\frac1K\sum_i|r_{(i)}-u_{(i)}|",
+                symbol="gamma",
+                label="γ",
+                reads=(
+                    Key(
+                        "radial_w1_target",
+                        "samples",
+                        "what the radii are compared with",
+                        choices=("samples", "quantiles"),
+                    ),
+                ),
+            ),
+        ),
+    ),
+    RadialObjective(
+        "reverse_kl",
+        "Radial-VICReg rKL",
+        (
+            Term(
+                "radial_reverse_kl",
+                Key("radial_reverse_kl_loss_weight", 1.0, "weight of the reverse KL", low=0),
+                "radial_reverse_kl_loss",
+                r"-\frac1K\sum_k\log\hat p(u_k)",
+                symbol="gamma",
+                label="γ",
+            ),
+        ),
+    ),
+    RadialObjective("none", "VICReg"),
+)
+"""Objectives for the radii."""
+
+ADDED = (
+    Term(
+        "e2mc",
+        Key("e2mc_loss_weight", 0.0, "weight of E2MC, whichever the radial objective", low=0),
+        "e2mc_loss",
+        r"w\,c(\sigma(Z))-\frac1d\sum_jH(\sigma(z^j))",
+        symbol="e2mc",
+        label="E2MC",
+    ),
+    Term(
+        "mean_loss",
+        Key("mean_loss_weight", 0.0, "weight of the squared mean, whichever the radial objective", low=0),
+        "mean_loss",
+        r"\frac1d\sum_jm_j^2",
+        symbol="mean",
+        label="mean",
+        logged=True,
+    ),
+)
+"""Terms that are read whatever the radial objective."""
+
+LOGGED = (
+    "loss",
+    "vicreg_loss",
+    "radial_loss",
+    "radial_kl",
+    "w1_chi",
+    "radius_mean",
+    "radius_std",
+    "embedding_mean_norm",
+    "embedding_mean_share",
+    "embedding_trace",
+)
+"""What ``terms`` of the loss has besides its terms: sums of them, and measurements."""
+
+RADIAL_OBJECTIVES = tuple(objective.name for objective in RADIAL)
+"""Objectives for the radii, by the name that configurations use."""
+
+_CHOICE = Key("radial_objective", "kl", "what pulls the radii towards chi(d)", choices=RADIAL_OBJECTIVES)
+_CENTRE = Key("radial_center", False, "take the radii of z minus the batch mean; the paper does not")
+
+
+def terms_of(objective: str) -> tuple[Term, ...]:
+    """List the radial terms of an objective; none of one that is not declared, as of another version.
+
+    Args:
+        objective: value of ``radial_objective``.
+    """
+    return next((found.terms for found in RADIAL if found.name == objective), ())
+
+
+RADIAL_TERMS = tuple(term for objective in RADIAL for term in objective.terms)
+TERMS = (*VICREG, *RADIAL_TERMS, *ADDED)
+"""Every term."""
+
+
+def _keys() -> Iterator[Key]:
+    """List all keys in the order of the loss's arguments: of each objective its weights, then what else it reads."""
+    yield from (term.weight for term in VICREG)
+    yield _CHOICE
+    for objective in RADIAL:
+        yield from (term.weight for term in objective.terms)
+        yield from (key for term in objective.terms for key in term.reads)
+    yield from (term.weight for term in ADDED)
+    yield from (key for term in ADDED for key in term.reads)
+    yield _CENTRE
+
+
+OBJECTIVE: dict[str, Key] = {key.name: key for key in _keys()}
+"""``method_kwargs`` that are arguments of :class:`radial_vicreg.losses.RadialVICRegLoss`."""
+
+LOSS_DEFAULTS: dict[str, Any] = {name: key.default for name, key in OBJECTIVE.items()}
+
+WASSERSTEIN_TARGETS = OBJECTIVE["radial_w1_target"].choices
+"""What radii are compared with: fresh chi draws, or exact quantiles."""
+
+METHODS = ("radialvicreg", "vicreg")
+"""Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other brings a loss of its own."""
+
+
+def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Reduce a configuration to what its loss depends on.
+
+    Args:
+        config: resolved, plain containers.
+
+    Returns:
+        Of ours, see :func:`effective_objective`; of any other ``loss``, its target with its arguments, and the views
+        that it is called with. The method's name is no part of it.
+    """
+    if loss := config.get("loss"):
+        return {"loss": dict(loss), "views": config.get("loss_views") or "pair"}
+    return effective_objective(str(config.get("method")), config.get("method_kwargs") or {})
+
+
+def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Reduce ``method_kwargs`` to what the loss depends on.
+
+    A key that the chosen objective does not read, or that belongs to a term of weight zero, is left out: two
+    configurations with equal results here train alike. VICReg is Radial-VICReg without its terms.
+
+    Args:
+        method: ``"vicreg"`` or ``"radialvicreg"``.
+        kwargs: ``method_kwargs``, complete or not; keys that are no settings of the loss are passed over.
+
+    Returns:
+        The keys that are read, with their values; ``radial_objective`` is ``"none"`` where no radial term counts.
+    """
+    given = {name: kwargs.get(name, default) for name, default in LOSS_DEFAULTS.items()}
+    objective = "none" if method == "vicreg" else str(given["radial_objective"])
+    if objective not in RADIAL_OBJECTIVES:
+        return {**given, "radial_objective": objective}  # of another version: what it reads is not known
+    kept: dict[str, Any] = {term.weight.name: given[term.weight.name] for term in VICREG}
+    kept |= _counted(ADDED, given)
+    radial = _counted(terms_of(objective), given)
+    if not radial:
+        return {"radial_objective": "none", **kept}
+    return {"radial_objective": objective, "radial_center": bool(given["radial_center"]), **kept, **radial}
+
+
+def _counted(terms: tuple[Term, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the weights that are not zero, each with what its term reads."""
+    counted = (term for term in terms if given[term.weight.name])
+    return {key.name: given[key.name] for term in counted for key in (term.weight, *term.reads)}

@@ -1,0 +1,237 @@
+"""An objective is added as docs/architecture.md says, in a copy of the package; what is missing is named by a test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY = Path(__file__).parents[2]
+Edit = tuple[str, str, str]  # a file, a line of it, and what is written before that line
+
+DECLARATION: list[Edit] = [
+    (
+        "radial_vicreg/terms.py",
+        '    RadialObjective("none", "VICReg"),\n',
+        """    RadialObjective(
+        "toy",
+        "Radial-VICReg toy",
+        (
+            Term(
+                "radial_toy",
+                Key("radial_toy_loss_weight", 1.0, "weight of the toy", low=0),
+                "toy_loss",
+                r"\\frac1N\\sum_i(\\|z_i\\|-1)^2",
+                symbol="toy",
+                label="toy",
+                reads=(Key("radial_toy_halved", False, "half of it"),),
+            ),
+        ),
+    ),
+""",
+    ),
+]
+FUNCTION: list[Edit] = [
+    (
+        "radial_vicreg/losses/radial.py",
+        "def squared_norms(z: Tensor)",
+        '''def toy_loss(z: Tensor, halved: bool = False) -> Tensor:
+    r"""Squared distance of the radii from 1.
+
+    :math:`\\frac1N\\sum_i(\\|z_i\\|-1)^2`.
+    """
+    z = checked_view(z)
+    with full_precision(z):
+        return toy_of(squared_norms(z).sqrt(), halved)
+
+
+def toy_of(radii: Tensor, halved: bool) -> Tensor:
+    return (radii - 1).square().mean() * (0.5 if halved else 1.0)
+
+
+''',
+    ),
+    ("radial_vicreg/losses/__init__.py", "    radial_wasserstein_loss,\n)", "    toy_loss,\n"),
+    ("radial_vicreg/losses/__init__.py", '    "variance_loss",\n', '    "toy_loss",\n'),
+    ("radial_vicreg/losses/objective.py", "    wasserstein_of,\n)", "    toy_of,\n"),
+    (
+        "radial_vicreg/losses/objective.py",
+        "    - ``e2mc``: twice",
+        "    - ``radial_toy``: twice the mean over the views, present when that objective is chosen.\n",
+    ),
+    (
+        "radial_vicreg/losses/objective.py",
+        "        e2mc_loss_weight: of E2MC,",
+        "        radial_toy_loss_weight: of the toy.\n        radial_toy_halved: half of it.\n",
+    ),
+    (
+        "radial_vicreg/losses/objective.py",
+        "        e2mc_loss_weight: float",
+        "        radial_toy_loss_weight: float = 1.0,\n        radial_toy_halved: bool = False,\n",
+    ),
+    (
+        "radial_vicreg/losses/objective.py",
+        "        self.e2mc_loss_weight = ",
+        '        self.radial_toy_loss_weight = checked_setting("radial_toy_loss_weight", radial_toy_loss_weight)\n'
+        '        self.radial_toy_halved = checked_setting("radial_toy_halved", radial_toy_halved)\n',
+    ),
+    (
+        "radial_vicreg/losses/objective.py",
+        '        else:\n            terms = {"radial_loss": ordered.new_zeros(())}',
+        '        elif self.radial_objective == "toy":\n'
+        '            terms = {"radial_toy": 2 * toy_of(ordered, self.radial_toy_halved)}\n'
+        '            terms["radial_loss"] = self.radial_toy_loss_weight * terms["radial_toy"]\n',
+    ),
+]
+DEFINITION: list[Edit] = [
+    (
+        "tests/objectives.py",
+        '    "e2mc": lambda',
+        '    "radial_toy": lambda batch: two_means(\n'
+        "        lambda z: losses.toy_loss(z, batch.loss.radial_toy_halved), batch.seen\n"
+        "    ),\n",
+    ),
+]
+PAGES: list[Edit] = [
+    (
+        "yaml/shared/method/radialvicreg.yaml",
+        "  e2mc_loss_weight: 0.0",
+        "  radial_toy_loss_weight: 1.0   # with radial_objective: toy\n  radial_toy_halved: false\n",
+    ),
+    (
+        "docs/names.md",
+        "| `e2mc_loss_weight`",
+        "| `radial_toy_loss_weight` | | 1 | `train_radial_toy_epoch` |\n| `radial_toy_halved` | | false | |\n",
+    ),
+    (
+        "docs/objective.md",
+        "| `e2mc` |",
+        "| `radial_toy` | `radial_toy_loss_weight` | `toy_loss` | $\\frac1N\\sum_i(\\\\|z_i\\\\|-1)^2$ |\n",
+    ),
+]
+
+#: Everything else follows.
+FOLLOWS = """
+import json
+import torch
+from radial_vicreg import losses
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.config.documents import json_schema, key_tables
+from radial_vicreg.figures import method_key, method_styles
+from radial_vicreg.identity import config_hash
+from radial_vicreg.report.setting import Setting
+from radial_vicreg.train.objective import build_objective
+
+CHOSEN = ["method_kwargs.radial_objective=toy"]
+
+
+def plain(*overrides):
+    return run_config(compose("radialvicreg", ["name=toy", "max_epochs=1", *CHOSEN, *overrides])).plain()
+
+
+def test_toy():
+    keys = json_schema()["$defs"]["MethodConfig"]["properties"]
+    assert "toy" in json.dumps(keys["radial_objective"])
+    assert keys["radial_toy_loss_weight"]["default"] == 1.0
+    assert "radial_toy_loss_weight` | a finite number, 0 or more | `1` | weight of the toy |" in key_tables()
+    changes = [], ["method_kwargs.radial_toy_loss_weight=50"], ["method_kwargs.radial_toy_halved=true"]
+    light, heavy, halved = (plain(*each) for each in changes)
+    assert heavy["method_kwargs"]["radial_toy_loss_weight"] == 50
+    assert len({config_hash(each) for each in (light, heavy, halved)}) == 3
+    assert config_hash(light) == config_hash(plain("method_kwargs.radial_ce_loss_weight=3"))
+    settings = [Setting.from_config(each) for each in (light, heavy, halved)]
+    assert [each.label for each in settings[:2]] == ["Radial-VICReg toy (toy 1)", "Radial-VICReg toy (toy 50)"]
+    assert settings[2].details["toy_halved"] is True
+    assert settings[0].key == method_key("toy") == "radial_toy"
+    assert method_styles(["radial_toy", "radial_kl"])["radial_toy"].colour
+
+    loss = build_objective(run_config(compose("radialvicreg", ["name=toy", "max_epochs=1", *CHOSEN])))
+    assert "radial_toy_loss_weight=1.0, radial_toy_halved=False" in repr(loss)
+    assert "radial_ce" not in repr(loss)
+    z = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+    loss(z, z + 0.1)
+    expected = losses.toy_loss(z) + losses.toy_loss(z + 0.1)
+    torch.testing.assert_close(loss.terms["radial_loss"], expected.detach())
+    assert torch.autograd.gradcheck(loss, (z, (z + 0.1).detach()), eps=1e-7, atol=1e-4)
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Callable[[list[Edit]], Path]:
+    """A copy of what the recipe and its tests need, with some edits."""
+
+    def make(edits: list[Edit]) -> Path:
+        shutil.copytree(REPOSITORY / "radial_vicreg", tmp_path / "radial_vicreg", symlinks=True)
+        for name in ("hydra_plugins", "yaml"):
+            shutil.copytree(REPOSITORY / name, tmp_path / name)
+        for name in ("losses", "golden"):
+            (tmp_path / "tests" / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs").mkdir()
+        files = ["pyproject.toml", "docs/names.md", "docs/objective.md", "tests/golden/losses.json"]
+        files += [str(file.relative_to(REPOSITORY)) for file in (REPOSITORY / "tests").glob("*.py")]
+        files += [f"tests/losses/{name}.py" for name in ("conftest", "test_terms", "test_losses_views")]
+        for name in files:
+            shutil.copy(REPOSITORY / name, tmp_path / name)
+        for name, line, text in edits:
+            content = (tmp_path / name).read_text(encoding="utf-8")
+            assert content.count(line) == 1, f"{name}: {content.count(line)} times {line!r}"
+            (tmp_path / name).write_text(content.replace(line, text + line), encoding="utf-8")
+        return tmp_path
+
+    return make
+
+
+def answer(place: Path, *arguments: str) -> tuple[int, str]:
+    """Exit status and output of pytest in a copy."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(place)}
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=600)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_an_objective_is_a_declaration_a_function_and_a_definition(copy: Callable[[list[Edit]], Path]) -> None:
+    place = copy([*DECLARATION, *FUNCTION, *DEFINITION, *PAGES])
+    (place / "tests" / "losses" / "test_toy.py").write_text(FOLLOWS)
+    status, output = answer(place, "tests/losses", "-k", "toy or test_terms")
+    assert status == 0, output
+    assert int(re.findall(r"(\d+) passed", output)[0]) > 100
+
+
+def test_a_declaration_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> None:
+    status, output = answer(copy(DECLARATION), "tests/losses/test_terms.py", "--tb=line")
+    assert status == 1, output
+    for missing in (
+        "radial_toy is declared, and radial_vicreg.losses has no toy_loss",
+        "radial_toy is declared, and tests/objectives.py defines no such term",
+        "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, which radial_vicreg/terms.py declares",
+        "yaml/shared/method/radialvicreg.yaml has no radial_toy_loss_weight",
+        "docs/names.md has 0 rows for radial_toy_loss_weight",
+        "docs/objective.md lacks the row | `radial_toy` | `radial_toy_loss_weight` | `toy_loss` |",
+    ):
+        assert missing in output, output
+
+
+def test_a_function_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> None:
+    status, output = answer(copy(FUNCTION), "tests/losses/test_terms.py", "--tb=line")
+    assert status == 1, output
+    for missing in (
+        "toy_loss: radial_vicreg/terms.py declares no term with this function",
+        "radial_vicreg/terms.py declares no radial_toy_loss_weight, radial_toy_halved, which RadialVICRegLoss takes",
+    ):
+        assert missing in output, output
+
+
+def test_a_declared_objective_that_the_loss_does_not_compute_is_refused(copy: Callable[[list[Edit]], Path]) -> None:
+    arguments = [edit for edit in FUNCTION if 'radial_objective == "toy"' not in edit[2]]
+    place = copy([*DECLARATION, *arguments, *DEFINITION])
+    status, output = answer(place, "tests/losses/test_terms.py", "--tb=line", "-k", "computes")
+    assert status == 1, output
+    assert "RadialVICRegLoss computes no radial_toy with radial_objective=toy" in output, output

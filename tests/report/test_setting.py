@@ -1,0 +1,74 @@
+"""What a report prints of an objective: every weight and everything else that a term reads."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import config_text
+from objectives import CASES, other_values
+
+from radial_vicreg.figures import method_styles
+from radial_vicreg.report.collect import collect, group
+from radial_vicreg.report.experiments import experiment_csv
+from radial_vicreg.report.naming import differences
+from radial_vicreg.report.setting import Setting
+from radial_vicreg.terms import ADDED, RADIAL, Key, Term
+
+KL = "cifar100/resnet18/radialvicreg_d512"
+CHOSEN = {term.name: objective.name for objective in RADIAL for term in objective.terms}
+CHOSEN |= {term.name: "none" for term in ADDED}
+WEIGHED = [term for objective in RADIAL for term in objective.terms] + [*ADDED]
+READ = [(term, key) for term in WEIGHED for key in term.reads]
+
+
+def setting(**kwargs: Any) -> Setting:
+    config = json.loads(config_text(KL, ()))
+    return Setting.from_config({**config, "method_kwargs": {**config["method_kwargs"], **kwargs}})
+
+
+@pytest.mark.parametrize("term", WEIGHED, ids=lambda term: term.name)
+def test_two_weights_of_a_term_have_two_labels_and_one_style(term: Term) -> None:
+    chosen = {"radial_objective": CHOSEN[term.name]}
+    light, heavy = (setting(**chosen, **{term.weight.name: weight}) for weight in (1.0, 50.0))
+    assert f"{term.label} 1" in light.label
+    assert f"{term.label} 50" in heavy.label
+    assert (light.weight(term.symbol), heavy.weight(term.symbol)) == (1, 50)
+    assert differences([light, heavy]) == [f"{term.label} 1", f"{term.label} 50"]
+    assert (light.kind, light.key) == (heavy.kind, heavy.key)
+    assert light.order < heavy.order
+    assert term not in ADDED or term.label in light.kind
+    assert method_styles([light.key, "vicreg"])[light.key] != method_styles(["vicreg"])["vicreg"]
+
+
+@pytest.mark.parametrize(("term", "key"), READ, ids=lambda each: each.name)
+def test_what_a_term_reads_is_told_where_it_differs(term: Term, key: Key) -> None:
+    chosen = {"radial_objective": CHOSEN[term.name], term.weight.name: 2.0}
+    (other, *_) = other_values(key)
+    default = key.default if key.default is not None else key.unset
+    assert differences([setting(**chosen, **{key.name: value}) for value in (key.default, other)]) == [
+        f"{key.short} {default}",
+        f"{key.short} {other}",
+    ]
+    assert key.short not in setting(**{**chosen, term.weight.name: 0.0}).details
+
+
+def test_every_case_has_a_label_of_its_own() -> None:
+    described = {name: setting(**kwargs) for name, kwargs in CASES.items()}
+    labels = {(each.label, *(f"{key} {value}" for key, value in each.details.items())) for each in described.values()}
+    assert len(labels) == len(CASES)
+
+
+def test_an_objective_of_another_version_is_called_by_its_name() -> None:
+    assert setting(radial_objective="sliced").label == "sliced"
+
+
+def test_the_list_of_experiments_has_a_column_for_every_weight(make_run: Callable[..., Path], tmp_path: Path) -> None:
+    make_run(KL, "method_kwargs.mean_loss_weight=3", "method_kwargs.radial_ent_loss_weight=0.5")
+    (row,) = csv.DictReader(experiment_csv(group(collect(tmp_path / "runs")[0])[0]).splitlines())
+    shown = {term.symbol: float(row[term.symbol]) for term in WEIGHED}
+    assert shown == {"beta1": 100, "beta2": 0.5, "gamma": 0, "e2mc": 0, "mean": 3}
