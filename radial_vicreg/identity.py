@@ -74,6 +74,12 @@ class Identity:
         return digest(self.experiment)
 
     @property
+    def radial_objective(self) -> str | None:
+        """The radial objective that counts; None of a loss of its own."""
+        found: str | None = self.parts["objective"].get("radial_objective")
+        return found
+
+    @property
     def experiment(self) -> dict[str, Any]:
         """The parts without the seed."""
         return {name: value for name, value in self.parts.items() if name != "seed"}

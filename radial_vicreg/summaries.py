@@ -11,6 +11,7 @@ from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
 from radial_vicreg.identity import leaves
+from radial_vicreg.keys import METHODS
 from radial_vicreg.origin import images_remark, other_images
 from radial_vicreg.results import RunResults
 from radial_vicreg.stored_runs import StoredRun
@@ -64,7 +65,7 @@ class RunSummary(NamedTuple):
             run=str(stored.folder),
             status=results.status,
             method=results.method,
-            objective=results.identity.parts["objective"].get("radial_objective"),
+            objective=results.identity.radial_objective if results.method in METHODS else None,
             dim=(measured.dim if measured is not None else None) or requested.method_kwargs.proj_output_dim,
             epochs=results.epochs,
             max_epochs=results.max_epochs,

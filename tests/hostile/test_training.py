@@ -14,6 +14,7 @@ from helpers import HOSTS, HOSTS_SOLO_SLOW, one_line, only_run, read_results
 from PIL import Image
 
 from radial_vicreg import cli
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.identity import config_hash
 from radial_vicreg.provenance import describe_run
@@ -99,8 +100,8 @@ def test_too_many_open_files_end_a_run_with_cause_and_remedy(
 
 
 def test_leaving_out_images_is_another_experiment_and_the_default_keeps_its_hash(tiny_overrides: list[str]) -> None:
-    config: dict[str, Any] = {"data": {"dataset": "custom"}, "optimizer": {"name": "lars"}, "seed": 5}
-    error, skip = ({**config, "data": {"dataset": "custom", "on_bad_image": value}} for value in ("error", "skip"))
+    config = run_config(compose("radialvicreg", tiny_overrides)).plain()
+    error, skip = ({**config, "data": {**config["data"], "on_bad_image": value}} for value in ("error", "skip"))
     assert config_hash(config) == config_hash(error) != config_hash(skip)
 
 
@@ -285,13 +286,16 @@ def test_the_working_directory_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> 
     assert without_secrets("/home/somebody/study/images") == "/home/somebody/study/images"
 
 
-def test_short_values_and_other_names_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_values_and_other_names_are_no_secrets(
+    tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOME_KEY", "short")
     monkeypatch.setenv("KEYBOARD", "a long text of no importance")
     monkeypatch.setenv("MY_PASSWORD", KEY)
     value = {"a": ["short", f"x{KEY}y"], "b": "a long text of no importance", "c": 5}
     assert without_secrets(value) == {"a": ["short", f"x{HIDDEN}y"], "b": "a long text of no importance", "c": 5}
-    assert describe_run({"name": KEY, "method": "vicreg"}, "solo")["name"] == HIDDEN
+    config = run_config(compose("radialvicreg", tiny_overrides)).plain()
+    assert describe_run({**config, "name": KEY}, "solo")["name"] == HIDDEN
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from helpers import (
 )
 
 from radial_vicreg import cli
-from radial_vicreg.identity import differing_keys
+from radial_vicreg.identity import Identity
 from radial_vicreg.report.collect import collect, group
 
 QUICK = ["host=standalone", "diagnostics.enabled=false", "max_epochs=1"]
@@ -233,8 +233,8 @@ def test_a_probe_of_other_images_is_no_figure_of_the_run(
 def test_keys_that_differ_are_listed_with_both_values() -> None:
     first = {"optimizer": {"lr": 0.3, "kwargs": {}}, "crops": [{"size": 32.0}], "seed": 5.0}
     second = {"optimizer": {"lr": 0.1, "kwargs": {"eta": 0.02}}, "crops": [{"size": 32.0}, {"size": 16.0}], "seed": 5.0}
-    assert differing_keys(first, first) == []
-    assert differing_keys(first, second) == [
+    assert Identity(first).differences(Identity(first)) == []
+    assert Identity(first).differences(Identity(second)) == [
         ("crops.1.size", None, 16.0),
         ("optimizer.kwargs", {}, None),
         ("optimizer.kwargs.eta", None, 0.02),

@@ -75,7 +75,7 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 
 
 def describe_results(config: dict[str, Any]) -> dict[str, Any]:
-    described = _described(json.dumps({**config, "seed": None}))
+    described = _described(json.dumps({**config, "seed": 0}))
     return {
         **described,
         "config": config,
