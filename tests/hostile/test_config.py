@@ -357,27 +357,6 @@ def test_no_override_ends_in_a_traceback(overrides: list[str], capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("data.on_bad_image", "skip"),
-        ("data.cache", "ram"),
-        ("data.format", "device"),
-        ("host", "standalone"),
-        ("runs_dir", "elsewhere"),
-        ("ckpt", "last"),
-        ("loggers.csv", False),
-        ("loggers.tensorboard", True),
-        ("probes.frozen_linear", True),
-    ],
-)
-def test_solo_learn_s_script_refuses_what_it_would_ignore(key: str, value: Any) -> None:
-    with pytest.raises(
-        ValueError, match=rf"{key}=.* is read by `radial-vicreg pretrain` only.*use that command, or {key}="
-    ):
-        refuse_unread(run_config(changed(**{key: value}), "script"), "script")
-
-
-@pytest.mark.parametrize(
     "config", ["radialvicreg", "imagenet10/resnet18/radialvicreg_d512", "celeba/resnet18/radial_kl_d512"]
 )
 def test_the_shipped_configurations_pass_both_checks(config: str) -> None:
