@@ -186,16 +186,18 @@ def test_terms_gradients_and_weights_equal_those_of_one_process(
 ) -> None:
     expected = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), _inputs(number))
     seen = [Trained(*rank["steps"][objective, dimension, number]) for rank in ranks]
+    # Logarithms of the spacings between neighbours amplify the rounding of nearly equal radii.
+    near = 100 if OBJECTIVES[objective].get("radial_spacing") == 1 else 1
     for name, value in expected.terms.items():
         mean = torch.stack([rank.terms[name] for rank in seen]).mean()
-        torch.testing.assert_close(mean, value, rtol=1e-9, atol=1e-11, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(mean, value, rtol=1e-9 * near, atol=1e-11 * near, msg=lambda m, n=name: f"{n}: {m}")
     # One scale for all: when only centred values matter, the last bias has no gradient but rounding.
     scale = max(gradient.abs().max().item() for gradient in expected.gradients)
     for rank in seen:
         for found, gradient in zip(rank.gradients, expected.gradients, strict=True):
-            torch.testing.assert_close(found, gradient, rtol=1e-8, atol=1e-9 * scale)
+            torch.testing.assert_close(found, gradient, rtol=1e-8 * near, atol=1e-9 * scale * near)
         for found, weight in zip(rank.weights, expected.weights, strict=True):
-            torch.testing.assert_close(found, weight, rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(found, weight, rtol=1e-9 * near, atol=1e-11 * near)
 
 
 def test_five_steps_change_the_weights_visibly() -> None:

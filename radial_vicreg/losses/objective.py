@@ -29,7 +29,7 @@ from radial_vicreg.losses.radial import (
     spacing_entropy_of,
     wasserstein_of,
 )
-from radial_vicreg.terms import VICREG, terms_of
+from radial_vicreg.terms import ADDED, VICREG, terms_of
 
 
 class RadialVICRegLoss(DrawingModule):
@@ -215,7 +215,7 @@ class RadialVICRegLoss(DrawingModule):
         """Show what the chosen objective reads, and whatever else is not at its default."""
         terms = terms_of(self.radial_objective)
         read = {"radial_objective", *(term.weight.name for term in (*VICREG, *terms))}
-        read |= {key.name for term in terms if getattr(self, term.weight.name) for key in term.reads}
+        read |= {key.name for term in (*terms, *ADDED) if getattr(self, term.weight.name) for key in term.reads}
         read |= {"radial_center"} if terms else set()
         read |= {"seed"} if self.draws_samples else set()
         defaults = {name: given.default for name, given in inspect.signature(RadialVICRegLoss).parameters.items()}
