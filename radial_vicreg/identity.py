@@ -18,7 +18,8 @@ from typing import Any
 from radial_vicreg.config import BackboneConfig, DataConfig, OptimizerConfig, SchedulerConfig
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.config.types import Section, added, outside
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS, SMALL_IMAGE_DATASETS, objective_of
+from radial_vicreg.data_sets import facts_of
+from radial_vicreg.keys import OPTIMIZER_DEFAULTS, objective_of
 
 AS_REQUESTED_SINCE = 2
 """Schema version of ``results.json`` from which its configuration is the requested one on a CPU, too."""
@@ -171,7 +172,7 @@ def _small_stem(parts: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool | N
     if not str(parts["backbone"]["name"]).startswith("resnet"):
         return None  # no other backbone has one
     choice = kwargs.get("small_image_stem", "auto")
-    return parts["data"]["dataset"] in SMALL_IMAGE_DATASETS if choice == "auto" else str(choice).lower() == "true"
+    return facts_of(parts["data"]["dataset"]).has_small_stem if choice == "auto" else str(choice).lower() == "true"
 
 
 def _canonical(value: Any) -> Any:

@@ -72,9 +72,6 @@ OPTIMIZER_DEFAULTS: dict[str, dict[str, Any]] = {
 }
 """Optimizers and solo-learn's defaults of ``optimizer.kwargs``."""
 
-SMALL_IMAGE_DATASETS = ("cifar10", "cifar100")
-"""Their ResNets get the small-image stem under ``small_image_stem: auto``, which is solo-learn's own rule."""
-
 
 def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Reduce a configuration to what its loss depends on.

@@ -11,11 +11,10 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from radial_vicreg.data_sets import facts_of, lacks_labels
+
 NAMES_ONLY = 1
 """Version of a fingerprint of names alone: other images under the same names have the same."""
-
-FIXED_DATA = ("cifar10", "cifar100", "stl10")
-"""Data sets that have one content only: torchvision checks their files."""
 
 UNTRAINED = "untrained"
 """What stands in place of the epoch and step of a figure of random weights."""
@@ -54,7 +53,7 @@ def images_of(config: Mapping[str, Any]) -> Images:
     dataset = str(data.get("dataset"))
     if (known := data.get("fingerprints")) is not None:
         return Images(*(None if known.get(part) is None else tuple(known[part]) for part in Images._fields))
-    is_fixed, train = dataset in FIXED_DATA, data.get("fingerprint")
+    is_fixed, train = facts_of(dataset).is_fixed, data.get("fingerprint")
     if is_fixed:
         named: Fingerprints = fixed_fingerprints(dataset, "train")
     else:
@@ -67,13 +66,14 @@ def images_of(config: Mapping[str, Any]) -> Images:
 def validates(config: Mapping[str, Any]) -> bool:
     """Tell whether a configuration has validation images: a path (CIFAR needs none), labels, and no limit of 0."""
     data = config.get("data") or {}
-    if config.get("limit_val_batches") == 0 or (data.get("dataset") == "custom" and data.get("no_labels")):
+    dataset = data.get("dataset")
+    if config.get("limit_val_batches") == 0 or lacks_labels(dataset, data.get("no_labels")):
         return False
-    return data.get("val_path") is not None or data.get("dataset") in FIXED_DATA
+    return data.get("val_path") is not None or facts_of(dataset).is_fixed
 
 
 def fixed_fingerprints(dataset: str, part: str) -> tuple[str, ...]:
-    """Give the fingerprint of a part of a data set of :data:`FIXED_DATA`."""
+    """Give the fingerprint of a part of a data set that has one content only."""
     return (fingerprint(_NEWEST, digits(f"{dataset} {part}")),)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -21,6 +22,7 @@ from radial_vicreg.config.types import (
     Triple,
     objective_key,
 )
+from radial_vicreg.data_sets import DATA_SETS, FORMATS
 from radial_vicreg.keys import RADIAL_OBJECTIVES, WASSERSTEIN_TARGETS
 
 _LARGEST_CROP = 4096  # pixels; beyond it the first batch fills any memory
@@ -30,6 +32,19 @@ _LOADING = Outside("how images are loaded: other random crops of the same distri
 _IMAGES = Outside("which images: it stands with the figures")
 _COUNTED = Outside("follows from the images or the augmentations")
 _MOST_WORKERS = 1024  # a slip of the finger must not start a million processes
+
+
+def _one_of(names: Collection[str]) -> Says:
+    return Says(f"one of {', '.join(names)}")
+
+
+def _choices(names: Collection[str]) -> Callable[[dict[str, Any]], None]:
+    """Give an editor's schema the names of a table, as they are when it is made."""
+
+    def add(schema: dict[str, Any]) -> None:
+        schema["enum"] = list(names)
+
+    return add
 
 
 class BackboneArguments(OpenSection):
@@ -58,10 +73,14 @@ class FingerprintsConfig(Section):
 class DataConfig(Section):
     """Images and their loading."""
 
-    dataset: Text = Field(description="cifar10, cifar100, imagenet, imagenet100, celeba or custom (an image folder)")
+    dataset: Annotated[Text, _one_of(DATA_SETS)] = Field(
+        description="which images; custom: an image folder", json_schema_extra=_choices(DATA_SETS)
+    )
     name: Text | None = Field(None, description="of the data set in the run's name")
-    format: Annotated[Text, Added("0.3")] = Field(
-        "image_folder", description="image_folder; device keeps the images on the GPU; dali"
+    format: Annotated[Text, _one_of(FORMATS), Added("0.3")] = Field(
+        "image_folder",
+        description="device keeps the images on the GPU; dali and h5 are solo-learn's script's",
+        json_schema_extra=_choices(FORMATS),
     )
     train_path: Annotated[PathText | None, _PLACE] = Field(None, description="folder of the training images")
     val_path: Annotated[PathText | None, _PLACE] = Field(

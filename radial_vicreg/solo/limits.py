@@ -12,12 +12,13 @@ from typing import Any
 from hydra.errors import CompactHydraException
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.data_sets import FORMATS, SCRIPT_FORMATS, is_folder, lacks_labels, readable_as
 from radial_vicreg.errors import UserError, did_you_mean
 
 PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
     "data.on_bad_image": ("error",),
     "data.cache": (None, "none"),
-    "data.format": ("image_folder", "h5", "dali"),
+    "data.format": SCRIPT_FORMATS,
     "host": ("auto",),
     "runs_dir": ("runs",),
     "ckpt": (None,),
@@ -29,9 +30,8 @@ PRETRAIN_ONLY: dict[str, tuple[Any, ...]] = {
 }
 """Keys that only ``radial-vicreg pretrain`` reads, with the values under which solo-learn's script does the same."""
 
-_FOLDERS = ("custom", "imagenet", "imagenet100")  # read from class folders, and validated at VALIDATION_PIXELS
-_H5_DATASETS = ("imagenet", "imagenet100")
-_FORMATS = PRETRAIN_ONLY["data.format"]
+_FOLDERS = readable_as("dali")  # read from class folders, and validated at VALIDATION_PIXELS
+_H5_DATASETS = readable_as("h5")
 _LARGE_VIEWS = 2  # what solo-learn itself asserts
 
 VALIDATION_PIXELS = 224
@@ -99,9 +99,9 @@ def refuse_images(config: RunConfig) -> None:
         OSError: a folder may not be listed.
     """
     data = config.data
-    if data.format not in (*_FORMATS, "device"):  # refuse_pretrain_only is for that one
+    if data.format not in FORMATS:  # refuse_pretrain_only is for those of ours
         raise UserError(
-            f"unknown data.format {data.format!r}: {did_you_mean(data.format, _FORMATS, what='solo-learn has')}"
+            f"unknown data.format {data.format!r}: {did_you_mean(data.format, SCRIPT_FORMATS, what='solo-learn has')}"
         )
     if data.format == "h5":
         if data.dataset not in _H5_DATASETS:
@@ -114,7 +114,7 @@ def refuse_images(config: RunConfig) -> None:
                 f"data.format=h5 needs a file, and data.train_path={data.train_path} is a folder: use"
                 " data.format=image_folder, or give the file"
             )
-    if data.dataset == "custom" and data.no_labels and data.format != "dali":
+    if lacks_labels(data.dataset, data.no_labels) and data.format != "dali":
         _refuse_folders(data.train_path)
 
 
@@ -153,8 +153,7 @@ def refuse_links(config: RunConfig) -> None:
     from radial_vicreg.data.listing import Omitted, class_folders, labelled_files
 
     data = config.data
-    labelled = not (data.dataset == "custom" and data.no_labels)
-    if not labelled or data.dataset not in _FOLDERS or data.format not in ("image_folder", "dali"):
+    if lacks_labels(data.dataset, data.no_labels) or data.dataset not in _FOLDERS or not is_folder(data.format):
         return
     for path in filter(None, (data.train_path, data.val_path)):
         if Path(path).is_dir():
