@@ -123,10 +123,19 @@ _REGISTERED: dict[str, DataSet] = {}
 
 
 def register(kind: type[_Kind]) -> type[_Kind]:
-    """Make a data set known under its name; for use as a decorator."""
-    _REGISTERED[kind.name] = kind()
+    """Make a data set known under its name; for use as a decorator.
+
+    Raises:
+        ValueError: nothing is declared of its ``dataset``.
+    """
     if kind.facts is not None:
         DATA_SETS[kind.dataset] = kind.facts
+    if kind.dataset not in DATA_SETS:
+        raise ValueError(
+            f"{kind.dataset} is not in radial_vicreg.data_sets.DATA_SETS: add a line there, from which editors and the"
+            " identity of runs know it, or set facts"
+        )
+    _REGISTERED[kind.name] = kind()
     return kind
 
 

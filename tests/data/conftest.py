@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torchvision
 from celeba_copy import write_copy
+from cifar_copy import write_cifar10
 from PIL import Image
 
 from radial_vicreg.data.celeba import prepare_celeba
@@ -49,16 +48,4 @@ def celeba(tmp_path: Path) -> Path:
 @pytest.fixture
 def cifar_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """torchvision's layout of CIFAR-10 with 40 training and 10 test images; MD5 checks are switched off."""
-    monkeypatch.setattr(torchvision.datasets.CIFAR10, "_check_integrity", lambda self: True)
-    monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
-    folder = tmp_path / "cifar" / "cifar-10-batches-py"
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
-    for name in names:
-        count = 10 if name == "test_batch" else 8
-        pixels = rng.integers(0, 256, (count, 3072), dtype=np.uint8)
-        labels = [int(label) for label in np.arange(count) % 10]
-        (folder / name).write_bytes(pickle.dumps({"data": pixels, "labels": labels}))
-    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": [f"class{i}" for i in range(10)]}))
-    return folder.parent
+    return write_cifar10(tmp_path / "cifar", monkeypatch)
