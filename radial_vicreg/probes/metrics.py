@@ -117,6 +117,11 @@ class ProbeMetrics:
         return _multi_label_figures(found)
 
 
+def are_attributes(targets: Tensor) -> bool:
+    """Tell attributes, zeros and ones ``(N, attributes)``, from classes ``(N,)``."""
+    return targets.ndim == 2
+
+
 def balanced_accuracies(counts: Tensor) -> Tensor:
     """Compute the mean of the recalls of "there" and "not there" of each attribute.
 
