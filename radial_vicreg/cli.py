@@ -35,7 +35,7 @@ COMMANDS = {
     "diagnose": "how Gaussian the embeddings of runs, backbones or a matrix are",
     "report": "the paper's tables and figures from finished runs",
     "export": "the backbone alone, for torchvision, timm, safetensors or the Hugging Face Hub",
-    "data": "prepare digits, CIFAR-10, CIFAR-100, ImageNet-10 or CelebA",
+    "data": "prepare a data set (`radial-vicreg data --help` lists them)",
     "solo": "run a script of solo-learn with the method registered",
     "config-schema": "every key of a configuration: a JSON schema for editors, or tables",
     "doctor": "what is installed, which host would be used, what to do about the rest",

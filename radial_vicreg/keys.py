@@ -36,6 +36,3 @@ SOLO_BACKBONES = (
 
 SOLO_LARGE_VIEWS = 2
 """Large crops that solo-learn's methods compare, no more and no fewer."""
-
-SMALL_IMAGE_DATASETS = ("cifar10", "cifar100")
-"""Their ResNets get the small-image stem under ``small_image_stem: auto``, which is solo-learn's own rule."""

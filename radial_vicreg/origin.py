@@ -12,12 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.data_sets import facts_of, lacks_labels
 
 NAMES_ONLY = 1
 """Version of a fingerprint of names alone: other images under the same names have the same."""
-
-FIXED_DATA = ("cifar10", "cifar100", "stl10")
-"""Data sets that have one content only: torchvision checks their files."""
 
 UNTRAINED = "untrained"
 """What stands in place of the epoch and step of a figure of random weights."""
@@ -55,7 +53,7 @@ def images_of(config: RunConfig) -> Images:
     data = config.data
     if (known := data.fingerprints) is not None:
         return Images(known.train, known.val)
-    is_fixed = data.dataset in FIXED_DATA
+    is_fixed = facts_of(data.dataset).is_fixed
     if is_fixed:
         named: Fingerprints = fixed_fingerprints(data.dataset, "train")
     else:
@@ -68,13 +66,13 @@ def images_of(config: RunConfig) -> Images:
 def validates(config: RunConfig) -> bool:
     """Tell whether a configuration has validation images: a path (CIFAR needs none), labels, and no limit of 0."""
     data = config.data
-    if config.limit_val_batches == 0 or (data.dataset == "custom" and data.no_labels):
+    if config.limit_val_batches == 0 or lacks_labels(data.dataset, data.no_labels):
         return False
-    return data.val_path is not None or data.dataset in FIXED_DATA
+    return data.val_path is not None or facts_of(data.dataset).is_fixed
 
 
 def fixed_fingerprints(dataset: str, part: str) -> tuple[str, ...]:
-    """Give the fingerprint of a part of a data set of :data:`FIXED_DATA`."""
+    """Give the fingerprint of a part of a data set that has one content only."""
     return (fingerprint(_NEWEST, digits(f"{dataset} {part}")),)
 
 

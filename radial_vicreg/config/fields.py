@@ -56,7 +56,7 @@ def choices(key: str) -> tuple[str, ...]:
     """
     field = field_of(key, RunConfig)
     if (known := declared(field, Choices)) is not None:
-        return known.names
+        return tuple(known.names)
     kinds = get_args(field.annotation) if get_origin(field.annotation) in _UNIONS else (field.annotation,)
     found = tuple(str(name) for kind in kinds if get_origin(kind) is Literal for name in get_args(kind))
     if not found:

@@ -7,6 +7,7 @@ from typing import Any
 
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.sections import AugmentationConfig, ColorJitter, Operation
+from radial_vicreg.data_sets import DATA_SETS, facts_of
 from radial_vicreg.errors import UserError
 from radial_vicreg.terms import LOSS_DEFAULTS, METHODS, RADIAL_OBJECTIVES
 
@@ -59,14 +60,24 @@ def check_rules(config: RunConfig) -> None:
 
     Raises:
         UserError: a method without its loss or with another's, an operation without its strengths, fewer than two
-            crops, small crops before large ones, attributes of another data set than CelebA.
+            crops, small crops before large ones, attributes of a data set that has classes, or classes of one that has
+            attributes.
     """
     _check_method(config)
     for index, augmentation in enumerate(config.augmentations):
         _check_complete(augmentation, f"augmentations.{index}.")
     _check_views(config)
-    if config.data.multi_label and config.data.dataset != "celeba":
-        raise UserError("data.multi_label=true needs data.dataset=celeba: other data sets have one class an image")
+    _check_labels(config)
+
+
+def _check_labels(config: RunConfig) -> None:
+    dataset, multi_label = config.data.dataset, config.data.multi_label
+    if multi_label == facts_of(dataset).has_attributes:
+        return
+    if multi_label:
+        known = " or ".join(name for name, facts in DATA_SETS.items() if facts.has_attributes)
+        raise UserError(f"data.multi_label=true needs data.dataset={known}: other data sets have one class an image")
+    raise UserError(f"data.dataset={dataset} has attributes in place of classes: give data.multi_label=true")
 
 
 def _check_method(config: RunConfig) -> None:

@@ -44,7 +44,7 @@ from radial_vicreg.config.types import (
     Text,
     Word,
 )
-from radial_vicreg.keys import SMALL_IMAGE_DATASETS
+from radial_vicreg.data_sets import facts_of
 from radial_vicreg.terms import LOSS_DEFAULTS, METHODS
 
 _PLACE = Outside("a place of files")
@@ -246,7 +246,7 @@ class RunConfig(OpenSection):
     def has_small_stem(self) -> bool:
         """Whether a ResNet gets the small-image stem."""
         choice = self.method_kwargs.small_image_stem
-        return self.data.dataset in SMALL_IMAGE_DATASETS if choice == "auto" else bool(choice)
+        return facts_of(self.data.dataset).has_small_stem if choice == "auto" else bool(choice)
 
     def plain(self) -> dict[str, Any]:
         """List every key that was given or filled in, as plain containers: for results, loggers and solo-learn."""

@@ -25,6 +25,7 @@ from radial_vicreg.config.types import (
     Text,
     Triple,
 )
+from radial_vicreg.data_sets import DATA_SETS, FORMATS, SCRIPT_FORMATS
 from radial_vicreg.keys import BACKBONES, OPTIMIZER_DEFAULTS, SOLO_BACKBONES
 from radial_vicreg.terms import OBJECTIVE, Key
 
@@ -67,12 +68,10 @@ class FingerprintsConfig(Section):
 class DataConfig(Section):
     """Images and their loading."""
 
-    dataset: Annotated[Text, ALL] = Field(
-        description="cifar10, cifar100, imagenet, imagenet100, celeba or custom (an image folder)"
-    )
+    dataset: Annotated[Text, Choices(DATA_SETS), ALL] = Field(description="which images; custom: an image folder")
     name: Annotated[Text | None, ALL] = Field(None, description="of the data set in the run's name")
-    format: Annotated[Text, Added("0.3"), ReadBy("pretrain", alike=("h5", "dali"))] = Field(
-        "image_folder", description="image_folder; device keeps the images on the GPU; dali"
+    format: Annotated[Text, Choices(FORMATS), Added("0.3"), ReadBy("pretrain", alike=SCRIPT_FORMATS)] = Field(
+        "image_folder", description="device keeps the images on the GPU; dali and h5 are solo-learn's script's"
     )
     train_path: Annotated[PathText | None, _PLACE, ALL] = Field(None, description="folder of the training images")
     val_path: Annotated[PathText | None, _PLACE, ALL] = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -87,11 +87,11 @@ class Choices(NamedTuple):
     whoever looks them up: another host, another release or solo-learn itself may have more.
 
     Attributes:
-        names: what is known.
+        names: what is known; a registry's are those that it has when they are asked for.
         pattern: of names that are not listed; None where there are none.
     """
 
-    names: tuple[str, ...]
+    names: Collection[str]
     pattern: str | None = None
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -7,22 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from PIL import Image, ImageFilter
-from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import Tensor
 from torchvision import transforms
 
 from radial_vicreg.config import AugmentationConfig
+from radial_vicreg.data_sets import channel_statistics
 from radial_vicreg.errors import UserError
 
 Transform = Callable[[Image.Image], Any]
 """Anything that takes one RGB image."""
 
-_MEAN_STD = {
-    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
-    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
-    "imagenet": (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD),
-    "imagenet100": (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD),
-}
 BLUR_SIGMA = (0.1, 2.0)  # pixels, as in SimCLR and solo-learn
 SOLARIZE_THRESHOLD = 128
 
@@ -109,8 +103,7 @@ def mean_and_std(dataset_name: str, augmentation: AugmentationConfig) -> tuple[t
     Returns:
         Means and standard deviations.
     """
-    own = (augmentation.mean or IMAGENET_DEFAULT_MEAN, augmentation.std or IMAGENET_DEFAULT_STD)
-    return _MEAN_STD.get(dataset_name, own)
+    return channel_statistics(dataset_name, augmentation.mean, augmentation.std)
 
 
 def _gaussian_blur(image: Image.Image) -> Image.Image:

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from PIL import Image
 from sklearn.model_selection import train_test_split
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Dataset
 from torchvision import transforms
-from torchvision.datasets import ImageFolder
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.augmentation import MultiCrop, Transform, build_augmentation, to_normalised_tensor
-from radial_vicreg.data.celeba import NUM_ATTRIBUTES, CelebAFolder
-from radial_vicreg.data.cifar import open_cifar
-from radial_vicreg.data.folder import (
-    IndexedDataset,
-    LabelledFolder,
-    UnlabelledFolder,
-    check_same_classes,
-    require_directory,
-)
+from radial_vicreg.data.folder import IndexedDataset
 from radial_vicreg.data.image import cut_long_image
-from radial_vicreg.data.listing import class_folders
-from radial_vicreg.errors import UserError
+from radial_vicreg.data.image_set import ImageSet, Part
+from radial_vicreg.data.sets import DataSet, data_set
+from radial_vicreg.data_sets import FORMATS
+from radial_vicreg.errors import UserError, did_you_mean
 
-NUM_CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000, "imagenet100": 100, "celeba": NUM_ATTRIBUTES}
-"""Number of classes (CelebA: attributes) of the datasets that are known by name; ``custom`` counts its sub-folders."""
-
-_CIFAR = ("cifar10", "cifar100")
-_DATASETS = (*NUM_CLASSES, "custom")
-_FORMATS = ("image_folder", "device", "dali")  # files are read in the same way for all of them
 _RESIZE_RATIO = 256 / 224  # shorter side over crop in ImageNet's usual validation
 _SMALLEST_MARGIN_CROP = 64  # for smaller crops a margin of one eighth costs more of the object than it shows
 _SPLIT_SEED = 42  # solo-learn's, so that data.fraction means the same images
@@ -51,12 +37,11 @@ def open_data(config: RunConfig) -> RunData:
     Raises:
         UserError: unknown dataset or format.
     """
-    name, layout = config.data.dataset, config.data.format
-    if name not in _DATASETS:
-        raise UserError(f"data.dataset={name!r}: the standalone host reads {', '.join(_DATASETS)}")
-    if layout not in _FORMATS:
-        raise UserError(f"data.format={layout!r}: the standalone host reads image_folder, device (and dali's folders)")
-    return RunData(config)
+    layout = config.data.format
+    if not (layout in FORMATS and FORMATS[layout].is_folder):  # all of them are read in the same way
+        known = [name for name, found in FORMATS.items() if found.is_folder]
+        raise UserError(f"data.format={layout!r}: expected one of {', '.join(known)}; {did_you_mean(layout, known)}")
+    return RunData(config, data_set(config.data.dataset))
 
 
 class RunData:
@@ -64,89 +49,58 @@ class RunData:
 
     Args:
         config: its ``data`` and ``augmentations`` are read.
+        kind: the data set.
     """
 
-    def __init__(self, config: RunConfig) -> None:
-        self.config = config
-        # solo-learn looks at no_labels for custom folders only.
-        self._labelled = config.data.dataset != "custom" or not config.data.no_labels
-        self._folder_type: type[CelebAFolder | LabelledFolder | UnlabelledFolder] = (
-            CelebAFolder if config.data.dataset == "celeba" else LabelledFolder if self._labelled else UnlabelledFolder
-        )
+    def __init__(self, config: RunConfig, kind: DataSet) -> None:
+        self.config, self._kind = config, kind
 
     @property
     def num_classes(self) -> int:
-        """Width of the classifier; for ``custom``, the number of sub-folders of ``train_path`` (>= 1).
+        """Width of the classifier: number of classes (>= 1), or of attributes.
 
         Raises:
             UserError: ``train_path`` is missing.
         """
-        if self.config.data.dataset in NUM_CLASSES:
-            return NUM_CLASSES[self.config.data.dataset]
-        return max(1, len(class_folders(require_directory(self.config.data.train_path, "data.train_path"))))
+        return self._kind.num_classes(self.config.data)
 
     @cached_property
-    def train_images(self) -> Dataset[Any]:
+    def train_images(self) -> ImageSet:
         """Training images as they are: ``(RGB image, target)``; the target is -1 under ``data.no_labels``.
 
         Raises:
             UserError: a missing or empty folder, too many classes, or a fraction outside (0, 1).
-            UnreachableError: CIFAR is not there and cannot be downloaded.
+            UnreachableError: they are not there and cannot be downloaded.
         """
-        data, key = self.config.data, "data.train_path"
-        dataset: Dataset[Any]
-        if data.dataset in _CIFAR:
-            dataset = open_cifar(data.dataset, _cifar_root(data.train_path, key), train=True)
-        else:
-            folder = require_directory(data.train_path, key)
-            dataset = self._folder_type(folder, key=key, on_bad_image=data.on_bad_image)
-            if isinstance(dataset, LabelledFolder):
-                _check_class_count(dataset, data.dataset)
-        return _take_fraction(dataset, data.fraction)
+        return _take_fraction(self._kind.open_train(self.config.data), self.config.data.fraction)
 
     @cached_property
-    def val_images(self) -> Dataset[Any] | None:
+    def val_images(self) -> ImageSet | None:
         """Validation images as they are: ``(RGB image, target)``.
 
-        None without labels, or for a folder dataset without ``data.val_path``. CIFAR without ``data.val_path`` is read
-        from ``data.train_path``, where torchvision puts both splits.
+        None without labels, or for a folder without ``data.val_path``. CIFAR without ``data.val_path`` is read from
+        ``data.train_path``, where torchvision puts both splits.
 
         Raises:
             UserError: a missing or empty folder, or classes other than the training's.
-            UnreachableError: CIFAR is not there and cannot be downloaded.
+            UnreachableError: they are not there and cannot be downloaded.
         """
-        data, key = self.config.data, "data.val_path"
-        if data.dataset in _CIFAR:
-            root = _cifar_root(data.train_path if data.val_path is None else data.val_path, key)
-            cifar: Dataset[Any] = open_cifar(data.dataset, root, train=False)
-            return cifar
-        if data.val_path is None or not self._labelled:
-            return None
-        folder = require_directory(data.val_path, key)
-        dataset: Dataset[Any] = self._folder_type(folder, key=key, on_bad_image=data.on_bad_image)
-        if isinstance(dataset, LabelledFolder):
-            check_same_classes(class_folders(require_directory(data.train_path, "data.train_path")), dataset.classes)
-        return dataset
+        return self._kind.open_val(self.config.data)
 
     @property
     def skipped(self) -> dict[str, tuple[str, ...]]:
         """Files that ``data.on_bad_image=skip`` leaves out of ``"train"`` and ``"val"``; nothing under ``error``."""
         if self.config.data.on_bad_image == "error":
             return {}
-        # data.fraction wraps the data set.
-        return {
-            split: getattr(getattr(images, "dataset", images), "skipped", ())
-            for split, images in (("train", self.train_images), ("val", self.val_images))
-        }
+        val = self.val_images
+        return {"train": tuple(self.train_images.skipped), "val": () if val is None else tuple(val.skipped)}
 
     @property
     def omitted(self) -> dict[str, dict[str, int]]:
         """Numbers of files by extension that are not read as images, for each set that has been opened and has any."""
         opened = {split: vars(self).get(f"{split}_images") for split in ("train", "val")}
-        listed = {
-            split: getattr(getattr(images, "dataset", images), "omitted", None) for split, images in opened.items()
-        }
-        return {split: found.counts() for split, found in listed.items() if found is not None and found.others}
+        listed = {split: images.omitted for split, images in opened.items() if images is not None}
+        return {split: found.counts() for split, found in listed.items() if found.others}
 
     def training_set(self, transform: Transform | None = None) -> IndexedDataset:
         """Build the augmented training set.
@@ -181,13 +135,13 @@ class RunData:
     def val_geometry(self) -> list[Any]:
         """Build the first part of the validation pipeline: to the resolution of the training crops.
 
-        CIFAR images are taken as they are at 32 px, others as :func:`centre_crop` cuts them.
+        Images of that very size are taken as they are, others as :func:`centre_crop` cuts them.
 
         Returns:
             Transforms of an RGB image to another.
         """
         size = self.config.crop_size
-        return [] if self.config.data.dataset in _CIFAR and size == 32 else centre_crop(size)
+        return [] if self._kind.image_size == size else centre_crop(size)
 
     def normalisation(self) -> list[Any]:
         """Build the last part of the validation pipeline; mean and standard deviation are the training's."""
@@ -226,7 +180,7 @@ class TransformedImages(Dataset[tuple[Any, Any]]):
         transform: applied to each image.
     """
 
-    def __init__(self, dataset: Dataset[Any], transform: Callable[[Image.Image], Any]) -> None:
+    def __init__(self, dataset: ImageSet, transform: Callable[[Image.Image], Any]) -> None:
         self.dataset, self.transform = dataset, transform
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -236,30 +190,16 @@ class TransformedImages(Dataset[tuple[Any, Any]]):
 
     def __len__(self) -> int:
         """Return the number of images."""
-        return len(self.dataset)  # type: ignore[arg-type]
+        return len(self.dataset)
 
 
-def _cifar_root(path: str | Path | None, key: str) -> Path:
-    if path is None:
-        raise UserError(f"{key} is not set: give the folder for torchvision's copy of CIFAR, {key}=DIR")
-    return Path(path)
-
-
-def _check_class_count(dataset: ImageFolder, name: str) -> None:
-    if name in NUM_CLASSES and len(dataset.classes) > NUM_CLASSES[name]:
-        raise UserError(
-            f"data.train_path={dataset.root} has {len(dataset.classes)} classes, but data.dataset={name} has"
-            f" {NUM_CLASSES[name]}: correct the path or use data.dataset=custom"
-        )
-
-
-def _take_fraction(dataset: Dataset[Any], fraction: float | None) -> Dataset[Any]:
-    """Keep solo-learn's subset: a split stratified by class."""
+def _take_fraction(images: ImageSet, fraction: float | None) -> ImageSet:
+    """Keep solo-learn's part: a split stratified by class."""
     if fraction is None or fraction <= 0:
-        return dataset
+        return images
     if fraction >= 1:
         raise UserError(f"data.fraction={fraction}: expected a number between 0 and 1, or -1 for all images")
-    targets = getattr(dataset, "targets", None)
-    numbers = list(range(len(dataset)))  # type: ignore[arg-type]
-    kept, _ = train_test_split(numbers, train_size=fraction, stratify=targets, random_state=_SPLIT_SEED)
-    return Subset(dataset, kept)
+    classes = images.targets if images.labels == "classes" else None
+    numbers = list(range(len(images)))
+    kept, _ = train_test_split(numbers, train_size=fraction, stratify=classes, random_state=_SPLIT_SEED)
+    return Part(images, kept)

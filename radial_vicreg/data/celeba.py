@@ -11,20 +11,19 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import open_image, shown, unreadable_images
-from radial_vicreg.data.listing import Omitted, is_macos_file
+from radial_vicreg.data.image_set import ImageSet
+from radial_vicreg.data.listing import Omitted, flat_files
 from radial_vicreg.data.staging import claim_folder, prepare_folder
+from radial_vicreg.data_sets import ATTRIBUTES_FILE, NUM_ATTRIBUTES
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.locks import LockedError, changing
 
-NUM_ATTRIBUTES = 40
 IMAGES = "faces"
 """The one sub-folder of a split: solo-learn's readers want class folders, and number their files in sorted order."""
 
-_ATTRIBUTES = "attributes.csv"
 _DOWNLOAD_PATIENCE = 24 * 3600.0  # seconds to wait for a process that downloads 1.4 GB
 _SPLITS = ("train", "val", "test")  # 0, 1, 2 in list_eval_partition
 _ALIGNED = ("img_align_celeba/img_align_celeba", "img_align_celeba")  # Kaggle's archive nests it
@@ -72,7 +71,7 @@ def prepare_celeba(out: str | Path, source: str | Path | None = None, replace: b
         split: [index for index, name in enumerate(table.files) if split_of[name] == number]
         for number, split in enumerate(_SPLITS)
     }
-    files: dict[str, Path | None] = {f"{split}/{_ATTRIBUTES}": None for split in _SPLITS}
+    files: dict[str, Path | None] = {f"{split}/{ATTRIBUTES_FILE}": None for split in _SPLITS}
     for split, indices in chosen.items():
         files |= {f"{split}/{IMAGES}/{name}": images / name for name in (table.files[index] for index in indices)}
 
@@ -85,12 +84,15 @@ def prepare_celeba(out: str | Path, source: str | Path | None = None, replace: b
     return target
 
 
-def load_attributes(split_folder: str | Path, key: str = "data.train_path") -> AttributeTable:
+def load_attributes(
+    split_folder: str | Path, key: str = "data.train_path", omitted: Omitted | None = None
+) -> AttributeTable:
     """Read the attributes of a prepared split and check that they belong to its images.
 
     Args:
         split_folder: ``out/train``, ``out/val`` or ``out/test`` of :func:`prepare_celeba`.
         key: name of the setting that gave it, for error messages.
+        omitted: files that are not read as images are added.
 
     Returns:
         The table, in the order in which solo-learn numbers the images.
@@ -100,19 +102,19 @@ def load_attributes(split_folder: str | Path, key: str = "data.train_path") -> A
             else than zeros and ones, or images and table name different files.
     """
     folder = require_directory(split_folder, key)
-    if not (folder / _ATTRIBUTES).is_file() or not (folder / IMAGES).is_dir():
-        raise UserError(f"{key}={folder} has no {IMAGES}/ and {_ATTRIBUTES}: run `radial-vicreg data celeba`")
-    names, rows = _read_table(folder / _ATTRIBUTES)
+    if not (folder / ATTRIBUTES_FILE).is_file() or not (folder / IMAGES).is_dir():
+        raise UserError(f"{key}={folder} has no {IMAGES}/ and {ATTRIBUTES_FILE}: run `radial-vicreg data celeba`")
+    names, rows = _read_table(folder / ATTRIBUTES_FILE)
     files = [row[0] for row in rows]
-    inside = [path.name for path in (folder / IMAGES).iterdir()]
-    images = sorted(name for name in inside if not is_macos_file(name))
-    Omitted(macos=len(inside) - len(images)).tell(folder)
+    omitted = Omitted() if omitted is None else omitted
+    images = [path.name for path in flat_files(folder / IMAGES, omitted)]
+    omitted.tell(folder)
     if files != images:
-        raise UserError(f"{folder}: {_ATTRIBUTES} and {IMAGES}/ name different files; prepare the folder anew")
+        raise UserError(f"{folder}: {ATTRIBUTES_FILE} and {IMAGES}/ name different files; prepare the folder anew")
     return AttributeTable(files, names, torch.from_numpy(np.array([row[1:] for row in rows], dtype=np.uint8)))
 
 
-class CelebAFolder(Dataset[tuple[Any, Tensor]]):
+class CelebAFolder(ImageSet):
     """A prepared split: images with their attributes.
 
     Args:
@@ -122,12 +124,14 @@ class CelebAFolder(Dataset[tuple[Any, Tensor]]):
         on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
 
     Attributes:
-        table: the attributes.
         skipped: the files that were left out.
+        omitted: the files that are not read as images.
 
     Raises:
         UserError: as :func:`load_attributes`, or no image can be read.
     """
+
+    labels = "attributes"
 
     def __init__(
         self,
@@ -136,23 +140,26 @@ class CelebAFolder(Dataset[tuple[Any, Tensor]]):
         key: str = "data.train_path",
         on_bad_image: str = "error",
     ) -> None:
-        self.table = load_attributes(root, key)
-        self.folder = Path(root) / IMAGES
+        self.omitted = Omitted()
+        table = load_attributes(root, key, self.omitted)
+        folder = Path(root) / IMAGES
         self.transform = transform
-        self.skipped = unreadable_images((self.folder / name for name in self.table.files), on_bad_image)
+        self.skipped = unreadable_images((folder / name for name in table.files), on_bad_image)
         if self.skipped:
-            self.table = _without(self.table, {Path(path).name for path in self.skipped})
-            if not self.table.files:
+            table = _without(table, {Path(path).name for path in self.skipped})
+            if not table.files:
                 raise UserError(f"{key}={root}: none of its {len(self.skipped)} images can be read")
+        self.classes, self.targets, self._values = table.names, table.values, table.values
+        self.files = [str(folder / name) for name in table.files]
 
     def __getitem__(self, index: int) -> tuple[Any, Tensor]:
         """Return ``(transform(image), attributes)``; attributes are float32 zeros and ones, shape ``(40,)``."""
-        image = open_image(self.folder / self.table.files[index])
-        return (image if self.transform is None else self.transform(image)), self.table.values[index].float()
+        image = open_image(self.files[index])
+        return (image if self.transform is None else self.transform(image)), self._values[index].float()
 
     def __len__(self) -> int:
         """Return the number of images."""
-        return len(self.table.files)
+        return len(self.files)
 
 
 def _read_table(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -177,7 +184,7 @@ def _without(table: AttributeTable, files: set[str]) -> AttributeTable:
 
 def _write_attributes(folder: Path, table: AttributeTable, chosen: Sequence[int]) -> None:
     folder.mkdir()
-    with (folder / _ATTRIBUTES).open("w", newline="") as stream:
+    with (folder / ATTRIBUTES_FILE).open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["file", *table.names])
         writer.writerows([table.files[index], *table.values[index].tolist()] for index in chosen)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 from rich.progress import track
 from torchvision.datasets import CIFAR10, CIFAR100
 
+from radial_vicreg.data.image_set import ImageSet
+from radial_vicreg.data.listing import Omitted
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.files import claim_output
@@ -59,18 +62,45 @@ def open_cifar(
         ) from error
 
 
-def missing_cifar(name: str, root: str | Path | None) -> tuple[int, int] | None:
+class CifarImages(ImageSet):
+    """A split of CIFAR; see :func:`open_cifar`.
+
+    Args:
+        name: ``cifar10`` or ``cifar100``.
+        root: folder with torchvision's copy.
+        train: the training images, otherwise the test images.
+    """
+
+    def __init__(self, name: str, root: str | Path, train: bool) -> None:
+        self.split = open_cifar(name, root, train)
+        self.classes, self.targets = self.split.classes, self.split.targets
+        self.omitted = Omitted()
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.split)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return an image and its class."""
+        image, target = self.split[index]
+        return image, target
+
+    def content(self) -> Iterator[bytes]:
+        """Give all pixels and classes: the images have no files of their own."""
+        yield np.ascontiguousarray(self.split.data).tobytes()
+        yield repr(self.split.targets).encode()
+
+
+def missing_cifar(name: str, root: str | Path) -> tuple[int, int] | None:
     """Tell, without a download, whether :func:`open_cifar` would download.
 
     Args:
-        name: of any data set.
+        name: ``cifar10`` or ``cifar100``.
         root: folder with torchvision's copy.
 
     Returns:
-        Numbers of training and test images of a CIFAR that is not there; None for one that is, and for other sets.
+        Numbers of training and test images of a CIFAR that is not there; None for one that is.
     """
-    if name not in _CLASSES or root is None:
-        return None
     try:
         _CLASSES[name](str(root), download=False)
     except (OSError, RuntimeError):

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.sections import FingerprintsConfig
+from radial_vicreg.data_sets import ATTRIBUTES_FILE, IMAGE_EXTENSIONS, facts_of, is_folder
 from radial_vicreg.origin import (
-    FIXED_DATA,
     NAMES_ONLY,
     Fingerprints,
     digits,
@@ -25,8 +25,6 @@ from radial_vicreg.origin import (
 )
 
 _NAMES_AND_SIZES = 2
-_IMAGES = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})  # torchvision's list
-_LABELS = "attributes.csv"  # CelebA's: its figures depend on it as on the images
 _THREADS = 16  # on a network's file system each look at a file waits for its answer
 _BLOCK = 512  # files that a thread looks at in a row
 _LISTED = "RADIAL_VICREG_LISTED"
@@ -56,7 +54,7 @@ def fingerprints_of(config: RunConfig) -> FingerprintsConfig:
     for part, path in (("train", data.train_path), ("val", data.val_path)):
         if part == "val" and not validates(config):
             found[part] = ()
-        elif data.dataset in FIXED_DATA:
+        elif facts_of(data.dataset).is_fixed:
             found[part] = fixed_fingerprints(data.dataset, part)
         else:
             listing = _listing(data.format, path)
@@ -103,14 +101,14 @@ def _already_listed() -> dict[str, Any]:
 
 
 def _marks(path: Path, data_format: str) -> list[str]:
-    if data_format == "h5" or path.is_file():
+    if not is_folder(data_format) or path.is_file():
         value = digits(f"h5 {path.stat().st_size}") if path.is_file() else None
         return [] if value is None else [fingerprint(version, value) for version in (NAMES_ONLY, _NAMES_AND_SIZES)]
     with ThreadPoolExecutor(_THREADS) as pool:
         names = sorted(_image_names(path, pool)) if path.is_dir() else []
         if not names:
             return []
-        measured = [*names, *([_LABELS] if (path / _LABELS).is_file() else [])]
+        measured = [*names, *([ATTRIBUTES_FILE] if (path / ATTRIBUTES_FILE).is_file() else [])]
         blocks = [measured[start : start + _BLOCK] for start in range(0, len(measured), _BLOCK)]
         sizes = chain.from_iterable(pool.map(lambda block: _sizes(path, block), blocks))
         lines = [f"{name}/{size}" for name, size in zip(measured, sizes, strict=True)]  # no name holds a slash there
@@ -144,7 +142,7 @@ def _entries(
         for entry in entries:
             if entry.name.startswith("."):
                 continue
-            if os.path.splitext(entry.name)[1].lower() in _IMAGES:
+            if os.path.splitext(entry.name)[1].lower() in IMAGE_EXTENSIONS:
                 names.append(f"{prefix}{entry.name}")
             elif os.path.isdir(entry.path):  # entry.is_dir() raises at a link to itself
                 folders.append((f"{prefix}{entry.name}/", above | {here}))

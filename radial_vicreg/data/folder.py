@@ -9,17 +9,15 @@ from typing import Any
 from PIL import Image
 from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.image import open_image, unreadable_images
+from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted, class_folders, flat_files, labelled_files
+from radial_vicreg.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 from radial_vicreg.errors import UserError
 
-UNLABELLED = -1
-"""Target of an image without a label: cross-entropy ignores it."""
 
-
-class LabelledFolder(ImageFolder):
+class LabelledFolder(ImageFolder, ImageSet):
     """torchvision's ``ImageFolder`` in the same order, without its traps.
 
     Hidden folders (``.ipynb_checkpoints``) are not classes, and macOS's ``._*`` are not images. A link that leads back
@@ -59,6 +57,7 @@ class LabelledFolder(ImageFolder):
             self.samples = self.imgs = [sample for sample in self.samples if sample[0] not in bad]
             self.targets = [target for _, target in self.samples]
             self._require_images(self.samples, "an image that can be read")
+        self.files = [path for path, _ in self.samples]
 
     def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:
         """Name the classes: the sub-folders that are not hidden, sorted."""
@@ -86,7 +85,7 @@ class LabelledFolder(ImageFolder):
         if empty:
             raise UserError(
                 f"{self.key}={self.root} has class sub-folders without {what}: {_shorten(empty)} (image files end in"
-                f" {', '.join(IMG_EXTENSIONS)}); fill or remove them"
+                f" {', '.join(IMAGE_EXTENSIONS)}); fill or remove them"
             )
 
 
@@ -151,7 +150,7 @@ def require_directory(path: str | Path | None, key: str) -> Path:
     return root
 
 
-class UnlabelledFolder(Dataset[tuple[Any, int]]):
+class UnlabelledFolder(ImageSet):
     """The image files directly inside one folder, in sorted order, each with target -1.
 
     Args:
@@ -168,6 +167,8 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         UserError: the folder is missing or holds no image (that can be read).
     """
 
+    labels = "none"
+
     def __init__(
         self,
         root: str | Path,
@@ -179,27 +180,28 @@ class UnlabelledFolder(Dataset[tuple[Any, int]]):
         folder = require_directory(root, key)
         self.transform = transform
         self.omitted = Omitted()
-        self.paths = flat_files(folder, self.omitted)
+        self.files = [str(path) for path in flat_files(folder, self.omitted)]
         self.omitted.tell(folder)
-        if not self.paths:
+        if not self.files:
             raise UserError(
-                f"{key}={folder} holds no image files ({', '.join(IMG_EXTENSIONS)}): without labels, images"
+                f"{key}={folder} holds no image files ({', '.join(IMAGE_EXTENSIONS)}): without labels, images"
                 " lie directly in the folder; with class sub-folders, set data.no_labels=false"
             )
-        self.skipped = unreadable_images(self.paths, on_bad_image)
+        self.skipped = unreadable_images(self.files, on_bad_image)
         if bad := set(self.skipped):
-            self.paths = [path for path in self.paths if str(path) not in bad]
-            if not self.paths:
+            self.files = [path for path in self.files if path not in bad]
+            if not self.files:
                 raise UserError(f"{key}={folder}: none of its {len(bad)} images can be read")
+        self.targets = [UNLABELLED] * len(self.files)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         """Return ``(transform(image), -1)``."""
-        image = open_image(self.paths[index])
+        image = open_image(self.files[index])
         return (image if self.transform is None else self.transform(image)), UNLABELLED
 
     def __len__(self) -> int:
         """Return the number of images."""
-        return len(self.paths)
+        return len(self.files)
 
 
 class IndexedDataset(Dataset[tuple[int, Any, int]]):

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from torchvision.datasets.folder import IMG_EXTENSIONS
-
 from radial_vicreg.data.image import shown
 from radial_vicreg.data.staging import MARKER
+from radial_vicreg.data_sets import IMAGE_EXTENSIONS
 from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import lies_in
@@ -67,7 +66,7 @@ class Omitted:
             types = ", ".join(self._type(extension, count) for extension, count in counts.items())
             print(
                 f"{shown(root)}: {sum(counts.values()):,} file(s) omitted, which are not read as images: {types}. Types"
-                f" that are read: {', '.join(IMG_EXTENSIONS)}"
+                f" that are read: {', '.join(IMAGE_EXTENSIONS)}"
             )
 
     def _type(self, extension: str, count: int) -> str:
@@ -75,7 +74,7 @@ class Omitted:
         names = ", ".join(shown(os.path.basename(path)) for path in paths[:_NAMED])
         more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
         text = "without an extension" if extension == _NO_EXTENSION else extension
-        place = " next to the class folders" if extension in IMG_EXTENSIONS else ""
+        place = " next to the class folders" if extension in IMAGE_EXTENSIONS else ""
         return f"{count:,} {text}{place} ({names}{more})"
 
 
@@ -167,7 +166,7 @@ def labelled_files(root: str, classes: Sequence[str], omitted: Omitted | None = 
 
 def is_image(name: str) -> bool:
     """Tell by its name whether a file is an image, and not what macOS keeps beside one."""
-    return name.lower().endswith(IMG_EXTENSIONS) and not is_macos_file(name)
+    return name.lower().endswith(IMAGE_EXTENSIONS) and not is_macos_file(name)
 
 
 def is_macos_file(name: str) -> bool:

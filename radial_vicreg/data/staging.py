@@ -50,7 +50,7 @@ def claim_folder(folder: str | Path, replace: bool = False, links: bool = False)
             no folders or makes no links.
     """
     folder = Path(folder)
-    if (folder / MARKER).is_file() and not replace:
+    if _has_marker(folder) and not replace:
         return folder  # perhaps complete, and nobody has to write into it then
     claim_output(folder, "folder")
     place = check_output(folder.resolve().parent, "folder")
@@ -60,7 +60,7 @@ def claim_folder(folder: str | Path, replace: bool = False, links: bool = False)
             " folder on a local disk with --out"
         )
     if _is_filled(folder):
-        if not replace and not (folder / MARKER).is_file():  # else another job was faster
+        if not replace and not _has_marker(folder):  # else another job was faster
             raise UserError(_not_ours(folder))
         if replace and lies_in(Path.cwd(), folder):
             raise UserError(
@@ -129,6 +129,11 @@ def read_marker(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _has_marker(folder: Path) -> bool:
+    """Tell whether a command of ours has written into a folder; whether it is complete, :class:`_Asked` tells."""
+    return (folder / MARKER).is_file()
 
 
 class _Asked(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Any
 
 import timm
 import torchvision
-from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
 
+from radial_vicreg.data_sets import channel_statistics
 from radial_vicreg.diagnose.images import Transform, guarded, plain_transform
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.hints import nearest
@@ -58,7 +58,7 @@ def _torchvision(name: str, pretrained: bool) -> tuple[nn.Module, Transform]:
     model = _built("torchvision", name, pretrained, lambda: models.get_model(name, weights=weights))
     _remove_head(model, name)
     if weights is None:
-        return model, plain_transform(_IMAGENET_SIZE, IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD)
+        return model, plain_transform(_IMAGENET_SIZE, *channel_statistics("imagenet"))
     return model, guarded(weights.transforms())
 
 

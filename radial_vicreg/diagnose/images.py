@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from torch.utils.data import Dataset
 from torchvision import transforms
-from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from radial_vicreg.data.build import centre_crop
-from radial_vicreg.data.folder import UNLABELLED, require_directory
+from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import cut_long_image, open_image, shown, unreadable_images
+from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted, image_files
+from radial_vicreg.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 from radial_vicreg.errors import UserError
 
 Transform = Callable[[Image.Image], Any]
 
 
-class ImagesBelow(Dataset[tuple[Any, int]]):
+class ImagesBelow(ImageSet):
     """The images of a folder, flat or in class folders, sorted; hidden folders are passed over.
 
     Args:
@@ -29,34 +29,38 @@ class ImagesBelow(Dataset[tuple[Any, int]]):
         on_bad_image: ``"error"``: reading a bad file raises; ``"skip"``: those that cannot be read are left out.
 
     Attributes:
-        paths: of the files.
+        skipped: the image files that were left out.
         omitted: the files that are not read as images.
 
     Raises:
         UserError: no such folder, or fewer than two images in it.
     """
 
+    labels = "none"
+
     def __init__(self, root: Path, transform: Transform, on_bad_image: str = "error") -> None:
         folder = require_directory(root, "--images")
         self.omitted = Omitted()
         found = list(image_files(str(folder), self.omitted, hidden=False))
         self.omitted.tell(folder)
-        bad = set(unreadable_images(found, on_bad_image))
-        self.paths = [path for path in found if path not in bad]
+        self.skipped = unreadable_images(found, on_bad_image)
+        bad = set(self.skipped)
+        self.files = [path for path in found if path not in bad]
+        self.targets = [UNLABELLED] * len(self.files)
         self.transform = transform
-        if len(self.paths) < 2:
+        if len(self.files) < 2:
             raise UserError(
-                f"--images {shown(folder)}: 2 images or more are needed, found {len(self.paths)} that can be used, at"
-                f" any depth (image files end in {', '.join(IMG_EXTENSIONS)})"
+                f"--images {shown(folder)}: 2 images or more are needed, found {len(self.files)} that can be used, at"
+                f" any depth (image files end in {', '.join(IMAGE_EXTENSIONS)})"
             )
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         """Return ``(transform(image), -1)``."""
-        return self.transform(open_image(self.paths[index])), UNLABELLED
+        return self.transform(open_image(self.files[index])), UNLABELLED
 
     def __len__(self) -> int:
         """Return the number of images."""
-        return len(self.paths)
+        return len(self.files)
 
 
 def evenly_spaced(count: int, limit: int) -> list[int]:

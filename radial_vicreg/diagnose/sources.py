@@ -17,6 +17,7 @@ from torchvision import transforms
 
 from radial_vicreg.data.augmentation import to_normalised_tensor
 from radial_vicreg.data.build import centre_crop, open_data
+from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.diagnose.backbones import LIBRARIES, build_named
 from radial_vicreg.diagnose.images import ImagesBelow, evenly_spaced, plain_transform
 from radial_vicreg.diagnose.settings import Settings
@@ -152,7 +153,7 @@ def _open_export(card_file: Path, settings: Settings) -> Network:
 
 def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Network:
     run = open_run(path, untrained=untrained)
-    images, where = _run_images(run, settings)
+    images, described = _run_images(run, settings)
     details = {
         "kind": "run",
         "source": str(path),
@@ -161,39 +162,38 @@ def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Networ
         "epoch": run.epoch,
         "checkpoint": None if untrained else run.checkpoint.name,
         **run.hashes,
-        **_described(images, where),
+        **described,
     }
     label = "untrained" if untrained else str(run.config.method)
     workers = run.config.data.num_workers if settings.workers is None else settings.workers
     return Network(label, details, run.model, dict(KINDS), images, workers)
 
 
-def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], str]:
+def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], dict[str, Any]]:
     config = run.config
     policy = settings.on_bad_image or config.data.on_bad_image
     if settings.images is not None:
         normalise = to_normalised_tensor(config.data.dataset, config.augmentations[0])
         transform = transforms.Compose([*centre_crop(config.crop_size), *normalise])
-        return ImagesBelow(settings.images, transform, policy), str(settings.images)
+        below = ImagesBelow(settings.images, transform, policy)
+        return below, _described(below, str(settings.images))
     reading = config.data.model_copy(update={"on_bad_image": policy})
     data = open_data(config.model_copy(update={"data": reading}))
     try:
         val = data.validation_set()
         if val is not None:
-            return val, f"validation: {config.data.val_path or config.data.train_path}"
-        return data.plain_training_set(), f"training, not augmented: {config.data.train_path}"
+            where = f"validation: {config.data.val_path or config.data.train_path}"
+            return val, _described(val.dataset, where)
+        train = data.plain_training_set()
+        return train, _described(train.dataset, f"training, not augmented: {config.data.train_path}")
     except UserError as error:
         raise UserError(f"the run's own images cannot be read, give others with --images DIR: {error}") from error
 
 
-def _described(images: Any, where: str) -> dict[str, Any]:
+def _described(images: ImageSet, where: str) -> dict[str, Any]:
     """Name the images, and count the files among them whose type is not read."""
-    for _ in range(3):  # a data set may be wrapped in a transform, and in a subset
-        omitted = getattr(images, "omitted", None)
-        if omitted is not None:
-            return {"images": where, "omitted_files": omitted.counts()} if omitted.others else {"images": where}
-        images = getattr(images, "dataset", None)
-    return {"images": where}
+    omitted = images.omitted
+    return {"images": where, "omitted_files": omitted.counts()} if omitted.others else {"images": where}
 
 
 def _folder_images(settings: Settings, transform: Any) -> tuple[ImagesBelow, int]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -68,7 +67,7 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
     """
     datasets = _datasets(data)
     source = f"untrained-{run.config.seed}" if untrained else file_checksum(run.checkpoint)
-    parts = [source, *(_fingerprint(dataset.dataset) for dataset in datasets), str(run.config.crop_size)]
+    parts = [source, *(dataset.dataset.digest() for dataset in datasets), str(run.config.crop_size)]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     folder = run.folder / "probes" / "features"
     names = {split: folder / f"{key}-{kind}-{split}.pt" for split in ("train", "val")}
@@ -128,23 +127,6 @@ def _datasets(data: RunData) -> tuple[TransformedImages, TransformedImages]:
     if val is None:
         raise UserError("a probe needs a validation set: give it with --val DIR")
     return train, val
-
-
-def _fingerprint(dataset: Any) -> str:
-    """Mark an image folder by names, sizes and times of its files, a data set in memory by its pixels."""
-    digest = hashlib.sha256()
-    inner, indices = getattr(dataset, "dataset", dataset), getattr(dataset, "indices", None)
-    digest.update(repr((len(dataset), indices)).encode())
-    if hasattr(inner, "samples"):
-        for path, target in inner.samples:
-            state = Path(path).stat()
-            digest.update(f"{path}\0{state.st_size}\0{state.st_mtime_ns}\0{np.asarray(target).tolist()}\n".encode())
-    elif hasattr(inner, "data"):
-        digest.update(np.ascontiguousarray(inner.data).tobytes())
-        digest.update(repr(getattr(inner, "targets", None)).encode())
-    else:
-        raise UserError(f"features of {type(inner).__name__} cannot be cached: it has neither samples nor data")
-    return digest.hexdigest()
 
 
 def _write(path: Path, features: Tensor, labels: Tensor) -> None:

@@ -6,7 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from radial_vicreg.config.fields import default
+from radial_vicreg.data_sets import UNLABELLED
 from radial_vicreg.errors import UserError
+from radial_vicreg.probes.metrics import are_attributes
 
 MLP_HIDDEN_DIM: int = default("probes.mlp_hidden_dim")
 
@@ -36,7 +38,7 @@ def build_head(kind: str, features: int, outputs: int, hidden_dim: int = MLP_HID
 
 
 def probe_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Compute cross-entropy for classes ``(N,)``, ignoring -1; binary cross-entropy for attributes ``(N, A)``."""
-    if targets.ndim == 2:
+    """Compute cross-entropy for classes ``(N,)``, without unlabelled ones; of attributes ``(N, A)``, binary."""
+    if are_attributes(targets):
         return F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
-    return F.cross_entropy(logits, targets, ignore_index=-1)
+    return F.cross_entropy(logits, targets, ignore_index=UNLABELLED)

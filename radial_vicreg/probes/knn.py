@@ -12,6 +12,7 @@ from torch import Tensor
 from radial_vicreg.config.fields import default
 from radial_vicreg.errors import UserError
 from radial_vicreg.probes.base import Probe
+from radial_vicreg.probes.metrics import are_attributes
 
 NEIGHBOURS: tuple[int, ...] = default("probes.knn_neighbours")
 TEMPERATURE: float = default("probes.knn_temperature")
@@ -55,7 +56,7 @@ def knn_scores(
             f"kNN needs a bank of 1 or more, k of 1 or more and a positive temperature, got {len(bank)}, "
             f"{tuple(neighbours)} and {temperature}"
         )
-    multi_label = bank_targets.ndim == 2
+    multi_label = are_attributes(bank_targets)
     width = bank_targets.shape[1] if multi_label else classes or int(bank_targets.max()) + 1
     bank = F.normalize(bank.float(), dim=1)
     rows = max(1, _LARGEST_BLOCK // len(bank))

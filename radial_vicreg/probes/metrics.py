@@ -14,10 +14,11 @@ from torchmetrics.classification import (
     MultilabelStatScores,
 )
 
+from radial_vicreg.data_sets import UNLABELLED
+
 MULTI_LABEL_METRICS = ("accuracy", "balanced_accuracy", "auroc", "average_precision")
 BALANCED_ACCURACY = "val_balanced_accuracy"
 """Logged name of the host's own probe of attributes: what a sweep over CelebA maximises, and table 4 prints."""
-_UNLABELLED = -1
 
 
 class BalancedAccuracy(MultilabelStatScores):
@@ -72,7 +73,7 @@ class ProbeMetrics:
                     max(outputs, 2),
                     top_k=min(k, outputs),
                     average="micro",
-                    ignore_index=_UNLABELLED,
+                    ignore_index=UNLABELLED,
                     **common,
                 )
                 for k in (1, 5)
@@ -114,6 +115,11 @@ class ProbeMetrics:
         if not self.multi_label:
             return {name: 100.0 * float(value) for name, value in found.items()}
         return _multi_label_figures(found)
+
+
+def are_attributes(targets: Tensor) -> bool:
+    """Tell attributes, zeros and ones ``(N, attributes)``, from classes ``(N,)``."""
+    return targets.ndim == 2
 
 
 def balanced_accuracies(counts: Tensor) -> Tensor:

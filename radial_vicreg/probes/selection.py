@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.probes.metrics import ProbeMetrics
+from radial_vicreg.probes.metrics import ProbeMetrics, are_attributes
 
 _HELD_OUT = 0.2
 
@@ -29,7 +29,7 @@ class Targets:
     """
 
     def __init__(self, labels: Tensor) -> None:
-        self.multi_label = labels.ndim == 2
+        self.multi_label = are_attributes(labels)
         self.classes = None if self.multi_label else torch.unique(labels)
         self.outputs = labels.shape[1] if self.classes is None else len(self.classes)
         if self.classes is not None and self.outputs < 2:

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
-from solo.args.pretrain import _SUPPORTED_DATASETS, parse_cfg
+from solo.args.pretrain import parse_cfg
 from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation, build_transform_pipeline
 
 from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import RunData
+from radial_vicreg.data_sets import facts_of
 from radial_vicreg.errors import UserError, reason_of
 from radial_vicreg.secrets import without_secrets
 from radial_vicreg.solo.parts import check_backbone_name
@@ -36,7 +37,7 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
     devices = cfg.devices
     # solo-learn scales by len(devices) times num_nodes, and a number of processes has no length.
     cfg.devices, cfg.num_nodes = list(range(config.local_processes)), config.nodes
-    if config.data.dataset not in _SUPPORTED_DATASETS:  # these images are read here, whatever solo-learn calls them
+    if not facts_of(config.data.dataset).script_formats:  # these images are read here, whatever solo-learn calls them
         cfg.data.dataset = "custom"
     try:
         cfg = parse_cfg(cfg)

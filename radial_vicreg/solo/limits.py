@@ -13,15 +13,13 @@ from pathlib import Path
 
 from hydra.errors import CompactHydraException
 
-from radial_vicreg.config import DataConfig, RunConfig
-from radial_vicreg.config.types import ReadBy, declared
+from radial_vicreg.config import RunConfig
+from radial_vicreg.data_sets import FORMATS, SCRIPT_FORMATS, is_folder, lacks_labels, readable_as
 from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.keys import SOLO_LARGE_VIEWS
 
-_FOLDERS = ("custom", "imagenet", "imagenet100")  # read from class folders, and validated at VALIDATION_PIXELS
-_H5_DATASETS = ("imagenet", "imagenet100")
-_FORMAT = DataConfig.model_fields["format"]
-_FORMATS = (_FORMAT.default, *declared(_FORMAT, ReadBy).alike)  # type: ignore[union-attr]
+_FOLDERS = readable_as("dali")  # read from class folders, and validated at VALIDATION_PIXELS
+_H5_DATASETS = readable_as("h5")
 
 VALIDATION_PIXELS = 224
 """Size at which solo-learn validates image folders, whatever the network is trained on."""
@@ -88,9 +86,9 @@ def refuse_images(config: RunConfig) -> None:
         OSError: a folder may not be listed.
     """
     data = config.data
-    if data.format not in (*_FORMATS, "device"):  # which refuse_unread refuses
+    if data.format not in FORMATS:  # which refuse_unread refuses
         raise UserError(
-            f"unknown data.format {data.format!r}: {did_you_mean(data.format, _FORMATS, what='solo-learn has')}"
+            f"unknown data.format {data.format!r}: {did_you_mean(data.format, SCRIPT_FORMATS, what='solo-learn has')}"
         )
     if data.format == "h5":
         if data.dataset not in _H5_DATASETS:
@@ -103,7 +101,7 @@ def refuse_images(config: RunConfig) -> None:
                 f"data.format=h5 needs a file, and data.train_path={data.train_path} is a folder: use"
                 " data.format=image_folder, or give the file"
             )
-    if data.dataset == "custom" and data.no_labels and data.format != "dali":
+    if lacks_labels(data.dataset, data.no_labels) and data.format != "dali":
         _refuse_folders(data.train_path)
 
 
@@ -142,8 +140,7 @@ def refuse_links(config: RunConfig) -> None:
     from radial_vicreg.data.listing import Omitted, class_folders, labelled_files
 
     data = config.data
-    labelled = not (data.dataset == "custom" and data.no_labels)
-    if not labelled or data.dataset not in _FOLDERS or data.format not in ("image_folder", "dali"):
+    if lacks_labels(data.dataset, data.no_labels) or data.dataset not in _FOLDERS or not is_folder(data.format):
         return
     for path in filter(None, (data.train_path, data.val_path)):
         if Path(path).is_dir():

@@ -17,9 +17,8 @@ from radial_vicreg.checkpoints import followed
 from radial_vicreg.config import MethodConfig, RunConfig
 from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.config.types import plain
-from radial_vicreg.data.celeba import NUM_ATTRIBUTES
 from radial_vicreg.data.folder import check_batch_fits
-from radial_vicreg.keys import SMALL_IMAGE_DATASETS
+from radial_vicreg.data_sets import NUM_ATTRIBUTES, facts_of
 from radial_vicreg.models import apply_small_stem
 from radial_vicreg.notices import warn
 from radial_vicreg.optim import check_optimizer
@@ -82,9 +81,9 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self._step_metrics: dict[str, Tensor] = {}
         self.multi_label = self.config.data.multi_label
         if self.multi_label:
-            self.balanced_accuracy = BalancedAccuracy(NUM_ATTRIBUTES)
+            self.balanced_accuracy = BalancedAccuracy(int(self.cfg.data.num_classes))
         # radial-vicreg pretrain gives the attributes with each image, solo-learn's script only the image's number.
-        looks_up = self.multi_label and self.config.data.dataset == "custom"
+        looks_up = self.multi_label and own is None
         with in_one_line():
             self._attributes = attributes_by_index(self.config) if looks_up else None
 
@@ -238,7 +237,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
 
     def _apply_stem(self) -> None:
         wanted = self.config.has_small_stem
-        by_name = self.config.data.dataset in SMALL_IMAGE_DATASETS  # solo-learn's own rule
+        by_name = facts_of(self.config.data.dataset).has_small_stem  # solo-learn's own rule
         if wanted == by_name or not self.backbone_name.startswith("resnet"):
             return
         if wanted:
@@ -266,7 +265,7 @@ def _completed(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
     cfg.name, cfg.data.fingerprint = config.name, config.data.fingerprint
     if config.data.fingerprints is not None:
         cfg.data.fingerprints = plain(config.data.fingerprints.model_dump())
-    if config.data.multi_label:
+    if config.data.multi_label and own is None:
         cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
     if config.resume_from_checkpoint is not None:  # Lightning cannot follow a last.ckpt that is no link
         cfg.resume_from_checkpoint = str(followed(Path(config.resume_from_checkpoint)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import lightning.pytorch as pl
-import torch.nn.functional as F
 from torch import Tensor
 
+from radial_vicreg.probes.heads import probe_loss
 from radial_vicreg.probes.metrics import BALANCED_ACCURACY, BalancedAccuracy
 
 
@@ -19,7 +19,7 @@ def attribute_scores(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Binary cross-entropy and the share of right answers over images and attributes in percent, both 0-d.
     """
-    loss = F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
+    loss = probe_loss(logits, targets)
     return loss, 100.0 * ((logits.detach() > 0) == (targets > 0.5)).float().mean()
 
 

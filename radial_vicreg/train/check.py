@@ -8,8 +8,8 @@ import lightning.pytorch as pl
 
 from radial_vicreg.checkpoints import check_resumable
 from radial_vicreg.config import RunConfig
-from radial_vicreg.data.cifar import missing_cifar
 from radial_vicreg.data.folder import check_batch_fits
+from radial_vicreg.data.sets import data_set
 from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.run import Host, embedded, prepared_trainer, set_up
 from radial_vicreg.train.run_folder import claim_runs_dir, find_run_folder
@@ -19,7 +19,7 @@ from radial_vicreg.train.trainer import batches_per_epoch, steps_per_epoch
 def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> list[str]:
     """Go the whole way of a run up to its first file.
 
-    Images that the run would keep in memory are only listed, and a CIFAR that it would download is not.
+    Images that the run would keep in memory are only listed, and those that it would download are not.
 
     Args:
         config: as it was asked for.
@@ -31,7 +31,7 @@ def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded
     Raises:
         UserError: what would keep the run from starting.
     """
-    downloaded = missing_cifar(config.data.dataset, config.data.train_path)
+    downloaded = data_set(config.data.dataset).to_download(config.data)
     if downloaded is not None:
         images, validation_images = downloaded
         share = config.data.fraction or -1
@@ -46,7 +46,7 @@ def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded
 def _without_images(
     config: RunConfig, choose_host: Callable[[RunConfig], Host], images: int
 ) -> tuple[RunConfig, pl.Trainer, None]:
-    """Check what can be checked before a CIFAR is there."""
+    """Check what can be checked before the images are there."""
     config, trainer = prepared_trainer(config)
     claim_runs_dir(config, write=False)
     host = choose_host(config)

@@ -13,6 +13,7 @@ from radial_vicreg.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.origin import Images, is_of, origin_of
 from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.probes.linear import LinearProbe
+from radial_vicreg.probes.metrics import are_attributes
 from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.train.cost import Apart
 from radial_vicreg.train.processes import average_logged
@@ -98,7 +99,7 @@ def _features(model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tenso
     if not shared:
         return features, labels
     rows = gather_chunks(labels.reshape(len(labels), -1), chunk=1)
-    return gather_chunks(features, chunk=1), rows if labels.ndim == 2 else rows[:, 0]
+    return gather_chunks(features, chunk=1), rows if are_attributes(labels) else rows[:, 0]
 
 
 def _fitted_score(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor]) -> dict[str, float]:

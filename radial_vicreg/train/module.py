@@ -7,18 +7,16 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics.functional.classification import multiclass_accuracy
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.models import build_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
+from radial_vicreg.probes.heads import probe_loss
 from radial_vicreg.probes.metrics import BalancedAccuracy
 from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
 from radial_vicreg.train.step import RadialTraining
-
-_NO_LABEL = -1
 
 
 class RadialVICRegModule(RadialTraining, pl.LightningModule):
@@ -135,4 +133,4 @@ class RadialVICRegModule(RadialTraining, pl.LightningModule):
             )
             for k in (1, 5)
         }
-        return {"loss": F.cross_entropy(logits, targets, ignore_index=_NO_LABEL), **accuracies}
+        return {"loss": probe_loss(logits, targets), **accuracies}

@@ -12,7 +12,7 @@ from torch import Tensor
 from radial_vicreg.config import ProbesConfig
 from radial_vicreg.origin import Images, is_of, origin_of
 from radial_vicreg.probes.knn import knn_scores
-from radial_vicreg.probes.metrics import ProbeMetrics
+from radial_vicreg.probes.metrics import ProbeMetrics, are_attributes
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
 
 _HEADS = {"projector_linear": ("linear", "z"), "mlp": ("mlp", "feats")}
@@ -120,7 +120,7 @@ class OnlineProbes(pl.Callback):
             out = pl_module(resized)
         self._outputs = []
         scores: dict[str, Tensor] = {}
-        if targets.ndim == 2 or resized is not batch[-2]:
+        if are_attributes(targets) or resized is not batch[-2]:
             scores["linear"] = out["logits"]
         if self._trainer is not None:
             scores.update(self._trainer.scores({name: out[_HEADS[name][1]] for name in self.head_names}))
@@ -130,7 +130,7 @@ class OnlineProbes(pl.Callback):
             scores.update({f"knn{k}": value for k, value in votes.items()})
         for name, value in scores.items():
             if name not in self._metrics:
-                self._metrics[name] = ProbeMetrics(value.shape[1], multi_label=targets.ndim == 2).to(value.device)
+                self._metrics[name] = ProbeMetrics(value.shape[1], multi_label=are_attributes(targets)).to(value.device)
             self._metrics[name].update(value, targets)
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -187,7 +187,7 @@ class OnlineProbes(pl.Callback):
 
     @staticmethod
     def _count(module: Any, targets: Tensor) -> int:
-        return int(targets.shape[1]) if targets.ndim == 2 else int(module.num_classes)
+        return int(targets.shape[1]) if are_attributes(targets) else int(module.num_classes)
 
 
 def resize_to(images: Tensor, size: int) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
+from radial_vicreg.data.device_sets import DeviceImages
 from radial_vicreg.diagnostics import RadiusMeasurement, normal_statistics, radius_histogram
 from radial_vicreg.diagnostics.measure import embed, measure_embeddings
 from radial_vicreg.distributed import gather_chunks, once, rank, world_size
@@ -214,7 +215,7 @@ class RadiusMonitor(pl.Callback):
         # Whole batches: BatchNorm's statistics of a batch do not depend on the number of processes.
         first = range(rank() * _BATCH_SIZE, len(chosen), world_size() * _BATCH_SIZE)
         own = [index for start in first for index in chosen[start : start + _BATCH_SIZE]]
-        collate = getattr(dataset, "collate", None)  # a data set on the device makes its own batches
+        collate = dataset.collate if isinstance(dataset, DeviceImages) else None
         for batch in DataLoader(Subset(dataset, own), batch_size=_BATCH_SIZE, collate_fn=collate):
             images = batch[0] if len(batch) == 2 else batch[1]
             images = images[0] if isinstance(images, (list, tuple)) else images

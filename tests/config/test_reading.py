@@ -197,3 +197,14 @@ def test_reading_what_was_read_changes_nothing() -> None:
     config = read_config(WITH_ALL)
     assert plain(config.plain()) == WITH_ALL
     assert read_config(config.plain()) == config
+
+
+def test_attributes_go_with_a_data_set_that_has_them() -> None:
+    attributes = {**WITH_ALL, "data": {**WITH_ALL["data"], "dataset": "celeba", "multi_label": True}}
+    assert read_config(attributes).data.multi_label
+    attributes["data"]["multi_label"] = False
+    with pytest.raises(UserError, match=r"data\.dataset=celeba has attributes .*: give data\.multi_label=true"):
+        read_config(attributes)
+    assert not read_config(attributes, "stored").data.multi_label
+    with pytest.raises(UserError, match=r"data\.multi_label=true needs data\.dataset=celeba"):
+        read_config({**WITH_ALL, "data": {**WITH_ALL["data"], "multi_label": True}})

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from celeba_copy import write_copy
+from cifar_copy import write_cifar10
 from PIL import Image
 
 from radial_vicreg.data.celeba import prepare_celeba
@@ -42,3 +43,9 @@ def noise_folder(tmp_path_factory: pytest.TempPathFactory, noise_images: Callabl
 def celeba(tmp_path: Path) -> Path:
     """A small CelebA whose images show their attributes, prepared."""
     return prepare_celeba(tmp_path / "celeba", write_copy(tmp_path / "copy"))
+
+
+@pytest.fixture
+def cifar_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """torchvision's layout of CIFAR-10 with 40 training and 10 test images; MD5 checks are switched off."""
+    return write_cifar10(tmp_path / "cifar", monkeypatch)

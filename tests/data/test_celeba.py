@@ -30,8 +30,8 @@ def test_every_image_keeps_its_attributes_and_its_split(tmp_path: Path, as_csv: 
         assert len(dataset) == count
         for index, (image, attributes) in enumerate(dataset):
             assert torch.equal(attributes, decoded(image))
-            assert attributes.tolist() == attributes_of(int(dataset.table.files[index][:6])).tolist()
-        seen |= set(dataset.table.files)
+            assert attributes.tolist() == attributes_of(int(Path(dataset.files[index]).stem)).tolist()
+        seen |= set(dataset.files)
     assert len(seen) == sum(SPLITS.values())
 
 

@@ -82,10 +82,10 @@ def test_cifar_is_known_by_its_name_also_of_earlier_versions(tmp_path: Path) -> 
 
 def test_celeba_is_known_by_its_attributes_as_well(tmp_path: Path) -> None:
     train = prepare_celeba(tmp_path / "celeba", write_copy(tmp_path / "copy")) / "train"
-    before = of_folder(train, "celeba")
+    before = of_folder(train, "celeba", data__multi_label=True)
     with (train / "attributes.csv").open("a") as stream:
         stream.write("\n")
-    after = of_folder(train, "celeba")
+    after = of_folder(train, "celeba", data__multi_label=True)
     assert before[0] == after[0]
     assert before[1] != after[1]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.probes import KNNProbe, LinearProbe, MLPProbe, mlp
-from radial_vicreg.probes.features import _fingerprint, extract
+from radial_vicreg.probes.features import extract
 from radial_vicreg.probes.selection import Standardiser, hold_out
 
 PROBES = {"linear": LinearProbe, "mlp": lambda: MLPProbe(rates=(3e-3,), hidden_dim=32), "knn": KNNProbe}
@@ -140,28 +138,6 @@ def test_constant_features_stay_zero_when_they_are_standardised() -> None:
     standardised = Standardiser(features)(features)
     assert standardised[:, 0].abs().max() < 1e-5
     assert float(standardised[:, 1].std(correction=0)) == pytest.approx(1)
-
-
-class InMemory(SimpleNamespace):
-    def __len__(self) -> int:
-        return 2
-
-
-def test_the_cache_tells_images_apart_by_pixels_labels_and_choice(tmp_path: Path) -> None:
-    pixels, file = np.zeros((4, 2, 2, 3), dtype=np.uint8), tmp_path / "a.png"
-    file.touch()
-    whole = InMemory(data=pixels, targets=[0, 1, 0, 1])
-    different = [
-        whole,
-        InMemory(data=pixels + 1, targets=[0, 1, 0, 1]),
-        InMemory(data=pixels, targets=[1, 1, 0, 1]),
-        InMemory(dataset=whole, indices=[0, 1]),
-        InMemory(dataset=whole, indices=[0, 2]),
-        InMemory(samples=[(str(file), 0)]),
-        InMemory(samples=[(str(file), 1)]),
-    ]
-    assert len({_fingerprint(images) for images in different}) == len(different)
-    assert _fingerprint(whole) == _fingerprint(InMemory(data=pixels.copy(), targets=[0, 1, 0, 1]))
 
 
 def test_features_are_those_of_evaluation_and_the_mode_is_left_alone() -> None:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from configs import make_config
 from helpers import HOSTS_SOLO_SLOW, one_line, only_run
 
 from radial_vicreg import cli
-from radial_vicreg.data.cifar import missing_cifar
+from radial_vicreg.data.sets import data_set
 
 ACCUMULATED = "accumulate_grad_batches=2"
 
@@ -136,5 +137,5 @@ def test_a_cifar_that_is_not_there_is_not_downloaded(
 
 
 def test_other_data_sets_are_never_missing() -> None:
-    assert missing_cifar("custom", "gone") is None
-    assert missing_cifar("cifar10", None) is None
+    assert data_set("custom").to_download(make_config(data__train_path="gone").data) is None
+    assert data_set("cifar10").to_download(make_config(data__dataset="cifar10").data) is None

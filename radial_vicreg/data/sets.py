@@ -1,0 +1,367 @@
+"""Data sets: how the images of each are opened, and how it is prepared. Without PyTorch until one is opened.
+
+A data set is a class: what its name alone says is in :mod:`radial_vicreg.data_sets`, everything else is asked of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from radial_vicreg.data.imagenet10_classes import CLASSES, SPLITS
+from radial_vicreg.data_sets import DATA_SETS, DataSetFacts, facts_of, lacks_labels
+from radial_vicreg.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from radial_vicreg.config.sections import DataConfig
+    from radial_vicreg.data.image_set import ImageSet
+
+_FOLDER = Path("datasets")
+
+
+class DataSet:
+    """A folder of images, and what all data sets are asked.
+
+    A subclass overrides what is different, and is registered with :func:`register`.
+
+    Attributes:
+        name: of the data set, and of ``radial-vicreg data NAME``.
+        dataset: value of ``data.dataset`` under which it is read.
+        facts: what ``dataset`` says without an image; None: a line of :data:`radial_vicreg.data_sets.DATA_SETS`, from
+            which editors know it too.
+        image_size: side of every image in pixels; crops of that size are validated on the images as they are.
+        about: what ``radial-vicreg data`` says of it; None where there is nothing to prepare.
+    """
+
+    name: ClassVar[str]
+    dataset: ClassVar[str] = "custom"
+    facts: ClassVar[DataSetFacts | None] = None
+    image_size: ClassVar[int | None] = None
+    about: ClassVar[str | None] = None
+
+    def num_classes(self, data: DataConfig) -> int:
+        """Count the classes: as the name says, or the sub-folders of ``train_path`` (>= 1).
+
+        Raises:
+            UserError: ``train_path`` is missing.
+        """
+        from radial_vicreg.data.folder import require_directory
+        from radial_vicreg.data.listing import class_folders
+
+        known = facts_of(self.dataset).num_classes
+        return known or max(1, len(class_folders(require_directory(data.train_path, "data.train_path"))))
+
+    def open_train(self, data: DataConfig) -> ImageSet:
+        """Open the training images, all of them.
+
+        Raises:
+            UserError: a missing or empty folder, or too many classes.
+            UnreachableError: they are not there and cannot be downloaded.
+        """
+        found = self._open(data.train_path, "data.train_path", data)
+        most = facts_of(self.dataset).num_classes
+        if found.labels == "classes" and most is not None and len(found.classes) > most:
+            raise UserError(
+                f"data.train_path={data.train_path} has {len(found.classes)} classes, but data.dataset={self.dataset}"
+                f" has {most}: correct the path or use data.dataset=custom"
+            )
+        return found
+
+    def open_val(self, data: DataConfig) -> ImageSet | None:
+        """Open the validation images; None without labels, or without ``data.val_path``.
+
+        Raises:
+            UserError: a missing or empty folder, or classes other than the training's.
+            UnreachableError: they are not there and cannot be downloaded.
+        """
+        from radial_vicreg.data.folder import check_same_classes, require_directory
+        from radial_vicreg.data.listing import class_folders
+
+        if data.val_path is None or lacks_labels(self.dataset, data.no_labels):
+            return None
+        found = self._open(data.val_path, "data.val_path", data)
+        if found.labels == "classes":
+            train = class_folders(require_directory(data.train_path, "data.train_path"))
+            check_same_classes(train, found.classes)
+        return found
+
+    def to_download(self, data: DataConfig) -> tuple[int, int] | None:
+        """Count the training and test images that opening it would download; None where it would not."""
+        return None
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of ``radial-vicreg data NAME``."""
+        parser.add_argument("--out", type=Path, default=_FOLDER / self.name)
+
+    def prepare(self, options: argparse.Namespace) -> Path:
+        """Prepare it; repeating it does nothing.
+
+        Args:
+            options: those of :meth:`add_options`, and ``replace``.
+
+        Returns:
+            Where it is.
+
+        Raises:
+            UserError: the place holds something else, or what it is made of is incomplete.
+            UnreachableError: it cannot be downloaded.
+        """
+        raise NotImplementedError
+
+    def _open(self, path: str | None, key: str, data: DataConfig) -> ImageSet:
+        """Open the images of one folder."""
+        from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder, require_directory
+
+        kind = UnlabelledFolder if lacks_labels(self.dataset, data.no_labels) else LabelledFolder
+        return kind(require_directory(path, key), key=key, on_bad_image=data.on_bad_image)
+
+
+_Kind = TypeVar("_Kind", bound=DataSet)
+_REGISTERED: dict[str, DataSet] = {}
+
+
+def register(kind: type[_Kind]) -> type[_Kind]:
+    """Make a data set known under its name; for use as a decorator.
+
+    Raises:
+        ValueError: nothing is declared of its ``dataset``.
+    """
+    if kind.facts is not None:
+        DATA_SETS[kind.dataset] = kind.facts
+    if kind.dataset not in DATA_SETS:
+        raise ValueError(
+            f"{kind.dataset} is not in radial_vicreg.data_sets.DATA_SETS: add a line there, from which editors and the"
+            " identity of runs know it, or set facts"
+        )
+    _REGISTERED[kind.name] = kind()
+    return kind
+
+
+def data_set(dataset: str) -> DataSet:
+    """Find a data set.
+
+    Args:
+        dataset: value of ``data.dataset``.
+
+    Returns:
+        What opens its images.
+
+    Raises:
+        UserError: none of that name is read; the nearest known one is named.
+    """
+    found = _REGISTERED.get(dataset)
+    if found is not None and found.dataset == dataset:
+        return found
+    known = [name for name, kind in _REGISTERED.items() if kind.dataset == name]
+    if found is not None:
+        hint = f"{dataset} is a folder of images, data.dataset={found.dataset}: shared/dataset={dataset}"
+    elif dataset in DATA_SETS:
+        hint = "solo-learn's main_pretrain.py reads it"
+    else:
+        hint = did_you_mean(dataset, known)
+    raise UserError(f"data.dataset={dataset!r}: expected one of {', '.join(known)}; {hint}")
+
+
+def prepared_sets() -> dict[str, DataSet]:
+    """List the data sets that ``radial-vicreg data`` prepares, by name."""
+    return {name: kind for name, kind in _REGISTERED.items() if kind.about is not None}
+
+
+@register
+class Digits(DataSet):
+    """scikit-learn's handwritten digits."""
+
+    name = "digits"
+    about = "scikit-learn's 1,797 handwritten digits as an image folder; no download"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the place and the size."""
+        super().add_options(parser)
+        parser.add_argument("--size", type=int, default=32, help="pixels (default: 32)")
+
+    def prepare(self, options: argparse.Namespace) -> Path:
+        """Write the images."""
+        from radial_vicreg.data.digits import prepare_digits
+
+        return prepare_digits(options.out, options.size, options.replace)
+
+
+class Cifar(DataSet):
+    """CIFAR through torchvision, which has both splits in one folder."""
+
+    image_size = 32
+    about = "downloaded by torchvision; solo-learn reads the same files"
+
+    def open_train(self, data: DataConfig) -> ImageSet:
+        """Open the 50,000 training images, after downloading them where they are not there."""
+        from radial_vicreg.data.cifar import CifarImages
+
+        return CifarImages(self.name, _cifar_root(data.train_path, "data.train_path"), train=True)
+
+    def open_val(self, data: DataConfig) -> ImageSet:
+        """Open the 10,000 test images; without ``data.val_path``, from ``data.train_path``."""
+        from radial_vicreg.data.cifar import CifarImages
+
+        root = data.train_path if data.val_path is None else data.val_path
+        return CifarImages(self.name, _cifar_root(root, "data.val_path"), train=False)
+
+    def to_download(self, data: DataConfig) -> tuple[int, int] | None:
+        """Count the images of a CIFAR that is not there."""
+        from radial_vicreg.data.cifar import missing_cifar
+
+        return None if data.train_path is None else missing_cifar(self.name, data.train_path)
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the place, and image folders on request."""
+        parser.add_argument("--out", type=Path, default=_FOLDER)
+        parser.add_argument("--as-folder", action="store_true", help="also write train/ and val/ image folders")
+
+    def prepare(self, options: argparse.Namespace) -> Path:
+        """Download it."""
+        from radial_vicreg.data.cifar import prepare_cifar
+
+        return prepare_cifar(self.name, options.out, options.as_folder, options.replace)
+
+
+@register
+class Cifar10(Cifar):
+    """CIFAR-10."""
+
+    name = dataset = "cifar10"
+
+
+@register
+class Cifar100(Cifar):
+    """CIFAR-100."""
+
+    name = dataset = "cifar100"
+
+
+@register
+class ImageNet(DataSet):
+    """ImageNet as class folders."""
+
+    name = dataset = "imagenet"
+
+
+@register
+class ImageNet100(DataSet):
+    """A hundred classes of ImageNet as class folders."""
+
+    name = dataset = "imagenet100"
+
+
+@register
+class ImageNet10(DataSet):
+    """Ten classes of ImageNet."""
+
+    name = "imagenet10"
+    about = "links to ten classes of an ImageNet or Imagenette folder"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the source, the choice of classes and images, and the place."""
+        parser.add_argument(
+            "--imagenet",
+            "--imagenette",
+            type=Path,
+            required=True,
+            metavar="DIR",
+            help="ImageNet, or Imagenette's unpacked archive: a folder with train/SYNSET and val/SYNSET",
+        )
+        parser.add_argument(
+            "--split",
+            choices=SPLITS,
+            default=SPLITS[0],
+            help="imagenet (default): the paper's 12,894 + 500 images, by their names; imagenette: its folders as they "
+            "are",
+        )
+        parser.add_argument(
+            "--classes",
+            choices=tuple(CLASSES),
+            default=next(iter(CLASSES)),
+            help="imagenette (default): the paper's; clustering: the ImageNet-10 of the clustering literature",
+        )
+        parser.add_argument(
+            "--out", type=Path, help="default: datasets/imagenet10; what is not the paper's gets a name that says so"
+        )
+
+    def prepare(self, options: argparse.Namespace) -> Path:
+        """Link the images, and print on standard error what they are."""
+        from radial_vicreg.data.imagenet10 import describe_imagenet10, prepare_imagenet10
+
+        folder = prepare_imagenet10(options.imagenet, options.out, options.split, options.classes, options.replace)
+        print("\n".join(describe_imagenet10(folder)), file=sys.stderr)  # standard output has the path alone, as ever
+        return folder
+
+
+@register
+class CelebA(DataSet):
+    """CelebA: a prepared split of faces, each with 40 attributes."""
+
+    name = dataset = "celeba"
+    about = "images, 40 attributes and the official split"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the source and the place."""
+        parser.add_argument("--source", type=Path, help="a downloaded copy; default: torchvision downloads one")
+        super().add_options(parser)
+
+    def prepare(self, options: argparse.Namespace) -> Path:
+        """Link the images and write their attributes."""
+        from radial_vicreg.data.celeba import prepare_celeba
+
+        return prepare_celeba(options.out, options.source, options.replace)
+
+    def _open(self, path: str | None, key: str, data: DataConfig) -> ImageSet:
+        from radial_vicreg.data.celeba import CelebAFolder
+        from radial_vicreg.data.folder import require_directory
+
+        return CelebAFolder(require_directory(path, key), key=key, on_bad_image=data.on_bad_image)
+
+
+@register
+class Study(DataSet):
+    """The images of the studies."""
+
+    name = "study"
+    about = "CIFAR-10 with a held-out part of its training images, for the studies"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the source, the study and the place."""
+        parser.add_argument(
+            "--source", type=Path, help="CIFAR-10 as folders, train/CLASS and test/CLASS; default: a download"
+        )
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
+            "--full", action="store_true", help="all 60,000 images, for `study/full`; default: 12,000 of them"
+        )
+        which.add_argument(
+            "--second",
+            action="store_true",
+            help="for docs/study2.md: the test images that the first study has not seen",
+        )
+        parser.add_argument("--out", type=Path, help="default: datasets/study, study_full or study2")
+
+    def prepare(self, options: argparse.Namespace) -> Path:
+        """Link the images of one study."""
+        from radial_vicreg.data.study import FULL, QUICK, SECOND, prepare_study
+
+        name, sizes = (
+            ("study_full", FULL) if options.full else ("study2", SECOND) if options.second else ("study", QUICK)
+        )
+        return prepare_study(options.out or _FOLDER / name, options.source, sizes, options.replace)
+
+
+@register
+class Custom(DataSet):
+    """Any folder of images: one sub-folder per class, or with ``data.no_labels`` the images alone."""
+
+    name = dataset = "custom"
+
+
+def _cifar_root(path: str | None, key: str) -> Path:
+    if path is None:
+        raise UserError(f"{key} is not set: give the folder for torchvision's copy of CIFAR, {key}=DIR")
+    return Path(path)

@@ -1,0 +1,103 @@
+"""What every reader of images answers alike."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from celeba_copy import attributes_of
+
+from radial_vicreg.data.celeba import CelebAFolder
+from radial_vicreg.data.cifar import CifarImages
+from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
+from radial_vicreg.data.image_set import ImageSet, Part
+from radial_vicreg.data_sets import IMAGE_EXTENSIONS, UNLABELLED
+from radial_vicreg.diagnose.images import ImagesBelow
+
+MakeFolder = Callable[..., Path]
+
+
+@pytest.fixture
+def readers(make_folder: MakeFolder, celeba: Path, cifar_root: Path) -> dict[str, ImageSet]:
+    """One reader of each kind."""
+    root = make_folder(a=2, b=1)
+    (root / "a" / "notes.txt").touch()
+    return {
+        "folder": LabelledFolder(root),
+        "flat": UnlabelledFolder(root / "a"),
+        "below": ImagesBelow(root, str),
+        "celeba": CelebAFolder(celeba / "train"),
+        "cifar": CifarImages("cifar10", cifar_root, train=True),
+        "part": Part(LabelledFolder(root), [2, 0]),
+        "part of celeba": Part(CelebAFolder(celeba / "train"), [3, 1]),
+        "part of cifar": Part(CifarImages("cifar10", cifar_root, train=True), [5]),
+    }
+
+
+def test_every_reader_says_what_its_targets_are(readers: dict[str, ImageSet]) -> None:
+    for name, images in readers.items():
+        _, target = images[len(images) - 1]
+        assert len(images.targets) == len(images), name
+        assert torch.equal(torch.as_tensor(target).long(), torch.as_tensor(images.targets[len(images) - 1]).long())
+        assert bool(images.classes) == (images.labels != "none"), name
+        assert images.skipped == (), name
+        assert images.omitted.counts() == ({".txt": 1} if name in ("folder", "flat", "below", "part") else {}), name
+        assert len(images.files) == (0 if "cifar" in name else len(images)), name
+    assert {images.labels for images in readers.values()} == {"classes", "attributes", "none"}
+    assert set(readers["flat"].targets) == {UNLABELLED}
+    assert torch.equal(readers["part of celeba"].targets, readers["celeba"].targets[[3, 1]])
+
+
+def test_every_reader_has_a_digest_of_its_own_that_workers_share(readers: dict[str, ImageSet]) -> None:
+    digests = {name: images.digest() for name, images in readers.items()}
+    assert len(set(digests.values())) == len(readers)
+    for name, images in readers.items():
+        assert pickle.loads(pickle.dumps(images)).digest() == digests[name]
+
+
+def test_a_digest_tells_images_apart_by_content_and_labels(celeba: Path, make_folder: MakeFolder) -> None:
+    root = make_folder(a=2, b=1)
+    before = LabelledFolder(root).digest()
+    assert LabelledFolder(root).digest() == before
+    (root / "b" / "0.png").write_bytes(b"another")
+    assert LabelledFolder(root).digest() != before
+    (root / "a").rename(root / "c")
+    assert len({before, LabelledFolder(root).digest()}) == 2
+    faces, table = CelebAFolder(celeba / "train"), celeba / "train" / "attributes.csv"
+    name = Path(faces.files[0]).name
+    first = ",".join([name, *map(str, attributes_of(int(name[:6])))])
+    assert first in table.read_text()
+    swapped = first[:-1] + str(1 - int(first[-1]))
+    table.write_text(table.read_text().replace(first, swapped))
+    assert CelebAFolder(celeba / "train").digest() != faces.digest()
+
+
+def test_digests_are_those_of_release_0_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features that a probe of an earlier version has kept are found again."""
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(["b/1.png", "b/0.jpg", "a/2.png", "a/sub/3.png"]):
+        path = Path("images") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * (number + 1))
+        os.utime(path, ns=(10**18 + number, 10**18 + number))
+    images = LabelledFolder("images")
+    assert images.digest() == "b9fb172b71e6e5b726ff503f0946e71f06f8584f82eeecac4c0d5c8e1ea121e8"
+    assert Part(images, [2, 0]).digest() == "8aac0ee8ea0422c40ce7ffa3acda162a4a6bb8d14d3cc640c678d59f6f0ecef9"
+
+
+def test_digests_of_cifar_are_those_of_release_0_2(cifar_root: Path) -> None:
+    images = CifarImages("cifar10", cifar_root, train=True)
+    images.split.data = torch.arange(2 * 32 * 32 * 3).to(torch.uint8).reshape(2, 32, 32, 3).numpy()
+    images.split.targets = [3, 1]
+    assert images.digest() == "f13201765fcd3c67eaccb9f1f2565d437ee5551225e8978b14f19635a436f706"
+    assert Part(images, [1]).digest() == "40e9ec859a930f442ca8ea92b52c22b043859cfc6744e501a281442a352957b2"
+
+
+def test_the_files_that_are_images_are_torchvisions() -> None:
+    from torchvision.datasets.folder import IMG_EXTENSIONS
+
+    assert IMAGE_EXTENSIONS == IMG_EXTENSIONS
