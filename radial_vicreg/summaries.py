@@ -13,6 +13,7 @@ from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
 from radial_vicreg.identity import identity_parts
 from radial_vicreg.origin import images_of, images_remark, other_images
+from radial_vicreg.probe_names import headline, online_key
 from radial_vicreg.results import RunResults
 from radial_vicreg.stored_runs import StoredRun
 
@@ -21,7 +22,6 @@ _RESULTS_LEFT_OUT = re.compile(
     r"(name|method|seed|max_epochs|config|config_hash|experiment_hash|schema_version|started|history|checkpoint"
     r"|radii\.(history|initial|final\.histogram))(\.|$)"
 )
-_ONLINE = ("top1", "balanced_accuracy")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
@@ -60,8 +60,6 @@ class RunSummary(NamedTuple):
         results = stored.results
         kwargs = results.config.get("method_kwargs") or {}
         measured = results.radii.final or next(iter(results.radii.history[::-1]), None) or results.radii.initial
-        online = results.probe("online_linear")
-        figures = (getattr(online, name) for name in _ONLINE)
         tag = results.config.get("tag")
         return cls(
             run=str(stored.folder),
@@ -72,7 +70,7 @@ class RunSummary(NamedTuple):
             epochs=results.epochs,
             max_epochs=results.max_epochs,
             w1=None if measured is None else measured.eval.w1_chi,
-            probe=next((figure for figure in figures if figure is not None), None),
+            probe=headline(results.probe(online_key())),
             tag=None if tag is None else str(tag),
             started=stored.started,
         )

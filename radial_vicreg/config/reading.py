@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from radial_vicreg.config.rules import check_rules, refuse_unsupported
 from radial_vicreg.config.schema import RunConfig
+from radial_vicreg.config.sections import ProbesConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import OpenSection, plain
 from radial_vicreg.config.words import A_SECTION, expected, inner_model
@@ -25,7 +26,7 @@ FILLED_IN = (
 )
 """Keys that every stored configuration has, left out or not."""
 
-NO_PROBES = dict.fromkeys(("projector_linear", "encoder_mlp", "encoder_knn", "frozen_linear"), False)
+NO_PROBES = {name: False for name, field in ProbesConfig.model_fields.items() if field.annotation is bool}
 """What ``probes: null`` stands for; a configuration without the section has the default probes."""
 
 SHIPPED_HELPERS = ("augment",)

@@ -292,10 +292,12 @@ class ProbesConfig(Section):
     encoder_mlp: bool = Field(True, description="online, two layers (table 3)")
     encoder_knn: bool = Field(False, description="kNN after each validation")
     lr: float = Field(1e-3, gt=0, description="first rate of the online heads; AdamW, cosine to 0")
+    # Our choice: the paper gives no width for its 2-layer probe.
     mlp_hidden_dim: int = Field(512, ge=1, description="width of the MLP's hidden layer")
     knn_neighbours: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Items] = Field(
         (20, 200), description="every k"
     )
+    # Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric Instance Discrimination
     knn_temperature: float = Field(0.07, gt=0, description="a neighbour's vote weighs exp(cosine / temperature)")
     knn_bank: int = Field(50_000, ge=1, description="most images of the bank on each process")
     frozen_linear: bool = Field(False, description="logistic regression on frozen features, before and after")

@@ -16,9 +16,10 @@ from radial_vicreg.config.sections import LossConfig
 from radial_vicreg.errors import ReportedError, UserError
 from radial_vicreg.keys import LOSS_DEFAULTS
 from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.probe_names import HOST_STEP_METRICS
 from radial_vicreg.random_state import own_random_numbers
 
-_LOGGED_BY_THE_HOST = ("class_loss", "acc1", "acc5", "attribute_acc")
+_LOGGED_BY_THE_HOST = ("class_loss", *HOST_STEP_METRICS)
 
 
 def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
