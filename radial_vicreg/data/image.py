@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -11,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
-from rich.console import Console
-from rich.progress import track
 
 from radial_vicreg.data.errors import LoaderResourceError, OneLineError, lacks_descriptor, too_many_files
 from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
+from radial_vicreg.terminal import track
 
 ON_BAD_IMAGE = ("error", "skip")
 """Values of ``data.on_bad_image``: stop at the first file that cannot be read, or leave such files out."""
@@ -134,15 +132,10 @@ def _reason(error: Exception, path: str | Path) -> str:
 
 @lru_cache(maxsize=8)
 def _unreadable(paths: tuple[str, ...]) -> tuple[str, ...]:
-    quiet = not is_first_process() or not sys.stderr.isatty()
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
-        found = track(
-            pool.map(_is_readable, paths),
-            "checking images",
-            total=len(paths),
-            console=Console(stderr=True),
-            disable=quiet,
-        )
+        found: Iterable[bool] = pool.map(_is_readable, paths)
+        if is_first_process():
+            found = track(found, "checking images", len(paths))
         return tuple(path for path, readable in zip(paths, found, strict=True) if not readable)
 
 
