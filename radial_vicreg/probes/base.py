@@ -204,9 +204,12 @@ def _missing(probe: type[Probe]) -> Iterator[str]:
         for key in (use.switch, *use.settings):
             if key is not None and key not in ProbesConfig.model_fields:
                 yield f"names a setting that config.ProbesConfig has no field for: ProbesConfig has no {key}"
+        source = "a bank" if use.learns == "bank" else use.learns
+        if use.learns != "network" and use.switch is None:
+            yield f"learns from {source} and has no switch in ProbesConfig"
         needed = {"batches": "head", "bank": "votes"}.get(use.learns)
         if needed is not None and getattr(probe, needed).__func__ is getattr(Probe, needed).__func__:
-            yield f"learns from {'a bank' if needed == 'votes' else use.learns} and has no {needed}"
+            yield f"learns from {source} and has no {needed}"
     if probe.frozen is not None:
         key = frozen_key(probe.name)
         if key not in ProbesConfig.model_fields:

@@ -129,6 +129,7 @@ def test_an_incomplete_probe_is_refused_with_what_it_lacks(
     ("declared", "said"),
     [
         ({"online": (Online("toy", "backbone", "batches", "encoder_mlp"),)}, "features 'backbone'"),
+        ({"online": (Online("toy", "encoder", "bank"),)}, "has no switch in ProbesConfig"),
         ({"online": (Online("toy", "encoder", "batches", "encoder_toy"),)}, "ProbesConfig has no encoder_toy"),
         ({"online": (Online("toy", "encoder", "batches", "encoder_mlp", ("toy_lr",)),)}, "ProbesConfig has no toy_lr"),
         ({"online": (Online("toy", "encoder", "batches", "encoder_mlp"),)}, "learns from batches and has no head"),
