@@ -19,6 +19,7 @@ from radial_vicreg.files import write_json
 from radial_vicreg.identity import Identity
 from radial_vicreg.locks import LockedError, changing
 from radial_vicreg.origin import Images, images_of, is_of
+from radial_vicreg.probe_names import is_of_own_images, is_offline
 
 SCHEMA_VERSION = 2
 """1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""
@@ -410,7 +411,7 @@ class RunResults(_Part):
         if images.val != ():
             return images
         for name, figures in dict(self.probes or ()).items():
-            is_own = name.startswith("offline_") and "_images_" not in name
+            is_own = is_offline(name) and is_of_own_images(name)
             if is_own and isinstance(figures, ProbeFigures) and figures.origin is not None and figures.origin.val:
                 return images._replace(val=tuple(figures.origin.val))
         return images

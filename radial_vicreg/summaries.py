@@ -12,6 +12,7 @@ from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
 from radial_vicreg.identity import leaves
 from radial_vicreg.origin import images_remark, other_images
+from radial_vicreg.probe_names import headline, online_key
 from radial_vicreg.results import RunResults
 from radial_vicreg.stored_runs import StoredRun
 from radial_vicreg.terms import METHODS
@@ -21,7 +22,6 @@ _RESULTS_LEFT_OUT = re.compile(
     r"(name|method|seed|max_epochs|config|config_hash|experiment_hash|schema_version|started|history|checkpoint"
     r"|radii\.(history|initial|final\.histogram))(\.|$)"
 )
-_ONLINE = ("top1", "balanced_accuracy")
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
@@ -59,8 +59,6 @@ class RunSummary(NamedTuple):
         """Summarise a run."""
         results, requested = stored.results, stored.results.requested
         measured = results.radii.final or next(iter(results.radii.history[::-1]), None) or results.radii.initial
-        online = results.probe("online_linear")
-        figures = (getattr(online, name) for name in _ONLINE)
         return cls(
             run=str(stored.folder),
             status=results.status,
@@ -70,7 +68,7 @@ class RunSummary(NamedTuple):
             epochs=results.epochs,
             max_epochs=results.max_epochs,
             w1=None if measured is None else measured.eval.w1_chi,
-            probe=next((figure for figure in figures if figure is not None), None),
+            probe=headline(results.probe(online_key())),
             tag=requested.tag,
             started=stored.started,
         )

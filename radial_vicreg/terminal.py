@@ -11,7 +11,14 @@ from datetime import timedelta
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 _SECONDS_BETWEEN_FRAMES = 0.2
 _WITHOUT_CURSOR = ("dumb", "unknown")  # values of TERM
@@ -125,3 +132,28 @@ def track(items: Iterable[T], label: str, total: float) -> Iterator[T]:
             bar.advance()
     finally:
         bar.stop()
+
+
+def counting_progress(*extra: str, console: Console | None = None) -> Progress:
+    """Make bars that count: what is done of how many, the time so far and the time that is left.
+
+    Args:
+        extra: formats of further columns, at the end.
+        console: where they are shown; default: standard output.
+
+    Returns:
+        Rich's, not yet started.
+    """
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, TimeRemainingColumn(), *map(TextColumn, extra), console=console)
+
+
+@contextmanager
+def late_progress(*extra: str) -> Iterator[Progress]:
+    """Make bars of :func:`counting_progress` that appear with ``start()``: refused work shows none."""
+    bars = counting_progress(*extra)
+    try:
+        yield bars
+    finally:
+        if bars.live.is_started:
+            bars.stop()

@@ -1,4 +1,4 @@
-"""``radial-vicreg export RUN_OR_CKPT --format torchvision|timm|safetensors|hf [--out DIR]``."""
+"""``radial-vicreg export RUN_OR_CKPT --format FORMAT [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from radial_vicreg.choices import EXPORT_FILES, HUB_FORMAT
 from radial_vicreg.commands.parser import Parser
 
 
@@ -16,11 +17,13 @@ def parser() -> Parser:
         description="Write the backbone alone, with a card, and prove it by loading it back.",
     )
     made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
+    formats = tuple(EXPORT_FILES)
     made.add_argument(
         "--format",
-        choices=("torchvision", "timm", "safetensors", "hf"),
-        default="torchvision",
-        help="default: torchvision; hf: what a repository on the Hugging Face Hub holds, model card included",
+        choices=formats,
+        default=formats[0],
+        help=f"default: {formats[0]}; {HUB_FORMAT}: "
+        "what a repository on the Hugging Face Hub holds, model card included",
     )
     made.add_argument("--out", type=Path, help="folder (default: export/FORMAT in the run's folder)")
     return made
@@ -52,10 +55,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     if not any(card["metrics"].values()):
         print(f"no figures on the card: the run has none of epoch {card['training']['epoch']}")
-    if parsed.format == "hf":
+    if parsed.format == HUB_FORMAT:
+        from radial_vicreg.export.hub import MODEL_CARD
+
         folder = shlex.quote(str(file.parent))
         print(
-            f"nothing was uploaded: fill in the license in {file.parent / 'README.md'}, then "
+            f"nothing was uploaded: fill in the license in {file.parent / MODEL_CARD}, then "
             f"hf upload OWNER/NAME {folder} (older huggingface_hub: huggingface-cli upload OWNER/NAME {folder})"
         )
     return 0

@@ -102,6 +102,7 @@ def train(config: RunConfig, claim: RunClaim | None = None) -> int:
 
 def summary(folder: Path) -> str:
     """Write the last lines of a run: radii, probes, files."""
+    from radial_vicreg.probe_names import online_key
     from radial_vicreg.results import RESULTS, RunResults
 
     results = RunResults.read(folder / RESULTS)
@@ -119,7 +120,7 @@ def summary(folder: Path) -> str:
     if frozen is not None and frozen.untrained is not None and frozen.trained is not None:
         before, after = (f"{_number(figures.top1, '.1f')} %" for figures in (frozen.untrained, frozen.trained))
         lines.append(f"linear probe of frozen features: untrained {before}, trained {after}")
-    online = results.probe("online_linear").top1  # None for attributes
+    online = results.probe(online_key()).top1  # None for attributes
     if online is not None:
         lines.append(f"online linear probe: {online:.1f} %")
     files = [file.relative_to(folder) for file in folder.rglob("*") if file.suffix in (".ckpt", ".png", ".json")]

@@ -1,12 +1,13 @@
-"""``radial-vicreg probe RUN_OR_CKPT --probe linear|mlp|knn --features encoder|projector``."""
+"""``radial-vicreg probe RUN_OR_CKPT --probe NAME --features encoder|projector``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from radial_vicreg import probe_names
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.config.fields import choices
+from radial_vicreg.config import fields
 
 
 def parser() -> Parser:
@@ -16,8 +17,8 @@ def parser() -> Parser:
         description="Probe the frozen features of a finished run of either host or of solo-learn's main_pretrain.py.",
     )
     made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
-    made.add_argument("--probe", choices=("linear", "mlp", "knn"), default="linear", help="default: linear")
-    made.add_argument("--features", choices=("encoder", "projector"), default="encoder", help="default: encoder")
+    for option, choices in (("--probe", probe_names.PROBES), ("--features", tuple(probe_names.FEATURES))):
+        made.add_argument(option, choices=choices, default=choices[0], help=f"default: {choices[0]}")
     made.add_argument("--untrained", action="store_true", help="random weights from the run's seed: the baseline")
     made.add_argument("--train", type=Path, help="training images (default: the run's own data.train_path)")
     made.add_argument("--val", type=Path, help="validation images (default: the run's own data.val_path)")
@@ -25,7 +26,7 @@ def parser() -> Parser:
     made.add_argument("--seed", type=int, default=0, help="of the held-out split and the MLP (default: 0)")
     made.add_argument(
         "--on-bad-image",
-        choices=choices("data.on_bad_image"),
+        choices=fields.choices("data.on_bad_image"),
         help="stop at an image that cannot be read, or leave it out (default: the run's own data.on_bad_image)",
     )
     made.add_argument(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from radial_vicreg.choices import FIGURE_STYLES, SELECTIONS
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.probe_names import SOURCES
 
 
 def parser() -> Parser:
@@ -18,21 +20,21 @@ def parser() -> Parser:
     made.add_argument("--out", type=Path, default=Path("report"), help="folder to write (default: report)")
     made.add_argument(
         "--source",
-        choices=("online", "offline"),
-        default="online",
+        choices=SOURCES,
+        default=SOURCES[0],
         help="probes of the tables: those of pretraining, or those of `radial-vicreg probe --add-to-results`",
     )
     made.add_argument(
         "--select",
-        choices=("paper", "best"),
-        default="paper",
+        choices=SELECTIONS,
+        default=SELECTIONS[0],
         help="what fills a cell: the experiment nearest to the paper's settings, or the best of those that differ in "
         "what the paper swept, by the cell's own validation figure",
     )
     made.add_argument(
         "--style",
-        choices=("paper", "screen"),
-        default="paper",
+        choices=FIGURE_STYLES,
+        default=FIGURE_STYLES[0],
         help="figures for a manuscript: 3.25 or 6.75 inches wide, text of 8 points (paper, the default), or for slides "
         "and wide windows: 5.2 or 10.8 inches, 11 points (screen)",
     )

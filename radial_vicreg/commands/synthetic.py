@@ -8,20 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from radial_vicreg.catalogue import names_in
+from radial_vicreg.choices import SYNTHETIC_FIGURES, SYNTHETIC_PRESETS
 from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import UserError, did_you_mean
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-
 PROGRAM = "radial-vicreg synthetic"
 USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; --cfg prints the keys with their values
-       {PROGRAM} figure 1|3 [--help]    a figure of the paper
+       {PROGRAM} figure {"|".join(SYNTHETIC_FIGURES)} [--help]    a figure of the paper
        {PROGRAM} sweep [--help]         the sweep of appendix C
 
 The meaning and the range of every key: docs/synthetic.md, radial_vicreg/synthetic/config.py."""
@@ -35,9 +32,9 @@ def parser() -> Parser:
 def figure_parser() -> Parser:
     """Make the parser of ``figure``."""
     made = Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
-    made.add_argument("number", choices=("1", "3"))
+    made.add_argument("number", choices=SYNTHETIC_FIGURES)
     made.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN-PRESET); it can be resumed")
-    made.add_argument("--preset", choices=("quick", "full"), default="quick")
+    made.add_argument("--preset", choices=SYNTHETIC_PRESETS, default=SYNTHETIC_PRESETS[0])
     made.add_argument("--workers", type=int, help="processes (default: one a core)")
     made.add_argument("--seeds", type=int, help="seeds a setting (figure 1)")
     made.add_argument("--sweep", type=Path, help="sweep whose best settings are drawn beside (figure 1)")
@@ -47,7 +44,7 @@ def figure_parser() -> Parser:
 def sweep_parser() -> Parser:
     """Make the parser of ``sweep``."""
     made = Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
-    made.add_argument("--preset", choices=("quick", "full"), default="quick")
+    made.add_argument("--preset", choices=SYNTHETIC_PRESETS, default=SYNTHETIC_PRESETS[0])
     made.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
     made.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
     made.add_argument("--workers", type=int, help="processes (default: one a core)")
@@ -101,17 +98,17 @@ def _run(arguments: Sequence[str]) -> None:
     config = options.config
 
     import numpy as np
-    from rich.progress import TextColumn
 
     from radial_vicreg import __version__
     from radial_vicreg.files import json_bytes
     from radial_vicreg.synthetic import drawing
     from radial_vicreg.synthetic import run as synthetic
     from radial_vicreg.synthetic.folder import RUN, SNAPSHOTS, drawn_files, names_of, result_folder
+    from radial_vicreg.terminal import late_progress
 
     out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
     folder = result_folder(out).claim(names_of(RUN))
-    with _bar(TextColumn("{task.fields[terms]}")) as bar:
+    with late_progress("{task.fields[terms]}") as bar:
         task = bar.add_task(config.distribution, total=config.steps, terms="")
 
         def show(step: int, terms: dict[str, float]) -> None:
@@ -198,30 +195,11 @@ def _shard(text: str) -> tuple[int, int]:
 
 
 @contextmanager
-def _bar(*extra: Any) -> Iterator[Progress]:
-    """Make a progress bar that appears with ``start()``: refused work shows none."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    bar = Progress(*columns, TimeRemainingColumn(), *extra)
-    try:
-        yield bar
-    finally:
-        if bar.live.is_started:
-            bar.stop()
-
-
-@contextmanager
 def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
     """Make a progress bar over runs, as a callback; a new sweep (done falls back) gets a bar of its own."""
-    with _bar() as bar:
+    from radial_vicreg.terminal import late_progress
+
+    with late_progress() as bar:
         tasks: list[Any] = []
 
         def on_row(done: int, total: int, row: Any) -> None:

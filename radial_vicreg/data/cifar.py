@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from rich.progress import track
 from torchvision.datasets import CIFAR10, CIFAR100
 
 from radial_vicreg.data.image_set import ImageSet
@@ -18,6 +17,7 @@ from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.files import claim_output
 from radial_vicreg.locks import changing
+from radial_vicreg.terminal import track
 
 _CLASSES = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 _SPLITS = {"train": True, "val": False}
@@ -143,7 +143,7 @@ def _export(dataset: CIFAR10, folder: Path, description: dict[str, Any], replace
     def fill(folder: Path) -> None:
         for class_name in dataset.classes:
             (folder / class_name).mkdir()
-        for index in track(range(len(dataset)), description=f"writing {description['split']}"):
+        for index in track(range(len(dataset)), f"writing {description['split']}", len(dataset)):
             image, _ = dataset[index]
             image.save(folder / names[index])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -11,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
-from rich.console import Console
-from rich.progress import track
 
 from radial_vicreg.config.fields import choices
 from radial_vicreg.data.errors import LoaderResourceError, OneLineError, lacks_descriptor, too_many_files
 from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
+from radial_vicreg.terminal import track
 
 _WORD = 257  # 65,535 / 255: from 16 bits to 8
 _SIXTEEN_BITS_AS_I = ("PNG", "PPM")  # Pillow opens their 16-bit greys as 32-bit integers, depending on its version
@@ -132,15 +130,10 @@ def _reason(error: Exception, path: str | Path) -> str:
 
 @lru_cache(maxsize=8)
 def _unreadable(paths: tuple[str, ...]) -> tuple[str, ...]:
-    quiet = not is_first_process() or not sys.stderr.isatty()
     with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
-        found = track(
-            pool.map(_is_readable, paths),
-            "checking images",
-            total=len(paths),
-            console=Console(stderr=True),
-            disable=quiet,
-        )
+        found: Iterable[bool] = pool.map(_is_readable, paths)
+        if is_first_process():
+            found = track(found, "checking images", len(paths))
         return tuple(path for path, readable in zip(paths, found, strict=True) if not readable)
 
 

@@ -25,11 +25,11 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.export import CARD, load_exported, read_card
 from radial_vicreg.figures import configured_method
 from radial_vicreg.loaded_run import LoadedRun, open_run
-from radial_vicreg.probes.features import KINDS
+from radial_vicreg.probe_names import FEATURES
 from radial_vicreg.stored_runs import single_run
 
 FORMS = "a run's folder, a checkpoint, an exported folder, FILE.npy, timm:NAME or torchvision:NAME"
-_FEATURES = {"encoder": KINDS["encoder"]}
+_FEATURES = {"encoder": FEATURES["encoder"]}
 
 
 @dataclass
@@ -166,7 +166,7 @@ def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Networ
     }
     label = "untrained" if untrained else str(run.config.method)
     workers = run.config.data.num_workers if settings.workers is None else settings.workers
-    return Network(label, details, run.model, dict(KINDS), images, workers)
+    return Network(label, details, run.model, dict(FEATURES), images, workers)
 
 
 def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], dict[str, Any]]:

@@ -10,8 +10,8 @@ from torch import nn
 
 from radial_vicreg import __version__
 from radial_vicreg.checkpoints import file_checksum
+from radial_vicreg.choices import EXPORT_FILES, HUB_FORMAT
 from radial_vicreg.errors import UserError
-from radial_vicreg.export.loading import WEIGHTS
 from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.models import timm_architecture
 from radial_vicreg.results import RunResults
@@ -46,7 +46,7 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     if fmt == "torchvision" and is_timms:
         raise UserError(f"torchvision has no {name}; use --format timm, safetensors or hf")
     # A configuration's arguments of a ResNet are torchvision's.
-    on_the_hub_as_timm = fmt == "hf" and not small_stem and not arguments
+    on_the_hub_as_timm = fmt == HUB_FORMAT and not small_stem and not arguments
     library = "timm" if is_timms or fmt == "timm" or on_the_hub_as_timm else "torchvision"
     mean, std = mean_and_std(run.config.data.dataset, run.config.augmentations[0])
     settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
@@ -61,13 +61,13 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         "architecture": architecture,
         "arguments": arguments,
         "small_stem": small_stem,
-        "build": _build_lines(library, architecture, arguments, small_stem, WEIGHTS[fmt]),
-        "weights": WEIGHTS[fmt],
+        "build": _build_lines(library, architecture, arguments, small_stem, EXPORT_FILES[fmt]),
+        "weights": EXPORT_FILES[fmt],
         "feature_dim": _feature_dim(run.model.backbone, run.config.crop_size),
         "image_size": run.config.crop_size,
         "normalisation": {"mean": list(mean), "std": list(std)},
         "training": training | run.hashes | {"epoch": run.epoch},
-        "config": _without_folders(config) if fmt == "hf" else config,
+        "config": _without_folders(config) if fmt == HUB_FORMAT else config,
         "metrics": _metrics(run.figures),
         "checkpoint_sha256": file_checksum(run.checkpoint),
         "radial_vicreg": __version__,

@@ -16,11 +16,12 @@ import timm
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from torch import nn
 
+from radial_vicreg.choices import HUB_FORMAT
 from radial_vicreg.data.build import resized_side
 from radial_vicreg.errors import UserError
 from radial_vicreg.export.loading import CARD
 from radial_vicreg.files import atomic_file, write_json
-from radial_vicreg.results import ProbeFigures
+from radial_vicreg.probe_names import METRIC_LABELS
 from radial_vicreg.terms import objective_of
 
 CONFIG = "config.json"
@@ -36,7 +37,7 @@ _SHARE_DIGITS = 1e6
 
 def is_for_timm(card: Mapping[str, Any]) -> bool:
     """Tell whether an export is one for the Hub that timm can build by itself."""
-    return (card["format"], card["library"]) == ("hf", "timm")
+    return (card["format"], card["library"]) == (HUB_FORMAT, "timm")
 
 
 def refuse_what_is_there(folder: Path) -> None:
@@ -178,10 +179,11 @@ def _probes(probes: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """List the figures of each probe by name; a probe before and after training counts as two."""
     found: dict[str, dict[str, float]] = {}
     for name, figures in probes.items():
-        numbers = {key: figures[key] for key in ProbeFigures.model_fields if (figures or {}).get(key) is not None}
+        given = figures or {}
+        numbers = {key: given[key] for key in METRIC_LABELS if isinstance(given.get(key), (int, float))}
         if numbers:
             found[name] = numbers
-        nested = {f"{name}, {key}": value for key, value in (figures or {}).items() if isinstance(value, Mapping)}
+        nested = {f"{name}, {key}": value for key, value in given.items() if isinstance(value, Mapping)}
         found |= _probes(nested)
     return found
 

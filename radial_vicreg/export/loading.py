@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from radial_vicreg.checkpoints import file_checksum, read_tensors
+from radial_vicreg.choices import EXPORT_FILES
 from radial_vicreg.errors import MissingPackageError, UserError, reason_of
 from radial_vicreg.keys import RESNETS
 from radial_vicreg.models import apply_small_stem, refuse_file_arguments
@@ -16,15 +17,7 @@ from radial_vicreg.models import apply_small_stem, refuse_file_arguments
 CARD = "card.json"
 """Name of the card beside exported weights."""
 
-WEIGHTS = {
-    "torchvision": "backbone.pth",
-    "timm": "backbone.pth",
-    "safetensors": "backbone.safetensors",
-    "hf": "model.safetensors",  # the name that timm looks for, on the Hub and in a folder
-}
-"""File of the weights in each format."""
-
-FORMATS = tuple(WEIGHTS)
+FORMATS = tuple(EXPORT_FILES)
 
 _CARD = {
     "library": str,
@@ -87,7 +80,7 @@ def read_card(file: Path) -> dict[str, Any]:
     for key, kind in _CARD.items():
         if not isinstance(card, dict) or not isinstance(card.get(key), kind):
             raise UserError(f"{file} has no {key}: not a card of `radial-vicreg export`")
-    names = tuple(dict.fromkeys(WEIGHTS.values()))
+    names = tuple(dict.fromkeys(EXPORT_FILES.values()))
     if card["weights"] not in names:
         raise UserError(f"{file}: weights must be one of {', '.join(names)} beside the card, got {card['weights']!r}")
     if not _is_known(card["library"], card["architecture"]):

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from radial_vicreg.checkpoints import file_checksum
+from radial_vicreg.choices import EXPORT_FILES, HUB_FORMAT
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import hub
 from radial_vicreg.export.card import make_card
-from radial_vicreg.export.loading import CARD, FORMATS, WEIGHTS, import_safetensors, load_exported
+from radial_vicreg.export.loading import CARD, FORMATS, import_safetensors, load_exported
 from radial_vicreg.files import atomic_file, claim_output, write_json
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.outputs import claim_file, json_with
@@ -45,13 +46,13 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     """
     if fmt not in FORMATS:
         raise UserError(f"format must be one of {', '.join(FORMATS)}, got {fmt!r}")
-    if WEIGHTS[fmt].endswith(".safetensors"):
+    if EXPORT_FILES[fmt].endswith(".safetensors"):
         import_safetensors()
     if out is not None:
         claim_output(out, "folder")
     run = open_run(path)
     folder = claim_output(run.folder / "export" / fmt if out is None else out, "folder")
-    if fmt == "hf":
+    if fmt == HUB_FORMAT:
         hub.refuse_what_is_there(folder)
     weights = _claim_files(folder, fmt)
     card = make_card(run, fmt)
@@ -69,7 +70,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
         card_file.unlink()
         weights.unlink()
         raise
-    if fmt == "hf":
+    if fmt == HUB_FORMAT:
         hub.write_repository(folder, card)
     return write_json(card_file, card), card
 
@@ -98,7 +99,7 @@ def _claim_files(folder: Path, fmt: str) -> Path:
         named = known.get("weights") == weights.name
         return named and file_checksum(weights) in (known["sha256"], known.get(_REPLACED))
 
-    return claim_file(folder / WEIGHTS[fmt], is_described, "export")
+    return claim_file(folder / EXPORT_FILES[fmt], is_described, "export")
 
 
 def _serialised(state: dict[str, Tensor], file: Path) -> bytes:

@@ -22,10 +22,8 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.locks import changing
+from radial_vicreg.probe_names import FEATURES
 from radial_vicreg.terminal import track
-
-KINDS = {"encoder": "feats", "projector": "z"}
-"""Features by name, and the network's outputs that they are."""
 
 _BATCH_SIZE = 256
 
@@ -54,7 +52,7 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
     Args:
         run: opened with :func:`radial_vicreg.loaded_run.open_run`.
         data: its images.
-        kind: ``"encoder"`` or ``"projector"``.
+        kind: one of :data:`radial_vicreg.probe_names.FEATURES`.
         untrained: the network has random weights.
         workers: processes that load images; default: the configuration's.
 
@@ -80,10 +78,10 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
         loader = feature_loader(dataset, run.config.data.num_workers if workers is None else workers)
         with resources_named():
             watched = track(loader, f"{split} images", len(loader))
-            outputs, labels = extract(run.model, watched, tuple(KINDS.values()))
-        for name, output in KINDS.items():
+            outputs, labels = extract(run.model, watched, tuple(FEATURES.values()))
+        for name, output in FEATURES.items():
             _write(folder / f"{key}-{name}-{split}.pt", outputs[output], labels)
-        kept[split] = (outputs[KINDS[kind]], labels)
+        kept[split] = (outputs[FEATURES[kind]], labels)
     run.model.cpu()
     return Features(kept["train"], kept["val"], cached=False)  # type: ignore[arg-type]
 

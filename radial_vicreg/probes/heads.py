@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from radial_vicreg.config.fields import default
 from radial_vicreg.data_sets import UNLABELLED
 from radial_vicreg.errors import UserError
 from radial_vicreg.probes.metrics import are_attributes
 
-MLP_HIDDEN_DIM: int = default("probes.mlp_hidden_dim")
 
-
-def build_head(kind: str, features: int, outputs: int, hidden_dim: int = MLP_HIDDEN_DIM) -> nn.Module:
-    """Build a linear layer, or two with a ReLU between them.
+def layers(*widths: int) -> nn.Module:
+    """Build linear layers with a ReLU between two of them.
 
     Args:
-        kind: ``"linear"`` or ``"mlp"``.
-        features: width of the frozen features.
-        outputs: number of classes or attributes.
-        hidden_dim: width of the hidden layer of ``"mlp"``.
+        widths: of the features, of every hidden layer, and the number of classes or attributes.
 
     Returns:
-        Features ``(N, features)`` to logits ``(N, outputs)``.
+        Features ``(N, widths[0])`` to logits ``(N, widths[-1])``.
 
     Raises:
-        UserError: another kind, or a width below 1.
+        UserError: a width below 1.
     """
-    if min(features, outputs, hidden_dim) < 1:
-        raise UserError(f"a probe's widths must be 1 or more, got {features}, {hidden_dim} and {outputs}")
-    if kind == "linear":
-        return nn.Linear(features, outputs)
-    if kind == "mlp":
-        return nn.Sequential(nn.Linear(features, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, outputs))
-    raise UserError(f"a probe's head is linear or mlp, got {kind!r}")
+    if min(widths) < 1:
+        raise UserError(f"a probe's widths must be 1 or more, got {', '.join(map(str, widths))}")
+    first, *others = (nn.Linear(width, outputs) for width, outputs in pairwise(widths))
+    return nn.Sequential(first, *(part for layer in others for part in (nn.ReLU(), layer))) if others else first
 
 
 def probe_loss(logits: Tensor, targets: Tensor) -> Tensor:

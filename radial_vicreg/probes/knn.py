@@ -9,13 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from radial_vicreg.config.fields import default
+from radial_vicreg.config import ProbesConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.probes.base import Probe
+from radial_vicreg.probes.base import Online, Probe, Shown
 from radial_vicreg.probes.metrics import are_attributes
 
-NEIGHBOURS: tuple[int, ...] = default("probes.knn_neighbours")
-TEMPERATURE: float = default("probes.knn_temperature")
+_DEFAULTS = ProbesConfig()
 _LARGEST_BLOCK = 1 << 24  # similarities at a time: 64 MB in float32
 
 
@@ -23,9 +22,9 @@ def knn_scores(
     bank: Tensor,
     bank_targets: Tensor,
     queries: Tensor,
-    neighbours: Sequence[int] = NEIGHBOURS,
+    neighbours: Sequence[int] = _DEFAULTS.knn_neighbours,
     classes: int | None = None,
-    temperature: float = TEMPERATURE,
+    temperature: float = _DEFAULTS.knn_temperature,
 ) -> dict[int, Tensor]:
     r"""Count votes of the nearest neighbours: each of the k counts with :math:`\exp(\cos / \tau)`.
 
@@ -80,11 +79,36 @@ class KNNProbe(Probe):
         seed: of the held-out split.
     """
 
+    name = "knn"
+    label = "kNN"
     choice = "k"
+    online = (
+        Online(
+            "knn",
+            "encoder",
+            learns="bank",
+            switch="encoder_knn",
+            settings=("knn_temperature", "knn_bank"),
+            columns={f"kNN {k} (%)": Shown(variant=str(k)) for k in _DEFAULTS.knn_neighbours[:1]},
+        ),
+    )
 
-    def __init__(self, neighbours: Sequence[int] = NEIGHBOURS, temperature: float = TEMPERATURE, seed: int = 0) -> None:
+    def __init__(
+        self,
+        neighbours: Sequence[int] = _DEFAULTS.knn_neighbours,
+        temperature: float = _DEFAULTS.knn_temperature,
+        seed: int = 0,
+    ) -> None:
         super().__init__(neighbours, seed)
         self.temperature = temperature
+
+    @classmethod
+    def votes(
+        cls, bank: Tensor, targets: Tensor, queries: Tensor, outputs: int, settings: ProbesConfig
+    ) -> dict[str, Tensor]:
+        """Let every k vote, see :meth:`.Probe.votes`; the variants are the numbers k."""
+        found = knn_scores(bank, targets, queries, settings.knn_neighbours, outputs, settings.knn_temperature)
+        return {str(k): votes for k, votes in found.items()}
 
     def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[int, dict[str, Any]]]:
         """List the figures of every k, all from one look at the bank."""

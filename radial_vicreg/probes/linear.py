@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from radial_vicreg.probes.base import Probe
-from radial_vicreg.probes.heads import probe_loss
+from radial_vicreg.config import ProbesConfig
+from radial_vicreg.probe_names import HEADLINES, HOST_PROBE
+from radial_vicreg.probes.base import Frozen, Online, Probe, Shown
+from radial_vicreg.probes.heads import layers, probe_loss
 from radial_vicreg.probes.selection import Standardiser
 
 STRENGTHS = (0.01, 0.1, 1.0)
@@ -29,10 +31,34 @@ class LinearProbe(Probe):
         seed: of the held-out split.
     """
 
+    name = "linear"
+    label = "linear"
     choice = "C"
+    online = (
+        Online(
+            HOST_PROBE,
+            "encoder",
+            learns="network",
+            columns={"linear (%)": Shown(), "balanced acc. (%)": Shown(HEADLINES[1])},
+        ),
+        Online(
+            "projector_linear",
+            "projector",
+            learns="batches",
+            switch="projector_linear",
+            settings=("lr",),
+            columns={"projector (%)": Shown()},
+        ),
+    )
+    frozen = Frozen({"frozen linear (%)": "trained", "frozen, untrained (%)": "untrained"})
 
     def __init__(self, strengths: Sequence[float] = STRENGTHS, seed: int = 0) -> None:
         super().__init__(strengths, seed)
+
+    @classmethod
+    def head(cls, width: int, outputs: int, settings: ProbesConfig) -> nn.Module:
+        """Build one layer, see :meth:`.Probe.head`."""
+        return layers(width, outputs)
 
     @property
     def C_(self) -> float:  # scikit-learn's name

@@ -15,10 +15,7 @@ from torchmetrics.classification import (
 )
 
 from radial_vicreg.data_sets import UNLABELLED
-
-MULTI_LABEL_METRICS = ("accuracy", "balanced_accuracy", "auroc", "average_precision")
-BALANCED_ACCURACY = "val_balanced_accuracy"
-"""Logged name of the host's own probe of attributes: what a sweep over CelebA maximises, and table 4 prints."""
+from radial_vicreg.probe_names import ATTRIBUTE_METRICS, CLASS_METRICS
 
 
 class BalancedAccuracy(MultilabelStatScores):
@@ -69,14 +66,14 @@ class ProbeMetrics:
             }
         else:
             self._metrics = {
-                f"top{k}": MulticlassAccuracy(
+                name: MulticlassAccuracy(
                     max(outputs, 2),
                     top_k=min(k, outputs),
                     average="micro",
                     ignore_index=UNLABELLED,
                     **common,
                 )
-                for k in (1, 5)
+                for name, k in zip(CLASS_METRICS, (1, 5), strict=True)
             }
 
     def to(self, device: torch.device) -> ProbeMetrics:
@@ -147,7 +144,7 @@ def _multi_label_figures(found: dict[str, Tensor]) -> dict[str, Any]:
         "average_precision": found["average_precision"].double(),
     }
     undefined = (positive == 0) | (negative == 0)
-    for name in MULTI_LABEL_METRICS[1:]:
+    for name in ATTRIBUTE_METRICS[1:]:
         values[name] = values[name].masked_fill(undefined, torch.nan)
     per_attribute = {
         name: [None if x != x else 100.0 * x for x in value.flatten().tolist()] for name, value in values.items()

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from radial_vicreg.probes.base import Probe
-from radial_vicreg.probes.heads import MLP_HIDDEN_DIM, build_head, probe_loss
+from radial_vicreg.config import ProbesConfig
+from radial_vicreg.probes.base import Online, Probe, Shown
+from radial_vicreg.probes.heads import layers, probe_loss
 from radial_vicreg.probes.selection import Standardiser
 from radial_vicreg.random_state import own_random_numbers
 
+_DEFAULTS = ProbesConfig()
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 _BATCH_SIZE = 256
 _EPOCHS = 30
@@ -32,17 +34,36 @@ class MLPProbe(Probe):
         seed: of the held-out split, the initial weights and the order of the batches.
     """
 
+    name = "mlp"
+    label = "MLP"
     choice = "lr"
+    online = (
+        Online(
+            "mlp",
+            "encoder",
+            learns="batches",
+            switch="encoder_mlp",
+            settings=("lr", "mlp_hidden_dim"),
+            columns={"MLP (%)": Shown()},
+        ),
+    )
 
-    def __init__(self, rates: Sequence[float] = RATES, hidden_dim: int = MLP_HIDDEN_DIM, seed: int = 0) -> None:
+    def __init__(
+        self, rates: Sequence[float] = RATES, hidden_dim: int = _DEFAULTS.mlp_hidden_dim, seed: int = 0
+    ) -> None:
         super().__init__(rates, seed)
         self.hidden_dim = hidden_dim
+
+    @classmethod
+    def head(cls, width: int, outputs: int, settings: ProbesConfig) -> nn.Module:
+        """Build two layers, see :meth:`.Probe.head`."""
+        return layers(width, settings.mlp_hidden_dim, outputs)
 
     def _fit(self, features: Tensor, encoded: Tensor, candidate: float) -> None:
         self._standardise = Standardiser(features)
         x = self._standardise(features)
         with own_random_numbers(self.seed), torch.enable_grad():
-            head = build_head("mlp", x.shape[1], self._targets.outputs, self.hidden_dim).to(x.device)
+            head = layers(x.shape[1], self.hidden_dim, self._targets.outputs).to(x.device)
             optimizer = torch.optim.AdamW(head.parameters(), lr=candidate, weight_decay=_WEIGHT_DECAY)
             a_epoch = math.ceil(len(x) / _BATCH_SIZE)
             total = max(_EPOCHS * a_epoch, _FEWEST_STEPS)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from radial_vicreg import probe_names
 from radial_vicreg.checkpoints import file_checksum
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
@@ -18,15 +18,10 @@ from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.origin import Images, compare_fingerprints, digits, origin_of
 from radial_vicreg.outputs import claim_file, json_with
-from radial_vicreg.probes.base import Probe
-from radial_vicreg.probes.features import KINDS, run_features
-from radial_vicreg.probes.knn import KNNProbe
-from radial_vicreg.probes.linear import LinearProbe
-from radial_vicreg.probes.mlp import MLPProbe
-from radial_vicreg.probes.selection import headline
+from radial_vicreg.probe_names import FEATURES, METRIC_LABELS, offline_key, offline_words
+from radial_vicreg.probes.features import run_features
+from radial_vicreg.probes.registry import probe_class
 from radial_vicreg.results import RESULTS, Probes, RunResults
-
-PROBES: dict[str, Callable[..., Probe]] = {"linear": LinearProbe, "mlp": MLPProbe, "knn": KNNProbe}
 
 
 def probe_run(
@@ -47,8 +42,8 @@ def probe_run(
 
     Args:
         path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
-        probe: ``"linear"``, ``"mlp"`` or ``"knn"``.
-        features: ``"encoder"`` or ``"projector"``.
+        probe: one of :data:`radial_vicreg.probe_names.PROBES`.
+        features: one of :data:`radial_vicreg.probe_names.FEATURES`.
         untrained: random weights instead of the checkpoint's: the baseline.
         train: training images; default: the run's own.
         val: validation images; default: the run's own.
@@ -63,13 +58,14 @@ def probe_run(
     Raises:
         UserError: unknown names, or whatever :func:`open_run` and the probe refuse.
     """
-    if probe not in PROBES or features not in KINDS:
-        raise UserError(f"probe must be one of {', '.join(PROBES)} and features one of {', '.join(KINDS)}")
+    if probe not in probe_names.PROBES or features not in FEATURES:
+        known = ", ".join(probe_names.PROBES)
+        raise UserError(f"probe must be one of {known} and features one of {', '.join(FEATURES)}")
     run = open_run(path, untrained=untrained)
     config = _with_images(run.config, train_path=train, val_path=val, on_bad_image=on_bad_image)
     images = _fingerprints(config)
     others = _others(images, _own_images(run))
-    name = "-".join([probe, features, *(["images", others] if others else []), *["untrained"] * untrained])
+    name = "-".join(offline_words(probe, features, others, untrained))
     file = claim_file(run.folder / "probes" / f"{name}.json", json_with("probe", "features", "test"), "probe")
     if for_results:
         results = claim_output(run.folder / RESULTS, "file")
@@ -78,7 +74,7 @@ def probe_run(
     found = run_features(run, data, features, untrained, workers)
     device = process_device(torch.cuda.is_available())
     (x, y), (x_val, y_val) = ((a.to(device), b.to(device)) for a, b in (found.train, found.val))
-    fitted = PROBES[probe](seed=seed).fit(x, y, bar=f"{probe} probe")
+    fitted = probe_class(probe)(seed=seed).fit(x, y, bar=f"{probe} probe")
     content = {
         "probe": probe,
         "features": features,
@@ -117,9 +113,8 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
     Raises:
         UserError: there is no ``results.json``, or the checkpoint is not that of the finished run.
     """
-    others = content.get("other_images")
-    words = ["offline", content["probe"], content["features"], *(["images", others] if others else [])]
-    key = "_".join([*words, *["untrained"] * content["untrained"]])
+    others = content.get("other_images") or ""
+    key = offline_key(content["probe"], content["features"], others, content["untrained"])
 
     def with_figures(stored: RunResults | None) -> RunResults:
         results = _check_same_epoch(stored, folder, content["epoch"], content["untrained"])
@@ -136,12 +131,7 @@ def summary(content: dict[str, Any]) -> str:
     """Say in one line what was probed and what came out."""
     test = content["test"]
     chosen = ", ".join(f"{key} {value:g}" for key, value in content["chosen"].items())
-    figures = (
-        f"top-1 {test['top1']:.2f} %, top-5 {test['top5']:.2f} %"
-        if "top1" in test
-        else f"balanced accuracy {headline(test):.2f} %, accuracy {test['accuracy']:.2f} %, "
-        f"AUROC {test['auroc']:.2f} %, average precision {test['average_precision']:.2f} %"
-    )
+    figures = ", ".join(f"{words} {test[metric]:.2f} %" for metric, words in METRIC_LABELS.items() if metric in test)
     skipped = sum(content["skipped_images"].values())
     state = "untrained" if content["untrained"] else f"epoch {content['epoch']}"
     others = ", other than those of the run" if content["other_images"] else ""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from radial_vicreg.distributed import mean_over_ranks
-from radial_vicreg.probes.heads import build_head, probe_loss
+from radial_vicreg.probes.heads import probe_loss
 from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.schedule import warmup_cosine_lr
 
@@ -18,27 +18,23 @@ class HeadTrainer:
     """Train heads on detached features: AdamW without decay, its rate annealed to 0 by a cosine.
 
     Args:
-        heads: kind (``"linear"`` or ``"mlp"``) and feature width of each, by name.
-        outputs: number of classes or attributes.
+        heads: what builds each, by name.
         total_steps: length of the cosine; None keeps the rate.
         lr: first rate. Adam's steps do not depend on the scale of the features, which changes during training.
-        hidden_dim: width of the MLP's hidden layer.
         seed: of the initial weights; the same on every process. No generator's state is changed.
         device: where the features are.
     """
 
     def __init__(
         self,
-        heads: Mapping[str, tuple[str, int]],
-        outputs: int,
+        heads: Mapping[str, Callable[[], nn.Module]],
         total_steps: int | None,
         lr: float,
-        hidden_dim: int,
         seed: int,
         device: torch.device,
     ) -> None:
         with own_random_numbers(seed):
-            built = {name: build_head(kind, width, outputs, hidden_dim) for name, (kind, width) in heads.items()}
+            built = {name: build() for name, build in heads.items()}
         self.heads = nn.ModuleDict(built).to(device)
         self.lr, self.total_steps, self.steps = lr, total_steps, 0
         self.optimizer = torch.optim.AdamW(self.heads.parameters(), lr=lr, weight_decay=0.0)

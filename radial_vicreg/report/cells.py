@@ -6,24 +6,20 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from radial_vicreg.choices import SELECTIONS
 from radial_vicreg.errors import UserError
+from radial_vicreg.probe_names import FEATURES, SOURCES
+from radial_vicreg.probes.registry import figures_key
 from radial_vicreg.report.choose import choose_best, choose_nearest
 from radial_vicreg.report.collect import Experiment, probe_figure
 from radial_vicreg.report.compare import by_seed
 from radial_vicreg.report.paper import Deviation, matches, paper
 from radial_vicreg.report.statistics import Summary, summarise
 
-SOURCES = ("online", "offline")
-SELECTIONS = ("paper", "best")
 OPTIMISTIC = (
     "The choice and the figure are of the same validation images, so the figure is optimistic; each cell chooses by "
     "its own probe."
 )
-_PROBES = {
-    ("online", "linear", "encoder"): "online_linear",
-    ("online", "linear", "projector"): "online_projector_linear",
-    ("online", "mlp", "encoder"): "online_mlp",
-}
 _METHODS = {"radialvicreg": "Radial-VICReg", "vicreg": "VICReg"}
 _VARIANTS = {
     "vicreg": "VICReg",
@@ -42,8 +38,8 @@ class Cell:
 
     Attributes:
         config: name of the configuration that fills it.
-        probe: ``"linear"`` or ``"mlp"``.
-        features: ``"encoder"`` or ``"projector"``.
+        probe: one of :data:`radial_vicreg.probe_names.PROBES`.
+        features: one of :data:`radial_vicreg.probe_names.FEATURES`.
         metrics: keys of the probe's figures.
         paper: the paper's mean and standard deviation of each metric.
         experiment: the one that was found, if any.
@@ -137,9 +133,7 @@ def build_tables(experiments: Sequence[Experiment], source: str = "online", sele
 
 def _fill(cell: Cell, experiments: Sequence[Experiment], source: str, swept: tuple[str, ...] | None) -> None:
     fitting = [found for found in experiments if matches(found.setting, cell.config, swept or ())]
-    probe = (
-        _PROBES[source, cell.probe, cell.features] if source == "online" else f"offline_{cell.probe}_{cell.features}"
-    )
+    probe = figures_key(source, cell.probe, cell.features)
     by = f"probes.{probe}.{cell.metrics[0]}"
 
     def score(experiment: Experiment) -> list[float]:
@@ -196,7 +190,7 @@ def _table_3() -> Table:
 
 def _table_4() -> Table:
     values = paper()["tables"]["4"]
-    kinds = [(features, d) for features in ("encoder", "projector") for d in _DIMS]
+    kinds = [(features, d) for features in FEATURES for d in _DIMS]
     rows = []
     for variant, label in _VARIANTS.items():
         cells = [

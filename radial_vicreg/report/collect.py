@@ -11,21 +11,15 @@ from typing import Literal
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.origin import Images, images_remark, other_images
+from radial_vicreg.probe_names import frozen_key
+from radial_vicreg.probes.registry import use_of
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
 from radial_vicreg.stored_runs import StoredRun, find_results, open_stored_run
 
 _VALIDATION = ("limit_val_batches",)
-_HEADS = (*_VALIDATION, "probes.lr")
-_KNN = (*_VALIDATION, "probes.knn_temperature", "probes.knn_bank")
 _RADII = (*_VALIDATION, "diagnostics.max_images")
-_MEASURED_WITH = {
-    "online_linear": _VALIDATION,
-    "online_projector_linear": _HEADS,
-    "online_mlp": (*_HEADS, "probes.mlp_hidden_dim"),
-}
-"""Settings that are no part of a run's identity and change what an online probe scores."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +44,13 @@ class Figure:
 
 
 def probe_figure(probe: str, metric: str) -> Figure:
-    """Return a reader of a probe's figure, an attribute of :class:`radial_vicreg.results.ProbeFigures`."""
-    return Figure(
-        lambda results: getattr(results.probe(probe), metric),
-        _KNN if probe.startswith("online_knn") else _MEASURED_WITH.get(probe, ()),
-    )
+    """Return a reader of a probe's figure, an attribute of :class:`radial_vicreg.results.ProbeFigures`.
+
+    Settings that change what an online probe scores are no part of a run's identity.
+    """
+    use = use_of(probe)
+    settings = () if use is None else (*_VALIDATION, *(f"probes.{key}" for key in use.settings))
+    return Figure(lambda results: getattr(results.probe(probe), metric), settings)
 
 
 def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure:
@@ -67,12 +63,12 @@ def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure
     return Figure(read, _RADII)
 
 
-def frozen_figure(moment: Literal["untrained", "trained"], metric: str) -> Figure:
-    """Return a reader of the linear probe of frozen features, before or after training."""
+def frozen_figure(moment: Literal["untrained", "trained"], metric: str, probe: str = "linear") -> Figure:
+    """Return a reader of a probe of frozen features, before or after training."""
 
     def read(results: RunResults) -> float | None:
-        probe = None if results.probes is None else results.probes.frozen_linear
-        figures = None if probe is None else getattr(probe, moment)
+        found = getattr(results.probes, frozen_key(probe), None)
+        figures = None if found is None else getattr(found, moment)
         return getattr(figures, metric) if figures is not None and results.owns(figures) else None
 
     return Figure(read)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from radial_vicreg.probe_names import HEADLINES, offline_key, online_key
+from radial_vicreg.probes.registry import probe_classes
 from radial_vicreg.report.collect import Experiment, Figure, cost_figure, frozen_figure, probe_figure, radius_figure
 
 
@@ -29,15 +31,7 @@ def _accuracy(figure: Figure) -> Column:
     return Column(figure, largest=True, compared=True)
 
 
-COLUMNS = {
-    "frozen linear (%)": _accuracy(frozen_figure("trained", "top1")),
-    "frozen, untrained (%)": Column(frozen_figure("untrained", "top1")),
-    "linear (%)": _accuracy(probe_figure("online_linear", "top1")),
-    "balanced acc. (%)": _accuracy(probe_figure("online_linear", "balanced_accuracy")),
-    "projector (%)": _accuracy(probe_figure("online_projector_linear", "top1")),
-    "MLP (%)": _accuracy(probe_figure("online_mlp", "top1")),
-    "kNN 20 (%)": _accuracy(probe_figure("online_knn20", "top1")),
-    "offline linear (%)": _accuracy(probe_figure("offline_linear_encoder", "top1")),
+_OTHERS = {
     "W1 before": Column(radius_figure("initial", "w1_chi")),
     "W1 after": Column(radius_figure("final", "w1_chi"), largest=False, compared=True),
     "norm of mean z": Column(radius_figure("final", "embedding_mean_norm")),
@@ -46,9 +40,26 @@ COLUMNS = {
     "s/step": Column(cost_figure("step_seconds"), decimals=3),
     "memory (MB)": Column(cost_figure("peak_memory_mb"), decimals=0),
 }
-"""Columns by their headings, in their order."""
+
+
+def columns() -> dict[str, Column]:
+    """List the columns by their headings, in their order: those of the probes, then radii and cost."""
+    return {**_probe_columns(), **_OTHERS}
 
 
 def filled_columns(experiments: Sequence[Experiment]) -> dict[str, Column]:
     """Keep the columns in which any run has a value."""
-    return {name: column for name, column in COLUMNS.items() if any(e.values(column.figure) for e in experiments)}
+    return {name: column for name, column in columns().items() if any(e.values(column.figure) for e in experiments)}
+
+
+def _probe_columns() -> dict[str, Column]:
+    found, offline = {}, {}
+    for probe in probe_classes():
+        for heading, moment in () if probe.frozen is None else probe.frozen.columns.items():
+            figure = frozen_figure(moment, HEADLINES[0], probe.name)
+            found[heading] = _accuracy(figure) if moment == "trained" else Column(figure)
+        for use in probe.online:
+            for heading, shown in use.columns.items():
+                found[heading] = _accuracy(probe_figure(online_key(use.name + shown.variant), shown.metric))
+        offline[f"offline {probe.label} (%)"] = _accuracy(probe_figure(offline_key(probe.name), HEADLINES[0]))
+    return {**found, **offline}

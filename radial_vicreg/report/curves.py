@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.figures import add_legend, literal, name_panels, new_figure
-from radial_vicreg.probes.metrics import BALANCED_ACCURACY
+from radial_vicreg.probe_names import HEADLINES, logged_name
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
 from radial_vicreg.report.formats import counted
@@ -18,7 +18,7 @@ from radial_vicreg.report.naming import distinguish
 MOST_CURVES = 8
 _PANELS = (
     (("train_vicreg_loss", "loss, VICReg's terms"),),
-    (("val_acc1", "linear probe (%)"), (BALANCED_ACCURACY, "linear probe (balanced, %)")),
+    tuple(zip(map(logged_name, HEADLINES), ("linear probe (%)", "linear probe (balanced, %)"), strict=True)),
     (("train_w1_chi", r"$W_1$ to $\chi$ (batch)"),),
 )
 """Keys of ``history`` with their names; of several in a panel the first that any run has."""

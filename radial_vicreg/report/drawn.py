@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from radial_vicreg.figures import MethodStyle
+from radial_vicreg.probe_names import HEADLINES, online_key
 from radial_vicreg.report.collect import Experiment, Run, probe_figure
 from radial_vicreg.report.paper import deviations, matches, nearness, paper
 
 Styles = Mapping[str, MethodStyle]
 """Styles by :attr:`~.setting.Setting.key`."""
-_ACCURACY = (probe_figure("online_linear", "top1"), probe_figure("online_linear", "balanced_accuracy"))
+_ACCURACY = tuple(probe_figure(online_key(), metric) for metric in HEADLINES)
 
 
 @dataclass

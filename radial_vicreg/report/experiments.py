@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radial_vicreg.report.collect import Experiment, apart
-from radial_vicreg.report.columns import COLUMNS, filled_columns
+from radial_vicreg.report.columns import columns, filled_columns
 from radial_vicreg.report.compare import BOLD_RULE, Lead, by_seed, lead
 from radial_vicreg.report.formats import Text, to_csv
 from radial_vicreg.report.statistics import summarise
@@ -52,7 +52,7 @@ def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
     notes += [
         f"{found.experiment_hash}: {name}: {reason}"
         for found in experiments
-        for name, column in COLUMNS.items()
+        for name, column in columns().items()
         if (reason := apart(found, column.figure)) is not None
     ]
     names = [f"{found.setting.label} ({found.experiment_hash})" for found in experiments]
@@ -68,9 +68,10 @@ def experiment_csv(experiments: Sequence[Experiment]) -> str:
     settings, added = ["images", "backbone", "dim", "objective"], [term.symbol for term in ADDED]
     radial = list(dict.fromkeys(term.symbol for term in RADIAL_TERMS))
     details = sorted({key for experiment in experiments for key in experiment.setting.details})
-    columns = ["experiment_hash", *settings, *radial, "center", *added, *details, "seeds", "tags", "notes"]
-    for name in COLUMNS:
-        columns += [f"{name} {part}" for part in ("mean", "std", "n")]
+    header = ["experiment_hash", *settings, *radial, "center", *added, *details, "seeds", "tags", "notes"]
+    figures = columns()
+    for name in figures:
+        header += [f"{name} {part}" for part in ("mean", "std", "n")]
     lines: list[list[object]] = []
     for experiment in experiments:
         setting = experiment.setting
@@ -79,11 +80,11 @@ def experiment_csv(experiments: Sequence[Experiment]) -> str:
         line += [setting.details.get(key) for key in details]
         seeds = " ".join(str(run.seed) for run in experiment.runs)
         line += [seeds, experiment.tags, "; ".join(experiment.notes)]
-        for column in COLUMNS.values():
+        for column in figures.values():
             value = summarise(experiment.values(column.figure))
             line += [value.mean, value.std, value.count] if value else [None, None, 0]
         lines.append(line)
-    return to_csv(columns, lines)
+    return to_csv(header, lines)
 
 
 def _families(experiments: Sequence[Experiment]) -> list[list[int]]:
@@ -97,7 +98,7 @@ def _leads(experiments: Sequence[Experiment]) -> list[tuple[str, int, int, Lead]
     """List by family and figure the best and the runner-up (places among all experiments) and their difference."""
     found = []
     for family in _families(experiments):
-        for name, column in COLUMNS.items():
+        for name, column in columns().items():
             if column.largest is None:
                 continue
             result = lead([by_seed(experiments[index], column.figure) for index in family], column.largest)

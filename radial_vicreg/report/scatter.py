@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from radial_vicreg.figures import MethodStyle, add_legend, literal, new_figure
+from radial_vicreg.probe_names import HEADLINES
 from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
 from radial_vicreg.report.drawn import Drawn, Styles, accuracy
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
@@ -15,7 +16,7 @@ from radial_vicreg.report.statistics import Correlation, pearson, spearman
 _W1 = radius_figure("final", "w1_chi")
 _SMALLEST, _USUAL, _LARGEST = 3.0, 5.0, 8.0
 """Diameters of the markers in points: of the least learning rate, where size says nothing, of the largest rate."""
-_TRAINED = frozen_figure("trained", "top1")
+_TRAINED = frozen_figure("trained", HEADLINES[0])
 _Point = tuple[Experiment, float, float]
 
 

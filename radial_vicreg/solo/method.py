@@ -22,6 +22,7 @@ from radial_vicreg.data_sets import NUM_ATTRIBUTES, facts_of
 from radial_vicreg.models import apply_small_stem
 from radial_vicreg.notices import warn
 from radial_vicreg.optim import check_optimizer
+from radial_vicreg.probe_names import HOST_STEP_METRICS
 from radial_vicreg.probes.metrics import BalancedAccuracy
 from radial_vicreg.solo.attributes import attributes_by_index, replace_targets
 from radial_vicreg.solo.data import configured_rates, resolve_in_place, script_config
@@ -40,7 +41,7 @@ from radial_vicreg.train.same_run import check_auto_resumed, check_same_run
 from radial_vicreg.train.step import RadialTraining
 from radial_vicreg.train.trainer import check_loggers, check_strategy, trainer_settings
 
-_STEP_METRICS = ("train_class_loss", "train_acc1", "train_acc5", "train_attribute_acc")
+_STEP_METRICS = ("train_class_loss", *(f"train_{name}" for name in HOST_STEP_METRICS))
 
 # solo-learn's constructor asks the class, and not the object, to complete a configuration before it builds anything.
 _own_config: ContextVar[RunConfig | None] = ContextVar("own_config", default=None)

@@ -11,7 +11,6 @@ from time import sleep
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.errors import INTERRUPTED, NOT_FINISHED, STOP_SIGNALS, RunStopped
@@ -23,6 +22,7 @@ from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.marks import Mark, marks_of
 from radial_vicreg.sweeps.status import RunState, states_of
+from radial_vicreg.terminal import counting_progress
 
 _PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
 _CLAIM = "--claim"  # take the run's claim, or end with NOT_FINISHED
@@ -94,10 +94,9 @@ def run_missing(
     console.print(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
     for text in _remarks(marks):
         say(text)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with (
         SignalForwarder() as forwarder,
-        Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress,
+        counting_progress(console=console) as progress,
     ):
         task = progress.add_task(name, total=len(runs), completed=len(runs) - len(todo))
 

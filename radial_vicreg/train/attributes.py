@@ -5,8 +5,9 @@ from __future__ import annotations
 import lightning.pytorch as pl
 from torch import Tensor
 
+from radial_vicreg.probe_names import logged_name
 from radial_vicreg.probes.heads import probe_loss
-from radial_vicreg.probes.metrics import BALANCED_ACCURACY, BalancedAccuracy
+from radial_vicreg.probes.metrics import BalancedAccuracy
 
 
 def attribute_scores(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -19,14 +20,13 @@ def attribute_scores(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         Binary cross-entropy and the share of right answers over images and attributes in percent, both 0-d.
     """
-    loss = probe_loss(logits, targets)
-    return loss, 100.0 * ((logits.detach() > 0) == (targets > 0.5)).float().mean()
+    return probe_loss(logits, targets), 100.0 * ((logits.detach() > 0) == (targets > 0.5)).float().mean()
 
 
 def log_balanced_accuracy(
     module: pl.LightningModule, metric: BalancedAccuracy, logits: Tensor, targets: Tensor
 ) -> None:
-    """Add a validation batch and log the epoch's :data:`BALANCED_ACCURACY`; Lightning computes it once an epoch.
+    """Add a validation batch and log the epoch's ``val_balanced_accuracy``; Lightning computes it once an epoch.
 
     Args:
         module: whose validation step this is; ``metric`` is an attribute of it.
@@ -35,4 +35,4 @@ def log_balanced_accuracy(
         targets: zeros and ones, same shape.
     """
     metric.update(logits.detach(), targets)
-    module.log(BALANCED_ACCURACY, metric, on_step=False, on_epoch=True)
+    module.log(logged_name("balanced_accuracy"), metric, on_step=False, on_epoch=True)

@@ -11,7 +11,7 @@ from lightning.fabric.utilities.warnings import PossibleUserWarning
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.notices import ignore_foreign_deprecations
-from radial_vicreg.probes.metrics import BALANCED_ACCURACY
+from radial_vicreg.probe_names import HEADLINES, logged_name
 from radial_vicreg.terminal import Bar
 
 _LARGE_SHARE = 0.5  # of the mean squared radius
@@ -100,10 +100,9 @@ class EpochSummary(pl.Callback):
             parts.append(f"radius {radius:.2f} (target {self.target:.2f})")
         if w1 is not None:
             parts.append(f"W1 to chi {w1:.2f}")
-        if "val_acc1" in metrics:
-            parts.append(f"online probe {metrics['val_acc1']:.1f} %")
-        if BALANCED_ACCURACY in metrics:
-            parts.append(f"online probe {metrics[BALANCED_ACCURACY]:.1f} % (balanced)")
+        for headline, remark in zip(HEADLINES, ("", " (balanced)"), strict=True):
+            if (name := logged_name(headline)) in metrics:
+                parts.append(f"online probe {metrics[name]:.1f} %{remark}")
         if trainer.is_global_zero:
             print("  ".join(parts), flush=True)  # a log file is read while the run goes on
             self._say_offset(mean("embedding_mean_share"))

@@ -1,4 +1,4 @@
-"""Linear probe of frozen encoder features, before and after training."""
+"""A probe of frozen encoder features, before and after training."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from radial_vicreg.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.origin import Images, is_of, origin_of
+from radial_vicreg.probe_names import FEATURES, frozen_key
+from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.features import extract, feature_loader
-from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.probes.metrics import are_attributes
 from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.train.cost import Apart
 from radial_vicreg.train.processes import average_logged
 
+_OUTPUT = FEATURES["encoder"]
 
-class FrozenLinearProbe(pl.Callback):
-    """Fit a logistic regression on encoder features of un-augmented images, untrained and trained.
+
+class FrozenProbe(pl.Callback):
+    """Fit a probe on encoder features of un-augmented images, untrained and trained.
 
     Processes share the images; the first one fits the probe, on the model's device, for all. ``cost`` of the results
     has its time and GPU memory.
 
     Args:
+        probe: class of the probe.
         train_set: (image, label) to fit on, without augmentation.
         val_loader: batches of (images, labels) to score on.
         num_workers: processes that load the training images.
@@ -33,14 +37,25 @@ class FrozenLinearProbe(pl.Callback):
     """
 
     def __init__(
-        self, train_set: Dataset[Any], val_loader: DataLoader[Any], num_workers: int = 0, images: Images | None = None
+        self,
+        probe: type[Probe],
+        train_set: Dataset[Any],
+        val_loader: DataLoader[Any],
+        num_workers: int = 0,
+        images: Images | None = None,
     ) -> None:
+        self.probe = probe
         self.train_loader = feature_loader(train_set, num_workers)
         self.val_loader = val_loader
         self.images = Images() if images is None else images
         self.untrained: dict[str, Any] | None = None
         self.trained: dict[str, Any] | None = None
-        self._cost = Apart("frozen_linear")
+        self._cost = Apart(frozen_key(probe.name))
+
+    @property
+    def state_key(self) -> str:
+        """Name of the state in a checkpoint, one for each probe."""
+        return f"Frozen{self.probe.__name__}"
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Score the untrained encoder; a resumed run keeps the first score, if it is of its images."""
@@ -60,9 +75,9 @@ class FrozenLinearProbe(pl.Callback):
             self.trained = self._score(trainer, pl_module, origin_of(self.images, epoch, step))
 
     def results(self) -> dict[str, Any]:
-        """Give ``probes.frozen_linear``: top-1 and top-5 of the trained encoder, and of the untrained one."""
+        """Give ``probes.frozen_<probe>``: the figures of the trained encoder, and of the untrained one."""
         found = {"untrained": self.untrained, "trained": self.trained}
-        return {"probes": {"frozen_linear": found}, **self._cost.results()}
+        return {"probes": {frozen_key(self.probe.name): found}, **self._cost.results()}
 
     def state_dict(self) -> dict[str, Any]:
         """Keep the untrained score, for a resumed run."""
@@ -79,7 +94,7 @@ class FrozenLinearProbe(pl.Callback):
         with self._cost.measured(trainer, model.device):
             with own_random_numbers(trainer.global_rank, model.device):
                 train, val = (_features(model, loader) for loader in (self.train_loader, self.val_loader))
-            return {**once(lambda: _fitted_score(train, val)), "origin": origin}
+            return {**once(lambda: _fitted_score(self.probe, train, val)), "origin": origin}
 
 
 def _features(model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tensor, Tensor]:
@@ -94,18 +109,18 @@ def _features(model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tenso
             num_workers=loader.num_workers,
             collate_fn=loader.collate_fn,
         )
-    outputs, labels = extract(model, loader, ("feats",))
-    features, labels = outputs["feats"].to(model.device), labels.to(model.device)
+    outputs, labels = extract(model, loader, (_OUTPUT,))
+    features, labels = outputs[_OUTPUT].to(model.device), labels.to(model.device)
     if not shared:
         return features, labels
     rows = gather_chunks(labels.reshape(len(labels), -1), chunk=1)
     return gather_chunks(features, chunk=1), rows if are_attributes(labels) else rows[:, 0]
 
 
-def _fitted_score(train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor]) -> dict[str, float]:
+def _fitted_score(probe: type[Probe], train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor]) -> dict[str, Any]:
     """Fit where the features are, or on the CPU where a GPU that also holds the training has too little memory."""
     try:
-        return LinearProbe().fit(*train).score(*val)
+        return probe().fit(*train).score(*val)
     except torch.cuda.OutOfMemoryError:
         (x, y), (x_val, y_val) = ((features.cpu(), labels.cpu()) for features, labels in (train, val))
-        return LinearProbe().fit(x, y).score(x_val, y_val)
+        return probe().fit(x, y).score(x_val, y_val)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import lightning.pytorch as pl
@@ -11,20 +12,20 @@ from torch import Tensor
 
 from radial_vicreg.config import ProbesConfig
 from radial_vicreg.origin import Images, is_of, origin_of
-from radial_vicreg.probes.knn import knn_scores
+from radial_vicreg.probe_names import FEATURES, HOST_PROBE, logged_name, online_key
 from radial_vicreg.probes.metrics import ProbeMetrics, are_attributes
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
+from radial_vicreg.probes.registry import switched_on
 
-_HEADS = {"projector_linear": ("linear", "z"), "mlp": ("mlp", "feats")}
-_OUTPUTS = ("feats", "z", "logits")
+_OUTPUTS = (*FEATURES.values(), "logits")
 
 
 class OnlineProbes(pl.Callback):
-    """Train a linear probe of the projector's output and a 2-layer MLP on the encoder; kNN after validation.
+    """Train the heads of probes on every batch, and let those that have none vote after validation.
 
     A forward hook picks up ``feats``, ``z`` and ``logits`` of each step, detached, so that nothing is computed twice
     and no gradient can reach the network; heads and optimizer belong to this callback and never enter the module's
-    ``state_dict``. The heads learn from both views of a batch. The kNN's bank holds the features of the epoch's first
+    ``state_dict``. The heads learn from both views of a batch. The bank holds the features of the epoch's first
     views, as training computed them, up to ``knn_bank`` images on each process.
 
     Validation images that are not of the training resolution (solo-learn validates image folders at 224 pixels) are
@@ -44,14 +45,14 @@ class OnlineProbes(pl.Callback):
     def __init__(self, settings: ProbesConfig, crop_size: int, seed: int = 0, images: Images | None = None) -> None:
         self.settings, self.crop_size, self.seed = settings, crop_size, seed
         self.images = Images() if images is None else images
-        wanted = {"projector_linear": settings.projector_linear, "mlp": settings.encoder_mlp}
-        self.head_names = [name for name, on in wanted.items() if on]
-        self.neighbours = settings.knn_neighbours if settings.encoder_knn else ()
+        uses = [(probe, use.name, FEATURES[use.features], use.learns) for probe, use in switched_on(settings)]
+        self._heads = {name: (probe, output) for probe, name, output, learns in uses if learns == "batches"}
+        self._voters = {name: (probe, output) for probe, name, output, learns in uses if learns == "bank"}
         self.found: dict[str, dict[str, Any]] = {}
         self._trainer: HeadTrainer | None = None
         self._restored: dict[str, Any] | None = None
-        self._bank = FeatureBank(settings.knn_bank)
-        self._gathered: tuple[Tensor, Tensor] | None = None
+        self._banks = {output: FeatureBank(settings.knn_bank) for _, output in self._voters.values()}
+        self._gathered: dict[str, tuple[Tensor, Tensor] | None] = {}
         self._metrics: dict[str, ProbeMetrics] = {}
         self._outputs: list[dict[str, Tensor]] = []
         self._hook: Any = None
@@ -70,7 +71,8 @@ class OnlineProbes(pl.Callback):
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Empty the bank: it holds features of one epoch."""
-        self._bank.clear()
+        for bank in self._banks.values():
+            bank.clear()
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
         """Forget forward passes of other callbacks."""
@@ -83,19 +85,20 @@ class OnlineProbes(pl.Callback):
         views, self._outputs, targets = self._outputs, [], batch[-1]
         if not views or not trainer.enable_validation:
             return
-        if self.neighbours:
-            self._bank.add(views[0]["feats"], targets)
-        if self.head_names:
+        for output, bank in self._banks.items():
+            bank.add(views[0][output], targets)
+        if self._heads:
             if self._trainer is None:
                 self._trainer = self._build(trainer, pl_module, views[0], targets)
-            joined = {key: torch.cat([view[key] for view in views]) for key in {_HEADS[n][1] for n in self.head_names}}
-            inputs = {name: joined[_HEADS[name][1]] for name in self.head_names}
+            outputs_seen = {output for _, output in self._heads.values()}
+            joined = {output: torch.cat([view[output] for view in views]) for output in outputs_seen}
+            inputs = {name: joined[output] for name, (_, output) in self._heads.items()}
             self._trainer.step(inputs, targets.repeat(len(views), *[1] * (targets.ndim - 1)))
 
     def on_validation_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Collect the bank of every process."""
         self._metrics = {}
-        self._gathered = self._bank.gathered(pl_module.all_gather) if self.neighbours else None
+        self._gathered = {output: bank.gathered(pl_module.all_gather) for output, bank in self._banks.items()}
 
     def on_validation_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *args: Any) -> None:
         """Forget forward passes of other callbacks."""
@@ -121,13 +124,13 @@ class OnlineProbes(pl.Callback):
         self._outputs = []
         scores: dict[str, Tensor] = {}
         if are_attributes(targets) or resized is not batch[-2]:
-            scores["linear"] = out["logits"]
+            scores[HOST_PROBE] = out["logits"]
         if self._trainer is not None:
-            scores.update(self._trainer.scores({name: out[_HEADS[name][1]] for name in self.head_names}))
-        if self._gathered is not None:
-            classes, temperature = self._count(pl_module, targets), self.settings.knn_temperature
-            votes = knn_scores(*self._gathered, out["feats"], self.neighbours, classes, temperature)
-            scores.update({f"knn{k}": value for k, value in votes.items()})
+            scores.update(self._trainer.scores({name: out[output] for name, (_, output) in self._heads.items()}))
+        for name, (probe, output) in self._voters.items():
+            if (bank := self._gathered.get(output)) is not None:
+                votes = probe.votes(*bank, out[output], self._count(pl_module, targets), self.settings)
+                scores.update({f"{name}{variant}": value for variant, value in votes.items()})
         for name, value in scores.items():
             if name not in self._metrics:
                 self._metrics[name] = ProbeMetrics(value.shape[1], multi_label=are_attributes(targets)).to(value.device)
@@ -135,16 +138,12 @@ class OnlineProbes(pl.Callback):
 
     def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Compute and log the figures."""
-        self._gathered = None
+        self._gathered = {}
         for name, metrics in self._metrics.items():
             figures = metrics.compute()
             origin = origin_of(self.images, trainer.current_epoch + 1, trainer.global_step)
-            self.found[f"online_{name}"] = {**figures, "origin": origin}
-            logged = {
-                f"val_{name}_{key.replace('top', 'acc')}": value
-                for key, value in figures.items()
-                if isinstance(value, float)
-            }
+            self.found[online_key(name)] = {**figures, "origin": origin}
+            logged = {logged_name(metric, name): value for metric, value in figures.items() if isinstance(value, float)}
             pl_module.log_dict(logged, sync_dist=True)
 
     def results(self) -> dict[str, Any]:
@@ -172,12 +171,14 @@ class OnlineProbes(pl.Callback):
     def _build(self, trainer: pl.Trainer, module: Any, view: dict[str, Tensor], targets: Tensor) -> HeadTrainer:
         batches = trainer.num_training_batches
         epochs = trainer.max_epochs or 0
+        count = self._count(module, targets)
         built = HeadTrainer(
-            {name: (_HEADS[name][0], view[_HEADS[name][1]].shape[1]) for name in self.head_names},
-            outputs=self._count(module, targets),
+            {
+                name: partial(probe.head, view[output].shape[1], count, self.settings)
+                for name, (probe, output) in self._heads.items()
+            },
             total_steps=int(epochs * batches) if epochs > 0 and batches != float("inf") else None,
             lr=self.settings.lr,
-            hidden_dim=self.settings.mlp_hidden_dim,
             seed=self.seed,
             device=targets.device,
         )

@@ -21,7 +21,7 @@ from radial_vicreg.files import claim_output, point_link, remove_leftovers
 from radial_vicreg.locks import HeldLock, LockedError
 from radial_vicreg.notices import warn
 from radial_vicreg.origin import images_of, origin_of
-from radial_vicreg.probes.metrics import BALANCED_ACCURACY
+from radial_vicreg.probe_names import host_figures, is_offline, is_untrained, online_key
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.results import FINISHED, RESULTS, RunResults, Status
 from radial_vicreg.secrets import without_secrets
@@ -293,7 +293,7 @@ class ResultsWriter(pl.Callback):
             "steps": trainer.global_step,
             "seconds": round(self._seconds(), 1),
             "processes": trainer.world_size,
-            "probes": {"online_linear": {**_host_probe(last), **self._origin()}},
+            "probes": {online_key(): {**host_figures(last), **self._origin()}},
             "loss_terms": {name: value for name, value in last.items() if name.startswith("train_")},
             "history": self.history,
         }
@@ -327,7 +327,7 @@ def _offline_probes(stored: RunResults, epochs: int) -> dict[str, Any]:
     """Keep figures of ``radial-vicreg probe`` that are of this epoch or of the untrained network."""
     probes = {} if stored.probes is None else stored.probes.plain()
     current = stored.epochs == epochs
-    kept = [name for name in probes if name.startswith("offline_") and (current or name.endswith("_untrained"))]
+    kept = [name for name in probes if is_offline(name) and (current or is_untrained(name))]
     return {name: probes[name] for name in kept}
 
 
@@ -336,13 +336,6 @@ def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
     kept = {name: value for name, value in metrics.items() if not name.endswith(("_step", "_epoch"))}
     means = {name.removesuffix("_epoch"): value for name, value in metrics.items() if name.endswith("_epoch")}
     return {**kept, **means}
-
-
-def _host_probe(last: dict[str, float]) -> dict[str, float | None]:
-    """Choose the figures of the host's own linear probe; the online probes add what it does not log."""
-    if BALANCED_ACCURACY in last:
-        return {"balanced_accuracy": last[BALANCED_ACCURACY], "accuracy": last.get("val_attribute_acc")}
-    return {"top1": last.get("val_acc1"), "top5": last.get("val_acc5")}
 
 
 def _merge(target: dict[str, Any], addition: dict[str, Any]) -> None:

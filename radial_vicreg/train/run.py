@@ -24,8 +24,10 @@ from radial_vicreg.keys import SOLO_LARGE_VIEWS
 from radial_vicreg.models import check_backbone
 from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.origin import images_of
+from radial_vicreg.probe_names import frozen_key
+from radial_vicreg.probes.registry import frozen_probes
 from radial_vicreg.train.endings import fit
-from radial_vicreg.train.frozen_probe import FrozenLinearProbe
+from radial_vicreg.train.frozen_probe import FrozenProbe
 from radial_vicreg.train.hardware import precision_note
 from radial_vicreg.train.objective import check_objective
 from radial_vicreg.train.processes import adopt_rank, check_launcher
@@ -290,14 +292,15 @@ def _callbacks(config: RunConfig, data: RunData, val_loader: DataLoader[Any] | N
     """Build the callbacks that need the images.
 
     Raises:
-        UserError: ``probes.frozen_linear`` is asked for, but there is no labelled validation set.
+        UserError: a frozen probe is asked for, but there is no labelled validation set.
     """
     callbacks: list[pl.Callback] = []
-    if config.probes.frozen_linear:
+    for probe in frozen_probes(config.probes):
         if val_loader is None or config.data.no_labels:
-            raise UserError("probes.frozen_linear needs labels and data.val_path; set probes.frozen_linear=false")
+            switch = f"probes.{frozen_key(probe.name)}"
+            raise UserError(f"{switch} needs labels and data.val_path; set {switch}=false")
         images = images_of(config)
-        callbacks.append(FrozenLinearProbe(data.plain_training_set(), val_loader, config.data.num_workers, images))
+        callbacks.append(FrozenProbe(probe, data.plain_training_set(), val_loader, config.data.num_workers, images))
     skipped, omitted = data.skipped, data.omitted
     if skipped:
         rank_zero_only(print)(skipped_text(skipped))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.losses._statistics import _Statistics
 from radial_vicreg.optim import build_optimizer
+from radial_vicreg.probes.heads import layers
 from radial_vicreg.probes.knn import knn_scores
 from radial_vicreg.probes.metrics import BalancedAccuracy, ProbeMetrics
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
@@ -209,7 +211,7 @@ def test_probes_and_metrics_stay_on_the_device_and_never_wait_in_an_epoch(multi_
         features = torch.empty(6, 5, device=GPU)
         targets = torch.empty((6, 3) if multi_label else 6, dtype=torch.long, device=GPU)
         waiting.preparing = True
-        heads = HeadTrainer({"mlp": ("mlp", 5)}, 3, 10, 0.1, 8, seed=0, device=GPU)
+        heads = HeadTrainer({"mlp": partial(layers, 5, 8, 3)}, 10, 0.1, seed=0, device=GPU)
         balanced = BalancedAccuracy(3).to(GPU)
         waiting.preparing = False
         scores = dict(heads.scores({"mlp": features}))

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from radial_vicreg.diagnostics.measure import embed
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.train import radii
-from radial_vicreg.train.frozen_probe import FrozenLinearProbe
+from radial_vicreg.train.frozen_probe import FrozenProbe
 from radial_vicreg.train.radii import RadiusMonitor
 
 
@@ -93,7 +93,7 @@ def test_a_gpu_without_room_for_the_frozen_probe_leaves_it_to_the_cpu(monkeypatc
         return real(self, features, labels)
 
     monkeypatch.setattr(LinearProbe, "fit", fit)
-    probe = FrozenLinearProbe(labelled(20).dataset, labelled(8))
+    probe = FrozenProbe(LinearProbe, labelled(20).dataset, labelled(8))
     probe.on_train_start(trainer(), Flat())  # type: ignore[arg-type]
     assert devices == ["cpu", "cpu"]
     assert probe.untrained is not None

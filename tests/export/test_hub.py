@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import timm
 import torch
-from helpers import RESNET, SMALL_STEM, one_line
+from helpers import RESNET, SMALL_STEM, one_line, read_results
 from huggingface_hub import ModelCard
 from packaging.version import parse as version
 from PIL import Image
@@ -151,6 +151,31 @@ def test_the_model_card_says_data_method_and_figures_and_leaves_the_license(make
     assert "| batch |" not in text
     assert "## License\n\nTo fill in" in text
     assert "Radial-VCReg" in text.split("## Citation")[1]
+
+
+def test_the_model_card_of_a_trained_run_has_the_figures_of_its_probes(
+    finished_run: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A run writes where a figure comes from next to it, which is no figure."""
+    run = finished_run("standalone")
+    text = (export_run(run, "hf", tmp_path / "out")[0].parent / "README.md").read_text()
+    found = read_results(run)["probes"]
+    assert "origin" in found["online_mlp"]
+    for name, figures in (
+        ("online_mlp", found["online_mlp"]),
+        ("frozen_linear, trained", found["frozen_linear"]["trained"]),
+    ):
+        assert f"| {name} | top1 {figures['top1']:.2f}, top5 {figures['top5']:.2f} |\n" in text
+
+
+def test_the_model_card_has_the_means_over_attributes(make_run: Callable[..., Path]) -> None:
+    means = {"balanced_accuracy": 71.0, "accuracy": 81.0, "auroc": 75.5, "average_precision": 40.25}
+    each = {name: [value, None] for name, value in means.items()}
+    folder = make_run(probes={"online_linear": {**means, "per_attribute": each}})
+    text = (export_run(folder, "hf")[0].parent / "README.md").read_text()
+    row = "balanced_accuracy 71.00, accuracy 81.00, auroc 75.50, average_precision 40.25"
+    assert f"| online_linear | {row} |\n" in text
+    assert "per_attribute" not in text
 
 
 def test_the_model_card_names_a_method_with_a_loss_of_its_own(make_run: Callable[..., Path]) -> None:

@@ -13,7 +13,8 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
-from radial_vicreg.probes.metrics import MULTI_LABEL_METRICS, BalancedAccuracy, ProbeMetrics
+from radial_vicreg.probe_names import ATTRIBUTE_METRICS
+from radial_vicreg.probes.metrics import BalancedAccuracy, ProbeMetrics
 
 
 @pytest.mark.parametrize("classes", [3, 5, 12])
@@ -40,7 +41,7 @@ def test_multi_label_figures_equal_scikit_learns() -> None:
         "auroc": [roc_auc_score(targets[:, a], scores[:, a]) for a in range(4)],
         "average_precision": [average_precision_score(targets[:, a], scores[:, a]) for a in range(4)],
     }
-    for name in MULTI_LABEL_METRICS:
+    for name in ATTRIBUTE_METRICS:
         assert found["per_attribute"][name] == pytest.approx([100 * value for value in reference[name]], abs=1e-4)
         assert found[name] == pytest.approx(100 * np.mean(reference[name]), abs=1e-4)
 
@@ -52,7 +53,7 @@ def test_an_attribute_that_every_image_has_is_left_out_of_all_means_but_accuracy
     metrics.update(scores, targets)
     found = metrics.compute()
     assert found["per_attribute"]["accuracy"] == [75.0, 100.0]
-    for name in MULTI_LABEL_METRICS[1:]:
+    for name in ATTRIBUTE_METRICS[1:]:
         assert found["per_attribute"][name] == [None, 100.0]
         assert found[name] == 100.0
 

@@ -13,7 +13,7 @@ import torch
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.loader import build_val_loader
 from radial_vicreg.loaded_run import open_run
-from radial_vicreg.probes.heads import build_head
+from radial_vicreg.probes.heads import layers
 
 HIDDEN, CLASSES = 16, 3
 
@@ -37,9 +37,9 @@ def test_two_processes_report_what_one_computes_from_the_checkpoint(
         pairs = [(run.model(images), labels) for images, labels in loader]
     labels = torch.cat([target for _, target in pairs])
     assert len(labels) == 12  # both processes have six, so none is counted twice
-    for name, kind, features in (("projector_linear", "linear", "z"), ("mlp", "mlp", "feats")):
+    for name, hidden, features in (("projector_linear", [], "z"), ("mlp", [HIDDEN], "feats")):
         inputs = torch.cat([out[features] for out, _ in pairs])
-        head = build_head(kind, inputs.shape[1], CLASSES, HIDDEN)
+        head = layers(inputs.shape[1], *hidden, CLASSES)
         own = {key.removeprefix(f"{name}."): value for key, value in state["trainer"]["heads"].items()}
         head.load_state_dict({key: value for key, value in own.items() if key in head.state_dict()})
         right = head(inputs).argmax(dim=1) == labels

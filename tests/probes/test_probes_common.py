@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,17 +13,19 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.probes import KNNProbe, LinearProbe, MLPProbe, mlp
+from radial_vicreg.probe_names import PROBES
+from radial_vicreg.probes import LinearProbe, MLPProbe, mlp
 from radial_vicreg.probes.features import extract
+from radial_vicreg.probes.registry import probe_class
 from radial_vicreg.probes.selection import Standardiser, hold_out
 
-PROBES = {"linear": LinearProbe, "mlp": lambda: MLPProbe(rates=(3e-3,), hidden_dim=32), "knn": KNNProbe}
+QUICK = {"mlp": {"rates": (3e-3,), "hidden_dim": 32}}
 
 
 @pytest.fixture(params=PROBES)
 def make_probe(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable:
     monkeypatch.setattr(mlp, "_FEWEST_STEPS", 150)
-    return PROBES[request.param]
+    return partial(probe_class(request.param), **QUICK.get(request.param, {}))
 
 
 def test_shuffled_labels_give_chance_within_three_standard_errors(make_probe: Callable, clusters: Callable) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import lightning.pytorch as pl
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from radial_vicreg.config import ProbesConfig
+from radial_vicreg.probes.heads import layers
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
 from radial_vicreg.train.online_probes import OnlineProbes
 
@@ -99,7 +101,7 @@ def test_the_bank_is_bounded_and_holds_directions() -> None:
 
 
 def test_a_step_with_overflown_features_does_not_spoil_the_heads() -> None:
-    trainer = HeadTrainer({"mlp": ("mlp", 4)}, 3, None, 1e-3, 8, 0, torch.device("cpu"))
+    trainer = HeadTrainer({"mlp": partial(layers, 4, 8, 3)}, None, 1e-3, 0, torch.device("cpu"))
     features = torch.randn(6, 4)
     features[0, 0], features[1, 1] = torch.inf, torch.nan
     trainer.step({"mlp": features}, torch.arange(6) % 3)

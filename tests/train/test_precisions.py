@@ -15,7 +15,8 @@ from helpers import with_resnet, without
 from torch.utils.data import DataLoader, TensorDataset
 
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.train.frozen_probe import FrozenLinearProbe
+from radial_vicreg.probes.linear import LinearProbe
+from radial_vicreg.train.frozen_probe import FrozenProbe
 from radial_vicreg.train.module import RadialVICRegModule
 from radial_vicreg.train.run import prepare
 
@@ -58,7 +59,7 @@ def test_every_callback_measures_under_every_precision(
     module.results_folder = str(tmp_path / "run")
     # Larger images for validation, as solo-learn has them: the callbacks resize, the transformer takes one size alone.
     module.validation_step = lambda batch, batch_idx: module(batch[0][..., :32, :32]) and None  # type: ignore
-    frozen = FrozenLinearProbe(labelled(32).dataset, labelled(32))
+    frozen = FrozenProbe(LinearProbe, labelled(32).dataset, labelled(32))
     trainer = pl.Trainer(
         accelerator="cpu",
         devices=1,

@@ -1,0 +1,26 @@
+"""Choices of the command line whose uses need PyTorch or NumPy, so that ``--help`` and completion do not."""
+
+from __future__ import annotations
+
+HUB_FORMAT = "hf"
+"""The format that is a repository of the Hugging Face Hub."""
+
+EXPORT_FILES = {
+    "torchvision": "backbone.pth",
+    "timm": "backbone.pth",
+    "safetensors": "backbone.safetensors",
+    HUB_FORMAT: "model.safetensors",  # the name that timm looks for, on the Hub and in a folder
+}
+"""File of the weights in each format of ``radial-vicreg export``."""
+
+SELECTIONS = ("paper", "best")
+"""What fills a cell of the paper's tables: the experiment nearest to the paper's settings, or the best of a sweep."""
+
+FIGURE_STYLES = ("paper", "screen")
+"""Figures for a manuscript, or for slides and wide windows."""
+
+SYNTHETIC_FIGURES = ("1", "3")
+"""Figures of the paper that are of synthetic runs."""
+
+SYNTHETIC_PRESETS = ("quick", "full")
+"""Sizes of the synthetic figures and sweeps."""

@@ -1,0 +1,76 @@
+"""The probes that there are: the command line, both hosts and the report ask here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from radial_vicreg import probe_names
+from radial_vicreg.config import ProbesConfig
+from radial_vicreg.probe_names import frozen_key, offline_key, online_key
+from radial_vicreg.probes.base import Online, Probe
+
+
+def probe_class(name: str) -> type[Probe]:
+    """Find the class of a probe.
+
+    Args:
+        name: one of :data:`radial_vicreg.probe_names.PROBES`.
+
+    Returns:
+        The class in the module of this name.
+
+    Raises:
+        TypeError: the module has none or several, or one of another name.
+    """
+    module = import_module(f"radial_vicreg.probes.{name}")
+    own = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
+    found: list[type[Probe]] = [value for value in own if isinstance(value, type) and issubclass(value, Probe)]
+    if len(found) != 1:
+        raise TypeError(f"{module.__name__} needs one class of Probe, and has {len(found)}")
+    if found[0].name != name:
+        raise TypeError(f"{found[0].__name__} is named {found[0].name!r}, and its module {name}")
+    return found[0]
+
+
+def probe_classes() -> list[type[Probe]]:
+    """List the classes of all probes, in the order of their names."""
+    return [probe_class(name) for name in probe_names.PROBES]
+
+
+def switched_on(settings: ProbesConfig) -> list[tuple[type[Probe], Online]]:
+    """List the probes that learn beside the network, and how, under a configuration."""
+    return [
+        (probe, use)
+        for probe in probe_classes()
+        for use in probe.online
+        if use.switch is not None and getattr(settings, use.switch)
+    ]
+
+
+def frozen_probes(settings: ProbesConfig) -> list[type[Probe]]:
+    """List the probes that are fitted before and after the training, under a configuration."""
+    return [probe for probe in probe_classes() if probe.frozen and getattr(settings, frozen_key(probe.name))]
+
+
+def figures_key(source: str, probe: str, features: str) -> str:
+    """Name the figures of a probe of these features in ``probes`` of ``results.json``.
+
+    Args:
+        source: one of :data:`radial_vicreg.probe_names.SOURCES`; ``"online"`` needs a probe that has one such use.
+        probe: one of :data:`radial_vicreg.probe_names.PROBES`.
+        features: one of :data:`radial_vicreg.probe_names.FEATURES`.
+    """
+    if source == "offline":
+        return offline_key(probe, features)
+    (name,) = (use.name for use in probe_class(probe).online if use.features == features)
+    return online_key(name)
+
+
+def use_of(key: str) -> Online | None:
+    """Find the online use that figures of ``results.json`` are of, such as ``online_knn20``; None of all others."""
+    for probe in probe_classes():
+        for use in probe.online:
+            whole = online_key(use.name)
+            if key == whole or (key.startswith(whole) and key.removeprefix(whole).isdigit()):
+                return use
+    return None

@@ -1,0 +1,199 @@
+"""A probe is one class and its name: docs/architecture.md, "To add", done in a folder of the test."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pkgutil
+import shutil
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import one_line
+from torch.utils.data import DataLoader, TensorDataset
+
+from radial_vicreg import probe_names, probes
+from radial_vicreg.cli import COMMANDS, main
+from radial_vicreg.completion import command_parser
+from radial_vicreg.config import ProbesConfig
+from radial_vicreg.config.reading import NO_PROBES
+from radial_vicreg.probes.base import Frozen, Online, Probe
+from radial_vicreg.probes.linear import LinearProbe
+from radial_vicreg.probes.metrics import ProbeMetrics
+from radial_vicreg.probes.registry import probe_class, probe_classes, switched_on
+from radial_vicreg.report.collect import collect, group, probe_figure
+from radial_vicreg.report.experiments import experiment_csv, experiment_rows
+from radial_vicreg.results import Cost, ProbeFigures, Probes
+from radial_vicreg.train.frozen_probe import FrozenProbe
+
+NEAREST_MEAN = '''
+"""Nearest class mean: a probe that only the test has."""
+
+import torch
+
+from radial_vicreg.probes.base import Probe
+
+
+class NearestMeanProbe(Probe):
+    """The class whose mean is nearest, after features are raised to a power."""
+
+    name = "nearest_mean"
+    label = "nearest mean"
+    choice = "power"
+
+    def __init__(self, powers=(1.0, 0.5), seed=0):
+        super().__init__(powers, seed)
+
+    def _fit(self, features, encoded, candidate):
+        self._power = candidate
+        raised = self._raised(features)
+        self._means = torch.stack([raised[encoded == k].mean(0) for k in range(self._targets.outputs)])
+
+    def _figures(self, features, encoded):
+        return self._targets.score(-torch.cdist(self._raised(features), self._means), encoded)
+
+    def _raised(self, features):
+        return features.sign() * features.abs() ** self._power
+'''
+
+
+@pytest.fixture
+def add_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Does what the recipe says: a module with a class, and its name in the list."""
+
+    def add(name: str, source: str | None) -> None:
+        folder = tmp_path / "added"
+        folder.mkdir(exist_ok=True)
+        if source is not None:
+            (folder / f"{name}.py").write_text(source)
+        monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(folder)])
+        monkeypatch.setattr(probe_names, "PROBES", (*probe_names.PROBES, name))
+        monkeypatch.delitem(sys.modules, f"radial_vicreg.probes.{name}", raising=False)
+
+    yield add
+    for name in set(probe_names.PROBES) - {"linear", "mlp", "knn"}:
+        sys.modules.pop(f"radial_vicreg.probes.{name}", None)
+
+
+def test_a_new_probe_is_offered_measured_kept_and_reported(
+    add_probe: Callable, finished_run: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_probe("nearest_mean", NEAREST_MEAN)
+    parser = command_parser(COMMANDS, "probe")
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    (option,) = (found for found in commands.choices["probe"]._actions if found.dest == "probe")
+    assert "nearest_mean" in option.choices  # what the shell completes
+    assert main(["probe", "--help"]) == 0
+    assert "nearest_mean" in capsys.readouterr().out
+    run = tmp_path / "runs" / "one"
+    shutil.copytree(finished_run("standalone"), run)
+    capsys.readouterr()
+    command = ["probe", str(run), "--probe", "nearest_mean", "--workers", "0", "--add-to-results"]
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith("nearest_mean probe of 24 encoder features (epoch")
+    found = json.loads((run / "results.json").read_text())["probes"]["offline_nearest_mean_encoder"]
+    assert found["chosen"].keys() == {"power"}
+    experiments, _ = group(collect(run)[0])
+    header, body = experiment_rows(experiments)
+    (cell,) = body[0][header.index("offline nearest mean (%)")]
+    assert cell.text == f"{found['top1']:.2f}"
+    assert "offline nearest mean (%) mean" in experiment_csv(experiments)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "instead", "said"),
+    [
+        ('    label = "nearest mean"\n', "", "NearestMeanProbe has no label"),
+        ('    choice = "power"\n', "", "NearestMeanProbe has no choice"),
+        ('name = "nearest_mean"', 'name = "mean"', "NearestMeanProbe is named 'mean', and its module nearest_mean"),
+        ("def _fit", "def fit_it", "NearestMeanProbe has no _fit"),
+        (", seed=0):", "):", "NearestMeanProbe takes no seed"),
+        ("def __init__", "def build", "NearestMeanProbe has no __init__ with its candidates"),
+        ("(Probe)", "", r"radial_vicreg.probes.nearest_mean needs one class of Probe, and has 0"),
+    ],
+)
+def test_an_incomplete_probe_is_refused_with_what_it_lacks(
+    add_probe: Callable, left_out: str, instead: str, said: str
+) -> None:
+    assert left_out in NEAREST_MEAN
+    add_probe("nearest_mean", NEAREST_MEAN.replace(left_out, instead))
+    with pytest.raises(TypeError, match=said):
+        probe_class("nearest_mean")
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"online": (Online("toy", "backbone", "batches", "encoder_mlp"),)}, "features 'backbone'"),
+        ({"online": (Online("toy", "encoder", "bank"),)}, "has no switch in ProbesConfig"),
+        ({"online": (Online("toy", "encoder", "batches", "encoder_toy"),)}, "ProbesConfig has no encoder_toy"),
+        ({"online": (Online("toy", "encoder", "batches", "encoder_mlp", ("toy_lr",)),)}, "ProbesConfig has no toy_lr"),
+        ({"online": (Online("toy", "encoder", "batches", "encoder_mlp"),)}, "learns from batches and has no head"),
+        ({"online": (Online("toy", "encoder", "bank", "encoder_knn"),)}, "learns from a bank and has no votes"),
+        ({"frozen": Frozen({})}, "ProbesConfig has no frozen_toy"),
+    ],
+)
+def test_an_incomplete_use_during_a_training_is_refused_with_what_it_lacks(declared: dict, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        type("ToyProbe", (Probe,), {"name": "toy", "label": "toy", "choice": "n", **declared})
+
+
+def test_a_class_without_its_name_in_the_list_is_found() -> None:
+    modules = [import_module(f"{probes.__name__}.{found.name}") for found in pkgutil.iter_modules(probes.__path__)]
+    classes = {
+        value.name
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Probe) and value is not Probe
+    }
+    assert classes == set(probe_names.PROBES), "each class of a probe needs its name in probe_names.PROBES"
+    assert {f"{name.__name__}" for name in probe_classes()} == set(probes.__all__)
+
+
+def test_the_command_line_offers_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["probe", "RUN", "--probe", "trees"]) == 2
+    one_line(capsys.readouterr().err, "invalid choice: 'trees'", *probe_names.PROBES)
+
+
+def test_every_switch_of_a_probe_is_a_key_that_a_class_has_and_null_switches_them_all_off() -> None:
+    switches = {use.switch for probe in probe_classes() for use in probe.online if use.switch is not None}
+    switches |= {probe_names.frozen_key(probe.name) for probe in probe_classes() if probe.frozen is not None}
+    assert switches == {name for name, field in ProbesConfig.model_fields.items() if field.annotation is bool}
+    assert dict.fromkeys(switches, False) == NO_PROBES
+    assert switched_on(ProbesConfig(**NO_PROBES)) == []
+
+
+def test_every_setting_of_the_probes_is_read_by_a_class() -> None:
+    """A figure that was measured with another value must not be averaged with the others."""
+    read = {key for probe in probe_classes() for use in probe.online for key in use.settings}
+    settings = {name for name, field in ProbesConfig.model_fields.items() if field.annotation is not bool}
+    assert read == settings - {"knn_neighbours"}  # each k has a name of its own
+    measured = {key for key in probe_figure("online_knn7", "top1").settings if key.startswith("probes.")}
+    assert measured == {"probes.knn_temperature", "probes.knn_bank"}
+
+
+def test_the_figures_of_results_are_those_that_probes_compute() -> None:
+    computed = []
+    for multi_label in (False, True):
+        metrics = ProbeMetrics(2, multi_label, over_processes=False)
+        targets = torch.tensor([[0, 1], [1, 0]]) if multi_label else torch.tensor([0, 1])
+        metrics.update(torch.eye(2), targets)
+        computed += [name for name in metrics.compute() if name != "per_attribute"]
+    names = [*probe_names.CLASS_METRICS, *probe_names.ATTRIBUTE_METRICS]
+    assert sorted(computed) == sorted(names)
+    assert ProbeFigures.model_fields.keys() - {"origin"} == set(names)
+
+
+def test_the_frozen_linear_probe_finds_its_state_in_checkpoints_of_earlier_releases() -> None:
+    images = TensorDataset(torch.zeros(2, 3, 8, 8), torch.arange(2))
+    assert FrozenProbe(LinearProbe, images, DataLoader(images)).state_key == "FrozenLinearProbe"
+
+
+def test_results_have_a_field_for_every_frozen_probe_and_its_cost() -> None:
+    frozen = {probe_names.frozen_key(probe.name) for probe in probe_classes() if probe.frozen is not None}
+    assert {name for name in Probes.model_fields if name.startswith("frozen_")} == frozen
+    assert {f"{name}_{part}" for name in frozen for part in ("seconds", "memory_mb")} <= Cost.model_fields.keys()
