@@ -81,7 +81,7 @@ def test_runs_on_other_images_are_of_another_family(experiments: Callable[..., l
 def test_a_run_that_may_be_of_either_images_is_kept_apart(experiments: Callable[..., list[Experiment]]) -> None:
     found = experiments(OLD, NEW, LARGER)
     assert [len(each.runs) for each in found] == [1, 1, 1]
-    (old,) = (each for each in found if each.runs[0].stored.images == OLD)
+    (old,) = (each for each in found if each.runs[0].results.images == OLD)
     assert any("which images they share is not known" in note for note in old.notes)
 
 
