@@ -20,7 +20,7 @@ BOLD_RULE = (
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of two means with its 95 % confidence interval.
+    """Difference of two means with its confidence interval.
 
     Attributes:
         value: mean of the first minus mean of the second.
@@ -29,6 +29,7 @@ class Difference:
         high: upper end of the interval; None as ``error``.
         counts: seeds of each side; of a paired difference those that both have.
         paired: whether seeds were compared one by one.
+        level: of the interval.
     """
 
     value: float
@@ -37,13 +38,14 @@ class Difference:
     high: float | None
     counts: tuple[int, int]
     paired: bool
+    level: float = LEVEL
 
     def __str__(self) -> str:
         """Write ``value ± s.e. (kind, n; interval)``."""
         if self.error is None or self.low is None or self.high is None:
             return f"{self.value:.2f} (n {self.counts[0]} and {self.counts[1]}: no standard error)"
         kind = f"paired, n {self.counts[0]}" if self.paired else f"Welch, n {self.counts[0]} and {self.counts[1]}"
-        interval = f"{100 * LEVEL:g} % interval {self.low:.2f} to {self.high:.2f}"
+        interval = f"{100 * self.level:g} % interval {self.low:.2f} to {self.high:.2f}"
         return f"{self.value:.2f} ± {self.error:.2f} ({kind}; {interval})"
 
 
@@ -70,12 +72,15 @@ def by_seed(experiment: Experiment, figure: Figure) -> dict[Hashable, float]:
     return {seed: value for seed, value in found.items() if value is not None}
 
 
-def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Difference:
+def compare(
+    first: Mapping[Hashable, float], second: Mapping[Hashable, float], level: float = LEVEL
+) -> Difference:
     """Compare two experiments.
 
     Args:
         first: value of each seed, one at least.
         second: the same of the other.
+        level: of the confidence interval.
 
     Returns:
         The difference of their means: over the seeds that both have where these are two or more (what a seed does to
@@ -87,15 +92,15 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -
     sides = [np.array([values[seed] for seed in kept]) for values, kept in zip((first, second), seeds, strict=True)]
     value, counts = float(sides[0].mean() - sides[1].mean()), (len(sides[0]), len(sides[1]))
     if min(counts) < 2:
-        return Difference(value, None, None, None, counts, paired=False)
+        return Difference(value, None, None, None, counts, paired=False, level=level)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # seeds that differ by the same: the interval is one point
         found = stats.ttest_rel(*sides) if paired else stats.ttest_ind(*sides, equal_var=False)
-        interval = found.confidence_interval(LEVEL)
+        interval = found.confidence_interval(level)
     spread = [sides[0] - sides[1]] if paired else sides
     error = float(np.sqrt(sum(np.var(x, ddof=1) / len(x) for x in spread)))
     low, high = (end if np.isfinite(end) else value for end in (float(interval.low), float(interval.high)))
-    return Difference(value, error, low, high, counts, paired)
+    return Difference(value, error, low, high, counts, paired, level)
 
 
 def lead(rivals: Sequence[Mapping[Hashable, float]], largest: bool = True) -> Lead | None:
