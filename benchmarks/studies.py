@@ -233,15 +233,15 @@ def change_table(runs: Sequence[Run], comparison: Comparison) -> str:
     shortest, *others = sorted({epochs_of(run) for run in kept})
     rows = []
     for epochs in others:
-        changes = [_gap(kept, comparison, length) for length in (epochs, shortest)]
-        rows.append([f"{shortest} to {epochs} epochs", _interval(compare(*changes)), len(changes[0])])
+        late, early = (_gap(kept, comparison, length) for length in (epochs, shortest))
+        rows.append([f"{shortest} to {epochs} epochs", _interval(compare(late, early)), len(late)])
     return markdown_table([f"Change of {comparison.first} minus {comparison.second}", "points", "seeds"], rows)
 
 
 def difference(runs: Sequence[Run], comparison: Comparison) -> Difference:
     """Compare two methods' accuracies."""
-    sides = (seeds_of(runs, method) for method in (comparison.first, comparison.second))
-    return compare(*sides, level=comparison.level)
+    first, second = (seeds_of(runs, method) for method in (comparison.first, comparison.second))
+    return compare(first, second, level=comparison.level)
 
 
 def methods_of(runs: Iterable[Run]) -> list[str]:

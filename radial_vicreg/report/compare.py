@@ -72,9 +72,7 @@ def by_seed(experiment: Experiment, figure: Figure) -> dict[Hashable, float]:
     return {seed: value for seed, value in found.items() if value is not None}
 
 
-def compare(
-    first: Mapping[Hashable, float], second: Mapping[Hashable, float], level: float = LEVEL
-) -> Difference:
+def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float], level: float = LEVEL) -> Difference:
     """Compare two experiments.
 
     Args:

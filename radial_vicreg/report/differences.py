@@ -142,8 +142,8 @@ def _listed(experiments: Sequence[Experiment]) -> str:
 
 
 def _compare(experiment: Experiment, base: Experiment, column: Column) -> Difference | None:
-    sides = [by_seed(side, column.figure) for side in (experiment, base)]
-    return compare(*sides) if all(sides) else None
+    first, second = (by_seed(side, column.figure) for side in (experiment, base))
+    return compare(first, second) if first and second else None
 
 
 def _count(found: Difference) -> str:

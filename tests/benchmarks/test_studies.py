@@ -37,11 +37,12 @@ def test_final_runs_have_the_rates_that_were_chosen(name: str) -> None:
 def test_a_change_with_length_is_paired_by_seed() -> None:
     # (first - second) grows by 1, 2 and 3 points: mean 2, t interval 2 +- 4.30 / sqrt(3).
     first, second = {5: 41.0, 6: 44.0, 7: 40.0}, {5: 40.0, 6: 42.0, 7: 37.0}
-    short = {seed: 0.0 for seed in first}
+    short = dict.fromkeys(first, 0.0)
     found = studies.compare({seed: first[seed] - second[seed] for seed in first}, short)
     assert (found.value, found.low, found.high) == pytest.approx((2.0, 2 - 2.4841, 2 + 2.4841), abs=1e-4)
     wider = studies.compare(first, second, level=0.975)
-    assert wider.low is not None and found.low is not None
+    assert wider.low is not None
+    assert found.low is not None
     assert wider.low < found.low
 
 
