@@ -1,4 +1,4 @@
-"""Choices of the command line whose uses need PyTorch or NumPy, so that ``--help`` and completion do not."""
+"""Choices of the command line whose owners load PyTorch, NumPy or pydantic, which ``--help`` and completion do not."""
 
 from __future__ import annotations
 
@@ -24,3 +24,6 @@ SYNTHETIC_FIGURES = ("1", "3")
 
 SYNTHETIC_PRESETS = ("quick", "full")
 """Sizes of the synthetic figures and sweeps."""
+
+ON_BAD_IMAGE = ("error", "skip")
+"""Of ``data.on_bad_image``."""

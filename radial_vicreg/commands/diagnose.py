@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from radial_vicreg.choices import ON_BAD_IMAGE
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.config.fields import choices
 
 _STEM = "diagnose"
 
@@ -87,7 +87,7 @@ def parser() -> Parser:
     made.add_argument("--seed", type=int, default=0, help="of slices, normal samples, random weights (default: 0)")
     made.add_argument(
         "--on-bad-image",
-        choices=choices("data.on_bad_image"),
+        choices=ON_BAD_IMAGE,
         help="stop at an image that cannot be read, or leave it out (default: a run's own, otherwise error)",
     )
     return made

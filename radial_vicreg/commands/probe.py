@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg import probe_names
+from radial_vicreg.choices import ON_BAD_IMAGE
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.config import fields
 
 
 def parser() -> Parser:
@@ -26,7 +26,7 @@ def parser() -> Parser:
     made.add_argument("--seed", type=int, default=0, help="of the held-out split and the MLP (default: 0)")
     made.add_argument(
         "--on-bad-image",
-        choices=fields.choices("data.on_bad_image"),
+        choices=ON_BAD_IMAGE,
         help="stop at an image that cannot be read, or leave it out (default: the run's own data.on_bad_image)",
     )
     made.add_argument(

@@ -148,7 +148,7 @@ SMALL = {"name": "timm:test_resnet"}
 #: What a training step may be asked for.
 STEPS: dict[str, dict[str, Any]] = {
     "classes": {},
-    "attributes": {"backbone": SMALL, "data__dataset": "celeba"},
+    "attributes": {"backbone": SMALL, "data__dataset": "celeba", "data__multi_label": True},
     "no_labels": {"backbone": SMALL, "data__no_labels": True},
     "small_crops": {
         "backbone": SMALL,

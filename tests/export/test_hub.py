@@ -18,7 +18,7 @@ from packaging.version import parse as version
 from PIL import Image
 
 from radial_vicreg.cli import main
-from radial_vicreg.data.build import RunData
+from radial_vicreg.data.build import open_data
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.export.card import _without_folders
 from radial_vicreg.loaded_run import open_run
@@ -72,7 +72,7 @@ def test_the_model_cards_lines_for_timm_give_the_runs_features_of_an_image(
     monkeypatch.chdir(photograph.parent)
     names: dict[str, Any] = {}
     exec(code_of((folder / "README.md").read_text())[0].replace("hf-hub:OWNER/NAME", name_of(folder)), names)
-    image = RunData(run.config).val_transform()(Image.open(photograph))
+    image = open_data(run.config).val_transform()(Image.open(photograph))
     assert torch.equal(names["transform"](Image.open(photograph)), image)
     with torch.no_grad():
         expected = run.model(image[None])["feats"]

@@ -144,7 +144,7 @@ def set_config(folder: Path, key: str, value: Any) -> None:
         ),
         ("augmentations", [], "augmentations must be a non-empty list of sections, got []"),
         ("augmentations.0.crop_size", -1, "augmentations.0.crop_size must be a whole number, 1 to 4,096, got -1"),
-        ("data.dataset", {"a": 1}, "data.dataset must be a text, got {'a': 1}"),
+        ("data.dataset", {"a": 1}, "data.dataset must be one of cifar10, cifar100, "),
         ("data.num_workers", 10**6, "data.num_workers must be a whole number, 0 to 1,024, got 1000000"),
         ("seed", "five", "seed must be a whole number, 0 to 4,294,967,295, got 'five'"),
     ],

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import config_text
+from helpers import composed
 from objectives import CASES, other_values
+from omegaconf import OmegaConf
 
 from radial_vicreg.figures import method_styles
 from radial_vicreg.report.collect import collect, group
 from radial_vicreg.report.experiments import experiment_csv
 from radial_vicreg.report.naming import differences
 from radial_vicreg.report.setting import Setting
+from radial_vicreg.results import RunResults
 from radial_vicreg.terms import ADDED, RADIAL, Key, Term
 
 KL = "cifar100/resnet18/radialvicreg_d512"
@@ -27,8 +28,9 @@ READ = [(term, key) for term in WEIGHED for key in term.reads]
 
 
 def setting(**kwargs: Any) -> Setting:
-    config = json.loads(config_text(KL, ()))
-    return Setting.from_config({**config, "method_kwargs": {**config["method_kwargs"], **kwargs}})
+    config: Any = OmegaConf.to_container(composed(KL), resolve=True)
+    config = {**config, "method_kwargs": {**config["method_kwargs"], **kwargs}}
+    return Setting.of(RunResults.model_validate({"schema_version": 2, "status": "finished", "config": config}))
 
 
 @pytest.mark.parametrize("term", WEIGHED, ids=lambda term: term.name)
@@ -61,10 +63,6 @@ def test_every_case_has_a_label_of_its_own() -> None:
     described = {name: setting(**kwargs) for name, kwargs in CASES.items()}
     labels = {(each.label, *(f"{key} {value}" for key, value in each.details.items())) for each in described.values()}
     assert len(labels) == len(CASES)
-
-
-def test_an_objective_of_another_version_is_called_by_its_name() -> None:
-    assert setting(radial_objective="sliced").label == "sliced"
 
 
 def test_the_list_of_experiments_has_a_column_for_every_weight(make_run: Callable[..., Path], tmp_path: Path) -> None:

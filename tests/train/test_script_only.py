@@ -36,13 +36,13 @@ READ_AS_A_WHOLE = (
 READ_FROM_PLAIN_CONTAINERS = {
     "data.name": "${data.name}",  # yaml/shared/base.yaml: part of the run's name
     "data.fingerprint": '"fingerprint" in config.data.model_fields_set',
-    "data.fingerprints.val": 'data.get("fingerprints")',
+    "data.fingerprints.val": "Images(known.train, known.val)",
     "data.fingerprints.seconds": "seconds=round(seconds, 3)",  # recorded
     "data.num_classes": "check_num_classes(config",
-    "lock": 'self.config.get("lock")',
-    "tag": 'config.get("tag")',
+    "lock": 'self.requested.lock == "take"',
+    "tag": "tag=requested.tag",
 }
-"""Keys that no attribute access shows, and how the package's text reads them."""
+"""Keys that such a run does not show to be read, and how the package's text reads them."""
 
 
 def keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, tuple[str, str]]]:

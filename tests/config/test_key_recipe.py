@@ -97,7 +97,7 @@ def test_a_key_is_one_field_and_everything_follows(
     assert {key: hashes[0] for key, hashes in found["hashes"].items()} == dict.fromkeys(found["hashes"], before)
     same = {key for key, hashes in found["hashes"].items() if hashes[1] == before}
     assert same == {"data.bare"}
-    assert found["of_0_2"] == parts_of_release_0_2(plain)
+    assert found["of_0_2"] == parts_of_release_0_2(read_config(plain))
 
     # The command that does not read it refuses it.
     assert found["notes"]["script"] == [
