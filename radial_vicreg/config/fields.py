@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from radial_vicreg.config.schema import RunConfig
-from radial_vicreg.config.types import Choices, ReadBy, declared
+from radial_vicreg.config.types import Choices, WhoReads, declared
 from radial_vicreg.config.words import field_of, inner_model
 
 
@@ -25,10 +25,10 @@ class Key(NamedTuple):
 
     name: str
     field: FieldInfo
-    read_by: ReadBy | None
+    read_by: WhoReads | None
 
 
-def leaves(model: type[BaseModel] = RunConfig, prefix: str = "", read_by: ReadBy | None = None) -> Iterator[Key]:
+def leaves(model: type[BaseModel] = RunConfig, prefix: str = "", read_by: WhoReads | None = None) -> Iterator[Key]:
     """List the keys of a section and of those within it.
 
     Args:
@@ -37,7 +37,7 @@ def leaves(model: type[BaseModel] = RunConfig, prefix: str = "", read_by: ReadBy
         read_by: what is declared of the section.
     """
     for name, field in model.model_fields.items():
-        readers = declared(field, ReadBy) or read_by
+        readers = declared(field, WhoReads) or read_by
         inner = inner_model(field.annotation)
         if inner is not None and inner.model_fields:
             yield from leaves(inner, f"{prefix}{name}.", readers)
@@ -80,7 +80,7 @@ def undeclared(model: type[BaseModel] = RunConfig) -> list[str]:
         if not key.field.description:
             found.append(f"{key.name} has no meaning: add description=... to its field")
         if key.read_by is None:
-            found.append(f"{key.name} has no reader: add ALL, PRETRAIN or ReadBy('script', instead=...) to its field")
+            found.append(f"{key.name} has no reader: add ALL, PRETRAIN or WhoReads('script', instead=...) to its field")
         elif key.read_by.who == "script" and not key.read_by.instead:
             found.append(f"{key.name} is read by the script alone: add what is done without it, instead=...")
         elif key.read_by.who != "all" and key.field.is_required():

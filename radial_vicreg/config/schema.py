@@ -38,10 +38,10 @@ from radial_vicreg.config.types import (
     Ours,
     Outside,
     PathText,
-    ReadBy,
     Says,
     Stored,
     Text,
+    WhoReads,
     Word,
 )
 from radial_vicreg.data_sets import facts_of
@@ -52,17 +52,17 @@ _LOGS = Outside("what is logged, shown or kept")
 _FIGURES = Outside("what is measured: it stands with the figures")
 _RESUME = Outside("from where a run is resumed: it ends with the same weights")
 _DEVICE = Outside("kind of device; the number of processes counts")
-_AUTO_RESUME = ReadBy(
+_AUTO_RESUME = WhoReads(
     "script",
     instead="here ckpt=auto goes on with the newest run of this configuration, and without ckpt a new run starts",
 )
-_CHECKPOINT = ReadBy("script", instead="here, ckpt=PATH goes on from a checkpoint")
-_KNN = ReadBy(
+_CHECKPOINT = WhoReads("script", instead="here, ckpt=PATH goes on from a checkpoint")
+_KNN = WhoReads(
     "script", instead="probes.encoder_knn=true is the kNN after validations here, probes.knn_neighbours its k"
 )
-_UMAP = ReadBy("script", instead="`radial-vicreg solo main_umap.py` draws a figure of a finished run")
-_DALI = ReadBy("script", instead="data.format=dali is that script's; here use data.format=image_folder or device")
-_CROPS_SHOWN = ReadBy("script", instead="draw some crops in a notebook instead")
+_UMAP = WhoReads("script", instead="`radial-vicreg solo main_umap.py` draws a figure of a finished run")
+_DALI = WhoReads("script", instead="data.format=dali is that script's; here use data.format=image_folder or device")
+_CROPS_SHOWN = WhoReads("script", instead="draw some crops in a notebook instead")
 _REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
 
 Precision = Literal[

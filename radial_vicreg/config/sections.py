@@ -18,12 +18,12 @@ from radial_vicreg.config.types import (
     Ours,
     Outside,
     PathText,
-    ReadBy,
     Says,
     Section,
     Stem,
     Text,
     Triple,
+    WhoReads,
 )
 from radial_vicreg.data_sets import DATA_SETS, FORMATS, SCRIPT_FORMATS
 from radial_vicreg.keys import BACKBONES, OPTIMIZER_DEFAULTS, SOLO_BACKBONES
@@ -35,8 +35,8 @@ _PLACE = Outside("a place of files; data.fingerprint tells the images apart")
 _LOADING = Outside("how images are loaded: other random crops of the same distribution")
 _IMAGES = Outside("which images: it stands with the figures")
 _COUNTED = Outside("follows from the images or the augmentations")
-_CROPS = ReadBy("script", instead="the crops are counted from augmentations (num_crops)")
-_OTHER_FOLDER = ReadBy("script", instead="here, runs_dir is the folder of all runs")
+_CROPS = WhoReads("script", instead="the crops are counted from augmentations (num_crops)")
+_OTHER_FOLDER = WhoReads("script", instead="here, runs_dir is the folder of all runs")
 _MOST_WORKERS = 1024  # a slip of the finger must not start a million processes
 
 
@@ -70,7 +70,7 @@ class DataConfig(Section):
 
     dataset: Annotated[Text, Choices(DATA_SETS), ALL] = Field(description="which images; custom: an image folder")
     name: Annotated[Text | None, ALL] = Field(None, description="of the data set in the run's name")
-    format: Annotated[Text, Choices(FORMATS), Added("0.3"), ReadBy("pretrain", alike=SCRIPT_FORMATS)] = Field(
+    format: Annotated[Text, Choices(FORMATS), Added("0.3"), WhoReads("pretrain", alike=SCRIPT_FORMATS)] = Field(
         "image_folder", description="device keeps the images on the GPU; dali and h5 are solo-learn's script's"
     )
     train_path: Annotated[PathText | None, _PLACE, ALL] = Field(None, description="folder of the training images")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from radial_vicreg.config.types import ALL, ReadBy
+from radial_vicreg.config.types import ALL, WhoReads
 
 _VALIDATION = "of validation, which reads the network"
 _DISPLAY = "what is shown or logged"
 _DECIDED = "decided by the host"
-_SCRIPT = ReadBy(
+_SCRIPT = WhoReads(
     "script",
     instead="decided by `radial-vicreg pretrain` itself, leave it out (checkpoint.enabled and loggers.* are its"
     " settings of checkpoints and logs)",
@@ -33,7 +33,7 @@ class TrainerArgument(NamedTuple):
     outside: str | None = None
     counts_batches: bool = False
     read_with: str | None = None
-    read_by: ReadBy = ALL
+    read_by: WhoReads = ALL
 
 
 TRAINER_ARGUMENTS: dict[str, TrainerArgument] = {

@@ -47,7 +47,7 @@ class Added(NamedTuple):
     since: str
 
 
-class ReadBy(NamedTuple):
+class WhoReads(NamedTuple):
     """Declare who reads a key; a section declares it for those of its keys that do not.
 
     Attributes:
@@ -62,8 +62,8 @@ class ReadBy(NamedTuple):
     alike: tuple[Any, ...] = ()
 
 
-ALL = ReadBy("all")
-PRETRAIN = ReadBy("pretrain")
+ALL = WhoReads("all")
+PRETRAIN = WhoReads("pretrain")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ WHERE_IT_MAY_STAND = {
     "OptimizerConfig": 'mood: Annotated[float, Added("0.3")] = Field(0.5, ge=0, le=1, description="of the optimizer")',
     "ColorJitter": 'depth: Annotated[int, Added("0.3")] = Field(1, ge=1, description="of the colours")',
     "MethodConfig": 'width: Annotated[int, Added("0.3")] = Field(1, ge=1, description="of the method")',
-    "RunConfig": 'toys: Annotated[bool, Added("0.3"), ReadBy("script", instead="play outside"), Stored()] ='
+    "RunConfig": 'toys: Annotated[bool, Added("0.3"), WhoReads("script", instead="play outside"), Stored()] ='
     ' Field(False, description="of the run")',
 }
 """Other fields that somebody could add, by the class of their section."""
@@ -111,5 +111,5 @@ def test_a_key_is_one_field_and_everything_follows(
     # What a declaration lacks is named.
     assert found["undeclared"] == [
         "data.bare has no meaning: add description=... to its field",
-        "data.bare has no reader: add ALL, PRETRAIN or ReadBy('script', instead=...) to its field",
+        "data.bare has no reader: add ALL, PRETRAIN or WhoReads('script', instead=...) to its field",
     ]
