@@ -22,22 +22,24 @@ from radial_vicreg.report.statistics import Correlation, pearson, summarise
 
 EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
 ACCURACY = frozen_figure("trained", "top1")
-SHARE = radius_figure("final", "mean_share")
-W1 = radius_figure("final", "w1_chi")
-RANK = radius_figure("final", "effective_rank")
+STATISTICS = {
+    "radius": ("radius_mean", 1),
+    "W1 to chi": ("w1_chi", 2),
+    "effective rank": ("effective_rank", 0),
+    "mean's share": ("mean_share", 3),
+    "sliced W2": ("sliced_w2", 2),
+    "Epps-Pulley": ("epps_pulley", 0),
+}
+"""Statistics of the embeddings by their columns, each with the decimals that are shown."""
 FIGURES: dict[str, tuple[Figure, int]] = {
     "frozen linear (%)": (ACCURACY, 2),
     "online linear (%)": (probe_figure("online_linear", "top1"), 2),
-    "radius": (radius_figure("final", "radius_mean"), 1),
-    "W1 to chi": (W1, 2),
-    "effective rank": (RANK, 0),
-    "mean's share": (SHARE, 3),
-    "sliced W2": (radius_figure("final", "sliced_w2"), 2),
-    "Epps-Pulley": (radius_figure("final", "epps_pulley"), 0),
+    **{column: (radius_figure("final", name), decimals) for column, (name, decimals) in STATISTICS.items()},
     "s/step": (cost_figure("step_seconds"), 2),
     "memory (MB)": (cost_figure("peak_memory_mb"), 0),
 }
 """Columns of the final runs, each with the decimals that are shown."""
+SHARE = FIGURES["mean's share"][0]
 
 
 @dataclass(frozen=True)
@@ -165,13 +167,15 @@ def final_table(finals: Sequence[Run], study: Study) -> str:
     header = ["Method", first, f"minus {study.base}", *others]
     untrained = {column: [] for column in study.columns}
     untrained[first] = _values(finals, frozen_figure("untrained", "top1"))
-    untrained["W1 to chi"] = _values(finals, radius_figure("initial", "w1_chi"))
     rows: list[list[str]] = [_row("untrained", untrained, "", study)]
     for method in methods_of(finals):
         mine = [run for run in finals if run.setting.kind == method]
         values = {column: _values(mine, FIGURES[column][0]) for column in study.columns}
         against = "" if method == study.base else _interval(difference(finals, Comparison(method, study.base)))
         rows.append(_row(method, values, against, study))
+    rows.append(
+        _row("normal samples", {column: _of_normal_samples(finals, column) for column in study.columns}, "", study)
+    )
     return markdown_table(header, rows)
 
 
@@ -198,7 +202,8 @@ def seed_table(finals: Sequence[Run]) -> str:
 def correlation_table(finals: Sequence[Run]) -> str:
     """Pearson's r of the accuracy with what is measured of the embeddings, over the runs and over the methods."""
     rows = []
-    for name, figure in (("W1 to chi", W1), ("mean's share", SHARE), ("effective rank", RANK)):
+    for name in ("W1 to chi", "mean's share", "effective rank"):
+        figure = FIGURES[name][0]
         runs = pearson(_values(finals, figure), _values(finals, ACCURACY))
         of_method = [[run for run in finals if run.setting.kind == method] for method in methods_of(finals)]
         means = [[_mean(_values(runs, measured)) for runs in of_method] for measured in (figure, ACCURACY)]
@@ -278,6 +283,12 @@ def _gap(runs: Sequence[Run], comparison: Comparison, epochs: int) -> dict[int |
 
 def _values(runs: Iterable[Run], figure: Figure) -> list[float]:
     return [value for run in runs if (value := run.figure(figure)) is not None]
+
+
+def _of_normal_samples(runs: Iterable[Run], column: str) -> list[float]:
+    """List what is measured of samples of N(0, I), as many as embeddings, in each run."""
+    found = (getattr(run.results.radii.normal, STATISTICS.get(column, ("",))[0], None) for run in runs)
+    return [value for value in found if value is not None]
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -9,6 +9,7 @@ import pytest
 from benchmarks import offset, studies
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.report.setting import Setting
+from radial_vicreg.results import RunResults
 
 ROOT = Path(__file__).parents[2]
 STUDIES = [name for name in studies.STUDIES if (studies.EVIDENCE / f"{name}_tune").is_dir()]
@@ -30,7 +31,8 @@ def test_final_runs_have_the_rates_that_were_chosen(name: str) -> None:
     assert {(run.setting.kind, studies.rate_of(run)) for run in finals} == set(chosen.items())
     for file in (ROOT / "yaml" / name).glob("*.yaml"):
         config = run_config(compose("cell", [f"+{name}={file.stem}"]))
-        method = Setting.from_config(config.plain()).kind
+        content = {"schema_version": 2, "status": "finished", "config": config.plain()}
+        method = Setting.of(RunResults.model_validate(content)).kind
         assert config.optimizer.lr == chosen[method], file
 
 
