@@ -128,6 +128,7 @@ from radial_vicreg.config.documents import json_schema, key_tables
 from radial_vicreg.figures import method_key, method_styles
 from radial_vicreg.identity import config_hash
 from radial_vicreg.report.setting import Setting
+from radial_vicreg.results import RunResults
 from radial_vicreg.train.objective import build_objective
 
 CHOSEN = ["method_kwargs.radial_objective=toy"]
@@ -147,7 +148,9 @@ def test_toy():
     assert heavy["method_kwargs"]["radial_toy_loss_weight"] == 50
     assert len({config_hash(each) for each in (light, heavy, halved)}) == 3
     assert config_hash(light) == config_hash(plain("method_kwargs.radial_ce_loss_weight=3"))
-    settings = [Setting.from_config(each) for each in (light, heavy, halved)]
+    content = {"schema_version": 2, "status": "finished"}
+    runs = [RunResults.model_validate({**content, "config": each}) for each in (light, heavy, halved)]
+    settings = [Setting.of(run) for run in runs]
     assert [each.label for each in settings[:2]] == ["Radial-VICReg toy (toy 1)", "Radial-VICReg toy (toy 50)"]
     assert settings[2].details["toy_halved"] is True
     assert settings[0].key == method_key("toy") == "radial_toy"
