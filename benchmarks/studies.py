@@ -156,9 +156,11 @@ def rate_table(trials: Sequence[Run]) -> str:
 
 
 def best_rate(trials: Sequence[Run], method: str) -> float:
-    """Choose the rate of the highest mean accuracy over the seeds, of equal ones the smallest."""
-    rates = sorted({rate_of(run) for run in trials if run.setting.kind == method})
-    return max(rates, key=lambda rate: _mean(seeds_of(trials, method, rate=rate).values()))
+    """Choose the rate of the highest mean accuracy, of equal ones the smallest; none at which a seed has diverged."""
+    found = {rate: seeds_of(trials, method, rate=rate) for rate in sorted({rate_of(run) for run in trials})}
+    most = max(map(len, found.values()))
+    rates = [rate for rate, seeds in found.items() if len(seeds) == most]
+    return max(rates, key=lambda rate: _mean(found[rate].values()))
 
 
 def final_table(finals: Sequence[Run], study: Study) -> str:

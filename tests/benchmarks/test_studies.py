@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from benchmarks import offset, studies
 from radial_vicreg.compose import compose, run_config
+from radial_vicreg.report.collect import Run
+from radial_vicreg.report.compare import compare
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import RunResults
+from radial_vicreg.results import RESULTS, RunResults
 
 ROOT = Path(__file__).parents[2]
 STUDIES = [name for name in studies.STUDIES if (studies.EVIDENCE / f"{name}_tune").is_dir()]
@@ -36,16 +39,46 @@ def test_final_runs_have_the_rates_that_were_chosen(name: str) -> None:
         assert config.optimizer.lr == chosen[method], file
 
 
-def test_a_change_with_length_is_paired_by_seed() -> None:
-    # (first - second) grows by 1, 2 and 3 points: mean 2, t interval 2 +- 4.30 / sqrt(3).
+def keep(folder: Path, run: Run, accuracy: float, **changes: object) -> None:
+    """Leave a kept result with another accuracy, and with other settings at the top of its configuration."""
+    content = run.results.plain()
+    content["config"] |= changes
+    content["probes"]["frozen_linear"]["trained"]["top1"] = accuracy
+    file = folder / f"{len(list(folder.glob('*')))}" / RESULTS
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(content))
+
+
+def kept_runs(method: str) -> list[Run]:
+    """The kept final runs of a method, seeds 15, 16 and 17."""
+    runs = studies.runs_of(studies.EVIDENCE / "study2")
+    return sorted((run for run in runs if run.setting.kind == method), key=lambda run: run.seed or 0)[:3]
+
+
+def test_a_change_with_length_is_paired_by_seed(tmp_path: Path) -> None:
+    # From 12 to 100 epochs the difference grows by 1, 2 and 3 points: 2, and 4.303 / sqrt(3) on either side.
+    for method, early, late in ((studies.KL, (40, 42, 37), (50, 50, 50)), (studies.MEAN, (41, 44, 40), (52, 54, 56))):
+        for run, *accuracies in zip(kept_runs(method), early, late, strict=True):
+            keep(tmp_path / "study2", run, accuracies[0])
+            keep(tmp_path / "study2_length", run, accuracies[1], max_epochs=100)
+    table = studies.tables("study2", tmp_path)["change with length"].splitlines()[-1]
+    assert table.startswith("| 12 to 100 epochs ")
+    assert "+2.00 [−0.48, 4.48]" in table
+    assert "| 3 " in table
+
+
+def test_a_rate_at_which_a_seed_is_missing_is_not_chosen(tmp_path: Path) -> None:
+    for rate, accuracies in ((0.002, (41, 42)), (0.004, (50,))):
+        for run, accuracy in zip(kept_runs(studies.KL), accuracies, strict=False):
+            keep(tmp_path, run, accuracy, optimizer={**run.results.config["optimizer"], "lr": rate})
+    assert studies.best_rate(studies.runs_of(tmp_path), studies.KL) == 0.002
+
+
+def test_a_higher_level_has_a_wider_interval() -> None:
     first, second = {5: 41.0, 6: 44.0, 7: 40.0}, {5: 40.0, 6: 42.0, 7: 37.0}
-    short = dict.fromkeys(first, 0.0)
-    found = studies.compare({seed: first[seed] - second[seed] for seed in first}, short)
+    found, wider = compare(first, second), compare(first, second, level=0.975)
     assert (found.value, found.low, found.high) == pytest.approx((2.0, 2 - 2.4841, 2 + 2.4841), abs=1e-4)
-    wider = studies.compare(first, second, level=0.975)
-    assert wider.low is not None
-    assert found.low is not None
-    assert wider.low < found.low
+    assert (wider.low, wider.high) == pytest.approx((2 - 3.5820, 2 + 3.5820), abs=1e-3)
 
 
 def test_the_figure_of_the_offset_plots_every_method_that_trained_longest() -> None:
