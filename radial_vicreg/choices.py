@@ -1,4 +1,4 @@
-"""Choices of the command line whose owners load PyTorch, NumPy or pydantic, which ``--help`` and completion do not."""
+"""Choices of the command line, which ``--help`` and completion list without PyTorch, NumPy or pydantic."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ SYNTHETIC_PRESETS = ("quick", "full")
 """Sizes of the synthetic figures and sweeps."""
 
 ON_BAD_IMAGE = ("error", "skip")
-"""Of ``data.on_bad_image``."""
+"""Stop at an image that cannot be read, or leave it out: ``data.on_bad_image``."""

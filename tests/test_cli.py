@@ -78,6 +78,13 @@ def test_no_command_retypes_its_choices() -> None:
     assert retyped == set()
 
 
+@pytest.mark.slow  # the kernels take seconds to load
+def test_every_preset_of_the_command_line_has_sizes() -> None:
+    from radial_vicreg.synthetic import figure1, figure3, sweep
+
+    assert all(set(found) == set(choices.SYNTHETIC_PRESETS) for found in (figure1.SIZES, figure3.SIZES, sweep.PRESETS))
+
+
 def test_a_sweep_is_listed_without_pytorch() -> None:
     code = "import sys; from radial_vicreg import cli; status = cli.main(['sweep', 'tables/table1', '--list']);"
     code += "sys.exit(status or 'torch' in sys.modules)"

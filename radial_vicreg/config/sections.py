@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, create_model, model_validator
 
+from radial_vicreg.choices import ON_BAD_IMAGE
 from radial_vicreg.config.types import (
     ALL,
     LARGEST_COUNT,
@@ -96,8 +97,8 @@ class DataConfig(Section):
         PRETRAIN._replace(alike=(None,)),
         Ours(),
     ] = Field("none", description="ram: decode every image once and keep it")
-    on_bad_image: Annotated[Literal["error", "skip"], Added("0.2"), PRETRAIN, Ours()] = Field(
-        "error", description="stop at an unreadable image, or leave it out"
+    on_bad_image: Annotated[Literal[ON_BAD_IMAGE], Added("0.2"), PRETRAIN, Ours()] = Field(  # type: ignore[valid-type]
+        ON_BAD_IMAGE[0], description="stop at an unreadable image, or leave it out"
     )
     num_large_crops: Annotated[int | None, _COUNTED, _CROPS] = Field(None, ge=0, description="counted by solo-learn")
     num_small_crops: Annotated[int | None, _COUNTED, _CROPS] = Field(None, ge=0, description="counted by solo-learn")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from radial_vicreg.config.fields import choices
+from radial_vicreg.choices import ON_BAD_IMAGE
 from radial_vicreg.data.errors import LoaderResourceError, OneLineError, lacks_descriptor, too_many_files
 from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
@@ -95,8 +95,8 @@ def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[s
     Raises:
         UserError: ``on_bad_image`` is neither.
     """
-    if on_bad_image not in (known := choices("data.on_bad_image")):
-        raise UserError(f"data.on_bad_image must be one of {', '.join(known)}, got {on_bad_image!r}")
+    if on_bad_image not in ON_BAD_IMAGE:
+        raise UserError(f"data.on_bad_image must be one of {', '.join(ON_BAD_IMAGE)}, got {on_bad_image!r}")
     return () if on_bad_image == "error" else _unreadable(tuple(str(path) for path in paths))
 
 
