@@ -79,7 +79,7 @@ def squares() -> Iterator[None]:
 
 
 def write_yaml(folder: Path, place: Path) -> Path:
-    """The YAML of the data set in a folder of configurations of one's own, and a configuration that takes it."""
+    """Write the YAML of the data set into a user's folder of configurations, and a configuration that takes it."""
     group = folder / "shared" / "dataset"
     group.mkdir(parents=True)
     (group / "squares.yaml").write_text(YAML.format(place=place))

@@ -73,7 +73,9 @@ def parser() -> Parser:
         help="a run's folder or a checkpoint in it, a folder of `radial-vicreg export`, timm:NAME, torchvision:NAME, "
         "or a .npy matrix (N, d)",
     )
-    made.add_argument("--images", type=Path, help="folder of images, flat or a folder a class (default: a run's own)")
+    made.add_argument(
+        "--images", type=Path, help="folder of images, flat or with one folder per class (default: a run's own)"
+    )
     made.add_argument("--out", type=Path, help="folder for diagnose.json, diagnose.png and diagnose.pdf")
     made.add_argument("--json", type=Path, help="file for the numbers alone")
     made.add_argument("--untrained", action="store_true", help="first, the first run's network before its training")

@@ -21,7 +21,7 @@ _ELSEWHERE = {
     ("-r", "--run"): "a run starts without it",
     ("-sc", "--shell-completion"): 'eval "$(register-python-argcomplete radial-vicreg)" completes this command',
     ("--hydra-help",): "--help lists the flags that count here",
-    ("--experimental-rerun",): "ckpt=auto goes on with a run",
+    ("--experimental-rerun",): "ckpt=auto resumes a run",
 }
 """Flags of Hydra's applications that are none here, and what to use."""
 

@@ -54,9 +54,9 @@ _RESUME = Outside("from where a run is resumed: it ends with the same weights")
 _DEVICE = Outside("kind of device; the number of processes counts")
 _AUTO_RESUME = WhoReads(
     "script",
-    instead="here ckpt=auto goes on with the newest run of this configuration, and without ckpt a new run starts",
+    instead="here ckpt=auto resumes the newest run of this configuration, and without ckpt a new run starts",
 )
-_CHECKPOINT = WhoReads("script", instead="here, ckpt=PATH goes on from a checkpoint")
+_CHECKPOINT = WhoReads("script", instead="here, ckpt=PATH resumes from a checkpoint")
 _KNN = WhoReads(
     "script", instead="probes.encoder_knn=true is the kNN after validations here, probes.knn_neighbours its k"
 )
@@ -168,7 +168,7 @@ class RunConfig(OpenSection):
         None, description="last, auto, or a checkpoint's path"
     )
     lock: Annotated[Literal["take"] | None, _RESUME, ALL, Stored()] = Field(
-        None, description="take: go on in a folder whose lock outlived its process"
+        None, description="take: resume in a folder whose lock outlived its process"
     )
     loggers: Annotated[LoggersConfig, _LOGS, PRETRAIN, Ours(), Stored()] = LoggersConfig()
 

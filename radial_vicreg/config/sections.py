@@ -292,8 +292,8 @@ class CheckpointConfig(Section):
 class AutoResumeConfig(Section):
     """solo-learn's auto-resume, under main_pretrain.py."""
 
-    enabled: bool = Field(True, description="go on from the newest checkpoint of the same name")
-    max_hours: float = Field(36, ge=0, description="an older checkpoint is not gone on from")
+    enabled: bool = Field(True, description="resume from the newest checkpoint of the same name")
+    max_hours: float = Field(36, ge=0, description="an older checkpoint is not resumed from")
 
 
 class WandbConfig(Section):
