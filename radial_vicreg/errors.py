@@ -6,7 +6,7 @@ import signal
 import traceback
 from collections.abc import Iterable
 
-from radial_vicreg.hints import meant
+from radial_vicreg.names.hints import meant
 
 
 class ReportedError(Exception):
@@ -55,7 +55,7 @@ SIGHUP comes when a terminal is closed."""
 
 
 def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: str = "known keys") -> str:
-    """Suggest the known name that was meant (:func:`radial_vicreg.hints.meant`), or list all of them.
+    """Suggest the known name that was meant (:func:`radial_vicreg.names.hints.meant`), or list all of them.
 
     Args:
         given: what was written.

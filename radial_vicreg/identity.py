@@ -22,8 +22,8 @@ from radial_vicreg.config.schema import LONG_PRECISIONS
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.config.types import Section, added, outside
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS
-from radial_vicreg.terms import objective_of
+from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
+from radial_vicreg.names.terms import objective_of
 
 _RELEASE_0_2 = "0.2"
 # Beginnings of an identity's keys, and the settings that they come from.
@@ -126,7 +126,7 @@ def identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
         processes: number of training processes.
 
     Returns:
-        ``objective`` (see :func:`radial_vicreg.terms.objective_of`), ``projector``, ``small_stem``, ``backbone``,
+        ``objective`` (see :func:`radial_vicreg.names.terms.objective_of`), ``projector``, ``small_stem``, ``backbone``,
         ``data``, ``augmentations``, ``optimizer``, ``scheduler``, ``max_epochs``, ``accumulate_grad_batches``,
         ``precision``, ``sync_batchnorm``, ``processes``, ``seed``, and ``trainer`` where arguments of Lightning's
         Trainer are not at their defaults.

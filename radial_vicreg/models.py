@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError, did_you_mean, reason_of
-from radial_vicreg.keys import BACKBONES, RESNETS, VISION_TRANSFORMERS
+from radial_vicreg.names.networks import BACKBONES, RESNETS, VISION_TRANSFORMERS
 from radial_vicreg.random_state import own_random_numbers
 
 # Arguments of timm.create_model and torchvision. A configuration from somebody's checkpoint must not name more files.
@@ -32,7 +32,7 @@ def timm_architecture(name: str) -> str | None:
         name: of ``backbone.name``.
 
     Returns:
-        Its name there; None for torchvision's ResNets and for names that are not in :mod:`radial_vicreg.keys`.
+        Its name there; None for torchvision's ResNets and for names that are not in :mod:`radial_vicreg.names.networks`.
     """
     return name.removeprefix(_TIMM) if name.startswith(_TIMM) else VISION_TRANSFORMERS.get(name)
 

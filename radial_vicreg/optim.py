@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.fields import choices
 from radial_vicreg.errors import UserError
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS
+from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
 from radial_vicreg.schedule import WarmupCosine
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.data_sets import facts_of, lacks_labels
+from radial_vicreg.names.data_sets import facts_of, lacks_labels
 
 NAMES_ONLY = 1
 """Version of a fingerprint of names alone: other images under the same names have the same."""

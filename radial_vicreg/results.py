@@ -18,8 +18,8 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import write_json
 from radial_vicreg.identity import Identity
 from radial_vicreg.locks import LockedError, changing
+from radial_vicreg.names.probes import is_of_own_images, is_offline
 from radial_vicreg.origin import Images, images_of, is_of
-from radial_vicreg.probe_names import is_of_own_images, is_offline
 
 SCHEMA_VERSION = 2
 """1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""

@@ -1,4 +1,4 @@
-"""Cases of every objective and the definition of every term, from the declarations of ``radial_vicreg.terms``.
+"""Cases of every objective and the definition of every term, from the declarations of ``radial_vicreg.names.terms``.
 
 Tests of gradients, precision, views, processes and devices run over ``CASES``: a new term is among them once it is
 declared. Its formula is written here once more, by functions of one view, as the standard that the loss is held to.
@@ -16,7 +16,7 @@ from torch import Tensor
 from radial_vicreg import losses
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.losses.radial import REVERSE_KL_TARGETS, reverse_kl_of
-from radial_vicreg.terms import ADDED, RADIAL, TERMS, VICREG, Key, Term, terms_of
+from radial_vicreg.names.terms import ADDED, RADIAL, TERMS, VICREG, Key, Term, terms_of
 
 Settings = dict[str, Any]
 

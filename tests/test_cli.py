@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from helpers import one_line
 
-from radial_vicreg import __version__, choices, cli
+from radial_vicreg import __version__, cli
 from radial_vicreg.commands import doctor
 from radial_vicreg.data.folder import LabelledFolder
+from radial_vicreg.names import choices
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,10 +14,10 @@ from helpers import one_line
 from terminals import in_terminal
 
 from radial_vicreg import cli
-from radial_vicreg.catalogue import CONFIGURATIONS, about, configurations, sweep_names
 from radial_vicreg.commands import pretrain
 from radial_vicreg.commands.hydra_flags import Request, read_request
 from radial_vicreg.compose import compose, run_config
+from radial_vicreg.names.configurations import CONFIGURATIONS, about, configurations, sweep_names
 
 NAMES = {found.name: found.about for found in configurations()}
 

@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from radial_vicreg import distributed
 from radial_vicreg.losses import RadialVICRegLoss, radial_reverse_kl_loss, radial_wasserstein_loss
-from radial_vicreg.terms import ADDED, RADIAL
+from radial_vicreg.names.terms import ADDED, RADIAL
 
 GLOBAL_BATCH = 12
 STEPS = 5

@@ -24,7 +24,7 @@ from radial_vicreg.figures import (
     save_figure,
 )
 from radial_vicreg.figures.methods import KNOWN
-from radial_vicreg.terms import RADIAL_OBJECTIVES
+from radial_vicreg.names.terms import RADIAL_OBJECTIVES
 
 
 @pytest.mark.parametrize("radii", [torch.rand(50) + 3, torch.full((50,), 2.0)], ids=["spread", "all equal"])

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.config.reading import is_setting
-from radial_vicreg.hints import SYNONYMS, meant
+from radial_vicreg.names.hints import SYNONYMS, meant
 from radial_vicreg.synthetic.config import Options
 
 

@@ -14,7 +14,7 @@ from radial_vicreg.config import DataConfig
 from radial_vicreg.data import sets
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted
-from radial_vicreg.data_sets import DATA_SETS, DataSetFacts
+from radial_vicreg.names.data_sets import DATA_SETS, DataSetFacts
 
 YAML = """\
 # @package _global_

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from radial_vicreg.catalogue import configurations
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.commands.tables import print_json, print_table
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.configurations import configurations
 
 
 def parser() -> Parser:

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from radial_vicreg.choices import EXPORT_FILES, HUB_FORMAT
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.names.choices import EXPORT_FILES, HUB_FORMAT
 
 
 def parser() -> Parser:

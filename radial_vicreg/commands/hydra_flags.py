@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, NoReturn
 
-from radial_vicreg.catalogue import configurations
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.configurations import configurations
 
 _PRINTED = ("job", "hydra", "all")  # what Hydra's --cfg may print
 _ELSEWHERE = {

@@ -102,7 +102,7 @@ def train(config: RunConfig, claim: RunClaim | None = None) -> int:
 
 def summary(folder: Path) -> str:
     """Write the last lines of a run: radii, probes, files."""
-    from radial_vicreg.probe_names import online_key
+    from radial_vicreg.names.probes import online_key
     from radial_vicreg.results import RESULTS, RunResults
 
     results = RunResults.read(folder / RESULTS)

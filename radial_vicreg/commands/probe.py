@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from radial_vicreg import probe_names
-from radial_vicreg.choices import ON_BAD_IMAGE
 from radial_vicreg.commands.parser import Parser
+from radial_vicreg.names import probes as probe_names
+from radial_vicreg.names.choices import ON_BAD_IMAGE
 
 
 def parser() -> Parser:

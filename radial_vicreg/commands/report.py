@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from radial_vicreg.choices import FIGURE_STYLES, SELECTIONS
 from radial_vicreg.commands.parser import Parser
-from radial_vicreg.probe_names import SOURCES
+from radial_vicreg.names.choices import FIGURE_STYLES, SELECTIONS
+from radial_vicreg.names.probes import SOURCES
 
 
 def parser() -> Parser:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radial_vicreg.catalogue import sweep_names
 from radial_vicreg.commands.hydra_flags import read_request
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.commands.tables import name_bad_file
 from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
+from radial_vicreg.names.configurations import sweep_names
 
 if TYPE_CHECKING:
     from radial_vicreg.sweeps.grid import Sweep

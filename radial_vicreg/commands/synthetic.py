@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.catalogue import names_in
-from radial_vicreg.choices import SYNTHETIC_FIGURES, SYNTHETIC_PRESETS
 from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.names.choices import SYNTHETIC_FIGURES, SYNTHETIC_PRESETS
+from radial_vicreg.names.configurations import names_in
 
 PROGRAM = "radial-vicreg synthetic"
 USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; --cfg prints the keys with their values

@@ -7,9 +7,9 @@ from typing import Any
 
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.sections import AugmentationConfig, ColorJitter, Operation
-from radial_vicreg.data_sets import DATA_SETS, facts_of
 from radial_vicreg.errors import UserError
-from radial_vicreg.terms import LOSS_DEFAULTS, METHODS, RADIAL_OBJECTIVES
+from radial_vicreg.names.data_sets import DATA_SETS, facts_of
+from radial_vicreg.names.terms import LOSS_DEFAULTS, METHODS, RADIAL_OBJECTIVES
 
 _FEWEST_VIEWS = 2
 _UNSUPPORTED = {

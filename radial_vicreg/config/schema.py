@@ -44,8 +44,8 @@ from radial_vicreg.config.types import (
     WhoReads,
     Word,
 )
-from radial_vicreg.data_sets import facts_of
-from radial_vicreg.terms import LOSS_DEFAULTS, METHODS
+from radial_vicreg.names.data_sets import facts_of
+from radial_vicreg.names.terms import LOSS_DEFAULTS, METHODS
 
 _PLACE = Outside("a place of files")
 _LOGS = Outside("what is logged, shown or kept")

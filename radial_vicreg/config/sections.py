@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, create_model, model_validator
 
-from radial_vicreg.choices import ON_BAD_IMAGE
 from radial_vicreg.config.types import (
     ALL,
     LARGEST_COUNT,
@@ -26,9 +25,10 @@ from radial_vicreg.config.types import (
     Triple,
     WhoReads,
 )
-from radial_vicreg.data_sets import DATA_SETS, FORMATS, SCRIPT_FORMATS
-from radial_vicreg.keys import BACKBONES, OPTIMIZER_DEFAULTS, SOLO_BACKBONES
-from radial_vicreg.terms import OBJECTIVE, Key
+from radial_vicreg.names.choices import ON_BAD_IMAGE
+from radial_vicreg.names.data_sets import DATA_SETS, FORMATS, SCRIPT_FORMATS
+from radial_vicreg.names.networks import BACKBONES, OPTIMIZER_DEFAULTS, SOLO_BACKBONES
+from radial_vicreg.names.terms import OBJECTIVE, Key
 
 _LARGEST_CROP = 4096  # pixels; beyond it the first batch fills any memory
 _WIDEST = 2**20  # of the projector's layers
@@ -173,7 +173,7 @@ def _type(key: Key) -> Any:
 if TYPE_CHECKING:
 
     class _ObjectiveConfig(_ProjectorConfig):
-        """What others than the loss ask for; every key is in :data:`radial_vicreg.terms.OBJECTIVE`."""
+        """What others than the loss ask for; every key is in :data:`radial_vicreg.names.terms.OBJECTIVE`."""
 
         radial_objective: str
         radial_ce_loss_weight: float

@@ -11,8 +11,8 @@ from torch import Tensor
 from torchvision import transforms
 
 from radial_vicreg.config import AugmentationConfig
-from radial_vicreg.data_sets import channel_statistics
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.data_sets import channel_statistics
 
 Transform = Callable[[Image.Image], Any]
 """Anything that takes one RGB image."""

@@ -17,8 +17,8 @@ from radial_vicreg.data.folder import IndexedDataset
 from radial_vicreg.data.image import cut_long_image
 from radial_vicreg.data.image_set import ImageSet, Part
 from radial_vicreg.data.sets import DataSet, data_set
-from radial_vicreg.data_sets import FORMATS
 from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.names.data_sets import FORMATS
 
 _RESIZE_RATIO = 256 / 224  # shorter side over crop in ImageNet's usual validation
 _SMALLEST_MARGIN_CROP = 64  # for smaller crops a margin of one eighth costs more of the object than it shows

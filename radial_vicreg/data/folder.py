@@ -13,8 +13,8 @@ from torchvision.datasets import ImageFolder
 from radial_vicreg.data.image import open_image, unreadable_images
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted, class_folders, flat_files, labelled_files
-from radial_vicreg.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 
 
 class LabelledFolder(ImageFolder, ImageSet):

@@ -27,7 +27,7 @@ class ImageSet(Dataset[tuple[Any, Any]]):
         labels: what the targets are.
         classes: names of the classes, or of the attributes; none without labels.
         targets: of all images: numbers of the classes, zeros and ones ``(N, attributes)``, or
-            :data:`radial_vicreg.data_sets.UNLABELLED`.
+            :data:`radial_vicreg.names.data_sets.UNLABELLED`.
         files: of all images; none for images that have no files of their own (which override :meth:`content`).
         skipped: image files that were left out, because they cannot be read.
         omitted: files that are not read as images.

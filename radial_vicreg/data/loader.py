@@ -20,8 +20,8 @@ from radial_vicreg.data.build import RunData, TransformedImages
 from radial_vicreg.data.decoded import CachedImages, DecodedImages
 from radial_vicreg.data.device_sets import DeviceImages, DeviceTrainingSet, DeviceValidationSet
 from radial_vicreg.data.folder import IndexedDataset, check_batch_fits
-from radial_vicreg.data_sets import PRETRAIN_FORMATS, SCRIPT_FORMATS
 from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.names.data_sets import PRETRAIN_FORMATS, SCRIPT_FORMATS
 
 _WORTH_A_LINE = 5.0  # seconds of decoding
 

@@ -16,13 +16,13 @@ import timm
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from torch import nn
 
-from radial_vicreg.choices import HUB_FORMAT
 from radial_vicreg.data.build import resized_side
 from radial_vicreg.errors import UserError
 from radial_vicreg.export.loading import CARD
 from radial_vicreg.files import atomic_file, write_json
-from radial_vicreg.probe_names import METRIC_LABELS
-from radial_vicreg.terms import objective_of
+from radial_vicreg.names.choices import HUB_FORMAT
+from radial_vicreg.names.probes import METRIC_LABELS
+from radial_vicreg.names.terms import objective_of
 
 CONFIG = "config.json"
 MODEL_CARD = "README.md"

@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from radial_vicreg.checkpoints import file_checksum, read_tensors
-from radial_vicreg.choices import EXPORT_FILES
 from radial_vicreg.errors import MissingPackageError, UserError, reason_of
-from radial_vicreg.keys import RESNETS
 from radial_vicreg.models import apply_small_stem, refuse_file_arguments
+from radial_vicreg.names.choices import EXPORT_FILES
+from radial_vicreg.names.networks import RESNETS
 
 CARD = "card.json"
 """Name of the card beside exported weights."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from radial_vicreg.terms import ADDED, objective_of, terms_of
+from radial_vicreg.names.terms import ADDED, objective_of, terms_of
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from radial_vicreg.losses.radial import (
     radial_wasserstein_loss,
 )
 from radial_vicreg.losses.vicreg import covariance_loss, invariance_loss, variance_loss
-from radial_vicreg.terms import RADIAL_OBJECTIVES, WASSERSTEIN_TARGETS
+from radial_vicreg.names.terms import RADIAL_OBJECTIVES, WASSERSTEIN_TARGETS
 
 __all__ = [
     "EXTRA_STATE",

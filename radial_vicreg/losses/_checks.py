@@ -12,7 +12,7 @@ from torch import Tensor
 
 from radial_vicreg.distributed import gather_integers
 from radial_vicreg.losses._tracing import values_are_at_hand
-from radial_vicreg.terms import OBJECTIVE
+from radial_vicreg.names.terms import OBJECTIVE
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ def checked_spacing(m: int | None, count: int) -> int:
 
 
 def checked_setting(name: str, value: T) -> T:
-    """Return a setting of the objective if it is what :data:`radial_vicreg.terms.OBJECTIVE` allows."""
+    """Return a setting of the objective if it is what :data:`radial_vicreg.names.terms.OBJECTIVE` allows."""
     key, checked = OBJECTIVE[name], cast(Any, value)
     if key.choices:
         checked = checked_choice(name, value, key.choices)

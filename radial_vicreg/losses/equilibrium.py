@@ -18,7 +18,7 @@ from scipy.linalg import solveh_banded
 from scipy.stats import chi
 
 from radial_vicreg.losses._checks import checked_choice, checked_flag, checked_integer, checked_number, checked_spacing
-from radial_vicreg.terms import RADIAL_OBJECTIVES
+from radial_vicreg.names.terms import RADIAL_OBJECTIVES
 
 Radii = NDArray[np.float64]
 

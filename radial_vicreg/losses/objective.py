@@ -29,7 +29,7 @@ from radial_vicreg.losses.radial import (
     spacing_entropy_of,
     wasserstein_of,
 )
-from radial_vicreg.terms import ADDED, VICREG, terms_of
+from radial_vicreg.names.terms import ADDED, VICREG, terms_of
 
 
 class RadialVICRegLoss(DrawingModule):

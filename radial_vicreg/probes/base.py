@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from torch import Tensor, nn
 
 from radial_vicreg.config import ProbesConfig
-from radial_vicreg.probe_names import FEATURES, HEADLINES, frozen_key
+from radial_vicreg.names.probes import FEATURES, HEADLINES, frozen_key
 from radial_vicreg.probes.selection import Targets, check_features, chosen_by, hold_out
 from radial_vicreg.results import Cost, Probes
 from radial_vicreg.terminal import track
@@ -38,7 +38,7 @@ class Online:
 
     Attributes:
         name: its figures are ``online_<name>`` in ``results.json``, and logged as ``val_<name>_acc1``.
-        features: one of :data:`radial_vicreg.probe_names.FEATURES`.
+        features: one of :data:`radial_vicreg.names.probes.FEATURES`.
         learns: ``"network"``: the host trains it together with the network; ``"batches"``: :meth:`Probe.head` is
             trained on every batch; ``"bank"``: :meth:`Probe.votes` are of features that the epoch has computed.
         switch: key of section ``probes`` that switches it on; None: it is always on.

@@ -22,7 +22,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.locks import changing
-from radial_vicreg.probe_names import FEATURES
+from radial_vicreg.names.probes import FEATURES
 from radial_vicreg.terminal import track
 
 _BATCH_SIZE = 256
@@ -52,7 +52,7 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
     Args:
         run: opened with :func:`radial_vicreg.loaded_run.open_run`.
         data: its images.
-        kind: one of :data:`radial_vicreg.probe_names.FEATURES`.
+        kind: one of :data:`radial_vicreg.names.probes.FEATURES`.
         untrained: the network has random weights.
         workers: processes that load images; default: the configuration's.
 

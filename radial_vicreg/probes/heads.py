@@ -7,8 +7,8 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from radial_vicreg.data_sets import UNLABELLED
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.data_sets import UNLABELLED
 from radial_vicreg.probes.metrics import are_attributes
 
 

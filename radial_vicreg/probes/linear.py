@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from radial_vicreg.config import ProbesConfig
-from radial_vicreg.probe_names import HEADLINES, HOST_PROBE
+from radial_vicreg.names.probes import HEADLINES, HOST_PROBE
 from radial_vicreg.probes.base import Frozen, Online, Probe, Shown
 from radial_vicreg.probes.heads import layers, probe_loss
 from radial_vicreg.probes.selection import Standardiser

@@ -14,8 +14,8 @@ from torchmetrics.classification import (
     MultilabelStatScores,
 )
 
-from radial_vicreg.data_sets import UNLABELLED
-from radial_vicreg.probe_names import ATTRIBUTE_METRICS, CLASS_METRICS
+from radial_vicreg.names.data_sets import UNLABELLED
+from radial_vicreg.names.probes import ATTRIBUTE_METRICS, CLASS_METRICS
 
 
 class BalancedAccuracy(MultilabelStatScores):

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from radial_vicreg import probe_names
 from radial_vicreg.checkpoints import file_checksum
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
@@ -16,9 +15,10 @@ from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
+from radial_vicreg.names import probes as probe_names
+from radial_vicreg.names.probes import FEATURES, METRIC_LABELS, offline_key, offline_words
 from radial_vicreg.origin import Images, compare_fingerprints, digits, origin_of
 from radial_vicreg.outputs import claim_file, json_with
-from radial_vicreg.probe_names import FEATURES, METRIC_LABELS, offline_key, offline_words
 from radial_vicreg.probes.features import run_features
 from radial_vicreg.probes.registry import probe_class
 from radial_vicreg.results import RESULTS, Probes, RunResults
@@ -42,8 +42,8 @@ def probe_run(
 
     Args:
         path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
-        probe: one of :data:`radial_vicreg.probe_names.PROBES`.
-        features: one of :data:`radial_vicreg.probe_names.FEATURES`.
+        probe: one of :data:`radial_vicreg.names.probes.PROBES`.
+        features: one of :data:`radial_vicreg.names.probes.FEATURES`.
         untrained: random weights instead of the checkpoint's: the baseline.
         train: training images; default: the run's own.
         val: validation images; default: the run's own.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from radial_vicreg import probe_names
 from radial_vicreg.config import ProbesConfig
-from radial_vicreg.probe_names import frozen_key, offline_key, online_key
+from radial_vicreg.names import probes as probe_names
+from radial_vicreg.names.probes import frozen_key, offline_key, online_key
 from radial_vicreg.probes.base import Online, Probe
 
 
@@ -14,7 +14,7 @@ def probe_class(name: str) -> type[Probe]:
     """Find the class of a probe.
 
     Args:
-        name: one of :data:`radial_vicreg.probe_names.PROBES`.
+        name: one of :data:`radial_vicreg.names.probes.PROBES`.
 
     Returns:
         The class in the module of this name.
@@ -56,9 +56,9 @@ def figures_key(source: str, probe: str, features: str) -> str:
     """Name the figures of a probe of these features in ``probes`` of ``results.json``.
 
     Args:
-        source: one of :data:`radial_vicreg.probe_names.SOURCES`; ``"online"`` needs a probe that has one such use.
-        probe: one of :data:`radial_vicreg.probe_names.PROBES`.
-        features: one of :data:`radial_vicreg.probe_names.FEATURES`.
+        source: one of :data:`radial_vicreg.names.probes.SOURCES`; ``"online"`` needs a probe that has one such use.
+        probe: one of :data:`radial_vicreg.names.probes.PROBES`.
+        features: one of :data:`radial_vicreg.names.probes.FEATURES`.
     """
     if source == "offline":
         return offline_key(probe, features)

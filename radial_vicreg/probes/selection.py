@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.probe_names import headline
+from radial_vicreg.names.probes import headline
 from radial_vicreg.probes.metrics import ProbeMetrics, are_attributes
 
 _HELD_OUT = 0.2
@@ -112,7 +112,7 @@ def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def chosen_by(figures: dict[str, Any]) -> float:
-    """Find the figure that chooses, see :func:`radial_vicreg.probe_names.headline`."""
+    """Find the figure that chooses, see :func:`radial_vicreg.names.probes.headline`."""
     value = headline(figures)
     assert value is not None  # a probe computes either
     return value

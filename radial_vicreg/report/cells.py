@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from radial_vicreg.choices import SELECTIONS
 from radial_vicreg.errors import UserError
-from radial_vicreg.probe_names import FEATURES, SOURCES
+from radial_vicreg.names.choices import SELECTIONS
+from radial_vicreg.names.probes import FEATURES, SOURCES
 from radial_vicreg.probes.registry import figures_key
 from radial_vicreg.report.choose import choose_best, choose_nearest
 from radial_vicreg.report.collect import Experiment, probe_figure
@@ -38,8 +38,8 @@ class Cell:
 
     Attributes:
         config: name of the configuration that fills it.
-        probe: one of :data:`radial_vicreg.probe_names.PROBES`.
-        features: one of :data:`radial_vicreg.probe_names.FEATURES`.
+        probe: one of :data:`radial_vicreg.names.probes.PROBES`.
+        features: one of :data:`radial_vicreg.names.probes.FEATURES`.
         metrics: keys of the probe's figures.
         paper: the paper's mean and standard deviation of each metric.
         experiment: the one that was found, if any.

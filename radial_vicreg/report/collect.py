@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.probes import frozen_key
 from radial_vicreg.origin import Images, images_remark, other_images
-from radial_vicreg.probe_names import frozen_key
 from radial_vicreg.probes.registry import use_of
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from radial_vicreg.probe_names import HEADLINES, offline_key, online_key
+from radial_vicreg.names.probes import HEADLINES, offline_key, online_key
 from radial_vicreg.probes.registry import probe_classes
 from radial_vicreg.report.collect import Experiment, Figure, cost_figure, frozen_figure, probe_figure, radius_figure
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.figures import add_legend, literal, name_panels, new_figure
-from radial_vicreg.probe_names import HEADLINES, logged_name
+from radial_vicreg.names.probes import HEADLINES, logged_name
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
 from radial_vicreg.report.formats import counted

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from radial_vicreg.figures import MethodStyle
-from radial_vicreg.probe_names import HEADLINES, online_key
+from radial_vicreg.names.probes import HEADLINES, online_key
 from radial_vicreg.report.collect import Experiment, Run, probe_figure
 from radial_vicreg.report.paper import deviations, matches, nearness, paper
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from radial_vicreg.names.terms import ADDED, RADIAL_TERMS, terms_of
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.terms import ADDED, RADIAL_TERMS, terms_of
 
 _HASH_DIGITS = 7
 _RADIAL = tuple(dict.fromkeys(term.symbol for term in RADIAL_TERMS))

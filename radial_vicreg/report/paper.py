@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from radial_vicreg.names.terms import OBJECTIVE, RADIAL_TERMS, TERMS
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.terms import OBJECTIVE, RADIAL_TERMS, TERMS
 
 # Each run has them: where the configurations of the paper say nothing else, this is our reading.
 _OUR_DEFAULTS = {"spacing": OBJECTIVE["radial_spacing"].unset}

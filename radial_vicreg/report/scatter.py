@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from radial_vicreg.figures import MethodStyle, add_legend, literal, new_figure
-from radial_vicreg.probe_names import HEADLINES
+from radial_vicreg.names.probes import HEADLINES
 from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
 from radial_vicreg.report.drawn import Drawn, Styles, accuracy
 from radial_vicreg.report.statistics import Correlation, pearson, spearman

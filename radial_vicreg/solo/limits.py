@@ -14,9 +14,9 @@ from pathlib import Path
 from hydra.errors import CompactHydraException
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.data_sets import FORMATS, SCRIPT_FORMATS, is_folder, lacks_labels, readable_as
 from radial_vicreg.errors import UserError, did_you_mean
-from radial_vicreg.keys import SOLO_LARGE_VIEWS
+from radial_vicreg.names.data_sets import FORMATS, SCRIPT_FORMATS, is_folder, lacks_labels, readable_as
+from radial_vicreg.names.networks import SOLO_LARGE_VIEWS
 
 _FOLDERS = readable_as("dali")  # read from class folders, and validated at VALIDATION_PIXELS
 _H5_DATASETS = readable_as("h5")

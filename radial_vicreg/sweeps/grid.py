@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.catalogue import SWEEPS, sweep_names
 from radial_vicreg.compose.yaml_guard import read_yaml, yaml_text
 from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.names.configurations import SWEEPS, sweep_names
 
 _PRETRAIN_COMMAND = ("${env}", "${program}", "pretrain", "--config-name")
 _SWEPT_ARGUMENTS = "${args_no_hyphens}"

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.terms import LOSS_DEFAULTS
 from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, sample
 from radial_vicreg.synthetic.schedule import learning_rates
-from radial_vicreg.terms import LOSS_DEFAULTS
 
 Array = NDArray[np.float64]
 

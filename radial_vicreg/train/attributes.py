@@ -5,7 +5,7 @@ from __future__ import annotations
 import lightning.pytorch as pl
 from torch import Tensor
 
-from radial_vicreg.probe_names import logged_name
+from radial_vicreg.names.probes import logged_name
 from radial_vicreg.probes.heads import probe_loss
 from radial_vicreg.probes.metrics import BalancedAccuracy
 

@@ -15,9 +15,9 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.sections import LossConfig
 from radial_vicreg.errors import ReportedError, UserError
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.probe_names import HOST_STEP_METRICS
+from radial_vicreg.names.probes import HOST_STEP_METRICS
+from radial_vicreg.names.terms import LOSS_DEFAULTS
 from radial_vicreg.random_state import own_random_numbers
-from radial_vicreg.terms import LOSS_DEFAULTS
 
 _LOGGED_BY_THE_HOST = ("class_loss", *HOST_STEP_METRICS)
 

@@ -19,9 +19,9 @@ from radial_vicreg.distributed import any_rank
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import claim_output, point_link, remove_leftovers
 from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.names.probes import host_figures, is_offline, is_untrained, online_key
 from radial_vicreg.notices import warn
 from radial_vicreg.origin import images_of, origin_of
-from radial_vicreg.probe_names import host_figures, is_offline, is_untrained, online_key
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.results import FINISHED, RESULTS, RunResults, Status
 from radial_vicreg.secrets import without_secrets

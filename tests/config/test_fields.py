@@ -24,8 +24,8 @@ from radial_vicreg.config.schema import LONG_PRECISIONS, Precision
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
-from radial_vicreg.keys import BACKBONES, OPTIMIZER_DEFAULTS, RESNETS, SOLO_BACKBONES
 from radial_vicreg.models import timm_architecture
+from radial_vicreg.names.networks import BACKBONES, OPTIMIZER_DEFAULTS, RESNETS, SOLO_BACKBONES
 from radial_vicreg.optim import OPTIMIZERS, optimizer_arguments
 from radial_vicreg.results import Effective
 from radial_vicreg.train.hardware import effective_hardware

@@ -12,7 +12,7 @@ from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.reading import Reader
 from radial_vicreg.config.types import plain
 from radial_vicreg.errors import UserError
-from radial_vicreg.terms import LOSS_DEFAULTS
+from radial_vicreg.names.terms import LOSS_DEFAULTS
 
 READERS: tuple[Reader, ...] = ("pretrain", "script", "stored")
 WITH_ALL = run_config(compose("radialvicreg", ["shared/dataset=folder", "data.train_path=images", "name=run"])).plain()

@@ -21,7 +21,7 @@ from radial_vicreg.config.reading import FILLED_IN
 from radial_vicreg.config.types import plain
 from radial_vicreg.config.words import expected, inner_model
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.terms import OBJECTIVE
+from radial_vicreg.names.terms import OBJECTIVE
 
 BASE = Path(__file__).parents[2] / "yaml" / "shared" / "base.yaml"
 REQUIRED = {"name", "max_epochs"}  # no value suits every run

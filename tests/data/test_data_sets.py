@@ -9,7 +9,7 @@ import pytest
 from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 
 import radial_vicreg
-from radial_vicreg.data_sets import DATA_SETS, FORMATS, SCRIPT_FORMATS, channel_statistics, facts_of
+from radial_vicreg.names.data_sets import DATA_SETS, FORMATS, SCRIPT_FORMATS, channel_statistics, facts_of
 
 PACKAGE = Path(radial_vicreg.__file__).parent
 
@@ -36,7 +36,7 @@ def test_who_names_a_data_set_or_a_format_is_known() -> None:
         place = file.relative_to(PACKAGE).as_posix()
         if not place.startswith(("data/", "data_sets.py")) and (there := set(re.findall(quoted, file.read_text()))):
             found[place] = {name for groups in there for name in groups if name}
-    assert found == ALLOWED, "ask radial_vicreg.data_sets.facts_of, or the class in radial_vicreg/data/sets.py"
+    assert found == ALLOWED, "ask radial_vicreg.names.data_sets.facts_of, or the class in radial_vicreg/data/sets.py"
 
 
 def test_imagenets_statistics_are_timms() -> None:

@@ -18,7 +18,7 @@ from radial_vicreg.commands import config_schema
 from radial_vicreg.completion import command_parser
 from radial_vicreg.data import sets
 from radial_vicreg.data.celeba import prepare_celeba
-from radial_vicreg.data_sets import DATA_SETS, DataSetFacts
+from radial_vicreg.names.data_sets import DATA_SETS, DataSetFacts
 
 Trained = Callable[[str, str], Path]
 REPOSITORY = Path(__file__).parents[2]

@@ -19,9 +19,9 @@ from radial_vicreg.data.batch_augmentation import BatchAugmentation
 from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device_sets import DeviceTrainingSet, DeviceValidationSet
 from radial_vicreg.diagnostics.measure import measure_embeddings
-from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.losses._statistics import _Statistics
+from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
 from radial_vicreg.optim import build_optimizer
 from radial_vicreg.probes.heads import layers
 from radial_vicreg.probes.knn import knn_scores

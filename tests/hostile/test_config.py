@@ -15,7 +15,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 import yaml
 from radial_vicreg import cli
-from radial_vicreg.catalogue import CONFIGURATIONS
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.compose.references import keys_read
 from radial_vicreg.config import RunConfig
@@ -24,6 +23,7 @@ from radial_vicreg.config.reading import SHIPPED_HELPERS, Reader
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.configurations import CONFIGURATIONS
 from radial_vicreg.solo.limits import refuse_impossible
 from radial_vicreg.train.run import prepare
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from radial_vicreg import losses
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.terms import LOGGED, RADIAL_OBJECTIVES, RADIAL_TERMS, TERMS, VICREG
+from radial_vicreg.names.terms import LOGGED, RADIAL_OBJECTIVES, RADIAL_TERMS, TERMS, VICREG
 
 WEIGHT_KEYS = [term.weight.name for term in TERMS]
 ALWAYS = {*LOGGED, *(term.name for term in TERMS if term.logged)}

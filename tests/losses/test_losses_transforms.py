@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 from radial_vicreg import losses
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.losses._chi import _cached_quantiles
-from radial_vicreg.terms import ADDED
+from radial_vicreg.names.terms import ADDED
 
 #: Every function of one view that draws nothing.
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -19,7 +19,7 @@ Edit = tuple[str, str, str]  # a file, a line of it, and what is written before 
 
 DECLARATION: list[Edit] = [
     (
-        "radial_vicreg/terms.py",
+        "radial_vicreg/names/terms.py",
         '    RadialObjective("none", "VICReg"),\n',
         """    RadialObjective(
         "toy",
@@ -214,7 +214,7 @@ def test_a_declaration_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> N
     for missing in (
         "radial_toy is declared, and radial_vicreg.losses has no toy_loss",
         "radial_toy is declared, and tests/objectives.py defines no such term",
-        "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, which radial_vicreg/terms.py declares",
+        "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, which radial_vicreg/names/terms.py declares",
         "yaml/shared/method/radialvicreg.yaml has no radial_toy_loss_weight",
         "docs/names.md has 0 rows for radial_toy_loss_weight",
         "docs/objective.md lacks the row | `radial_toy` | `radial_toy_loss_weight` | `toy_loss` |",
@@ -226,8 +226,8 @@ def test_a_function_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> None
     status, output = answer(copy(FUNCTION), "tests/losses/test_terms.py", "--tb=line")
     assert status == 1, output
     for missing in (
-        "toy_loss: radial_vicreg/terms.py declares no term with this function",
-        "radial_vicreg/terms.py declares no radial_toy_loss_weight, radial_toy_halved, which RadialVICRegLoss takes",
+        "toy_loss: radial_vicreg/names/terms.py declares no term with this function",
+        "radial_vicreg/names/terms.py declares no radial_toy_loss_weight, radial_toy_halved, which RadialVICRegLoss takes",
     ):
         assert missing in output, output
 

@@ -1,4 +1,4 @@
-"""A term is its declaration in ``radial_vicreg.terms``, its function, and its definition in ``tests/objectives.py``."""
+"""A term is its declaration in ``radial_vicreg.names.terms``, its function, and its definition in ``tests/objectives.py``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from omegaconf import OmegaConf
 from radial_vicreg import losses
 from radial_vicreg.config import sections
 from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.names.terms import ADDED, LOGGED, OBJECTIVE, RADIAL, RADIAL_OBJECTIVES, TERMS, Key, Term, terms_of
 from radial_vicreg.synthetic.config import OBJECTIVES as SYNTHETIC
-from radial_vicreg.terms import ADDED, LOGGED, OBJECTIVE, RADIAL, RADIAL_OBJECTIVES, TERMS, Key, Term, terms_of
 
 ROOT = Path(__file__).parents[2]
 #: Public functions that are no term, and what they are.
@@ -72,16 +72,18 @@ def test_a_public_function_is_that_of_a_term() -> None:
     public = {name for name in losses.__all__ if inspect.isfunction(getattr(losses, name))}
     declared = {term.function for term in TERMS}
     missing = sorted(public - declared - NO_TERMS.keys())
-    assert not missing, f"{', '.join(missing)}: radial_vicreg/terms.py declares no term with this function"
+    assert not missing, f"{', '.join(missing)}: radial_vicreg/names/terms.py declares no term with this function"
 
 
 def test_the_arguments_of_the_loss_are_the_declared_keys_in_their_order() -> None:
     parameters = inspect.signature(RadialVICRegLoss).parameters
     arguments = [name for name in parameters if name not in OF_THE_LOSS_ALONE]
     missing = [name for name in OBJECTIVE if name not in arguments]
-    assert not missing, f"RadialVICRegLoss takes no {', '.join(missing)}, which radial_vicreg/terms.py declares"
+    assert not missing, f"RadialVICRegLoss takes no {', '.join(missing)}, which radial_vicreg/names/terms.py declares"
     undeclared = [name for name in arguments if name not in OBJECTIVE]
-    assert not undeclared, f"radial_vicreg/terms.py declares no {', '.join(undeclared)}, which RadialVICRegLoss takes"
+    assert not undeclared, (
+        f"radial_vicreg/names/terms.py declares no {', '.join(undeclared)}, which RadialVICRegLoss takes"
+    )
     assert arguments == list(OBJECTIVE)
 
 
@@ -117,7 +119,7 @@ def test_the_loss_computes_what_is_declared_and_nothing_else(name: str) -> None:
     missing = [term.name for term in terms_of(name) if term.name not in loss.terms]
     assert not missing, f"RadialVICRegLoss computes no {', '.join(missing)} with radial_objective={name}"
     undeclared = loss.terms.keys() - {term.name for term in TERMS} - set(LOGGED)
-    assert not undeclared, f"radial_vicreg/terms.py declares no {', '.join(undeclared)}"
+    assert not undeclared, f"radial_vicreg/names/terms.py declares no {', '.join(undeclared)}"
 
 
 def test_the_typed_keys_of_the_configuration_are_declared() -> None:

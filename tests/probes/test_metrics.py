@@ -13,7 +13,7 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
-from radial_vicreg.probe_names import ATTRIBUTE_METRICS
+from radial_vicreg.names.probes import ATTRIBUTE_METRICS
 from radial_vicreg.probes.metrics import BalancedAccuracy, ProbeMetrics
 
 

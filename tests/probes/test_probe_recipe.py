@@ -16,11 +16,12 @@ import torch
 from helpers import one_line
 from torch.utils.data import DataLoader, TensorDataset
 
-from radial_vicreg import probe_names, probes
+from radial_vicreg import probes
 from radial_vicreg.cli import COMMANDS, main
 from radial_vicreg.completion import command_parser
 from radial_vicreg.config import ProbesConfig
 from radial_vicreg.config.reading import NO_PROBES
+from radial_vicreg.names import probes as probe_names
 from radial_vicreg.probes.base import Frozen, Online, Probe
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.probes.metrics import ProbeMetrics

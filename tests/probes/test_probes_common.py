@@ -13,7 +13,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.probe_names import PROBES
+from radial_vicreg.names.probes import PROBES
 from radial_vicreg.probes import LinearProbe, MLPProbe, mlp
 from radial_vicreg.probes.features import extract
 from radial_vicreg.probes.registry import probe_class

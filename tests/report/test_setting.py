@@ -13,12 +13,12 @@ from objectives import CASES, other_values
 from omegaconf import OmegaConf
 
 from radial_vicreg.figures import method_styles
+from radial_vicreg.names.terms import ADDED, RADIAL, Key, Term
 from radial_vicreg.report.collect import collect, group
 from radial_vicreg.report.experiments import experiment_csv
 from radial_vicreg.report.naming import differences
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import RunResults
-from radial_vicreg.terms import ADDED, RADIAL, Key, Term
 
 KL = "cifar100/resnet18/radialvicreg_d512"
 CHOSEN = {term.name: objective.name for objective in RADIAL for term in objective.terms}

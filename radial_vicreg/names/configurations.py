@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-CONFIGURATIONS = Path(__file__).parent / "yaml"
+CONFIGURATIONS = Path(__file__).parents[1] / "yaml"
 SWEEPS = CONFIGURATIONS / "sweeps"
 
 _PARTS = ("shared", "sweeps")  # groups of configurations, and lists of runs

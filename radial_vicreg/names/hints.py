@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 
-from radial_vicreg.terms import OBJECTIVE
+from radial_vicreg.names.terms import OBJECTIVE
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
     "lr": ("optimizer.lr",),  # beside that of the probes
