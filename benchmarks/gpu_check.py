@@ -133,7 +133,7 @@ def table(content: dict[str, Any]) -> str:
 def write(content: dict[str, Any], out: Path) -> str:
     """Writes both files and returns the table."""
     from benchmarks.runner import headline
-    from radial_vicreg.files import write_json
+    from radial_vicreg.io.files import write_json
 
     write_json(out / "gpu_check.json", content)
     text = table(content)

@@ -18,7 +18,7 @@ from benchmarks.gpu_check import FAILED, ROOT
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import RunData
-from radial_vicreg.files import write_json
+from radial_vicreg.io.files import write_json
 from radial_vicreg.solo.detect import find_solo_learn
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.train.run import Host, Parts, build_standalone, pretrain

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from radial_vicreg.files import claim_output, write_json
+from radial_vicreg.io.files import claim_output, write_json
 
 RESULTS = Path(__file__).parent / "results"
 #: A sample repeats a short call until it takes this long, so that the clock's own cost does not count.

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.file_systems import file_system_of
-from radial_vicreg.files import atomic_file, atomic_link
+from radial_vicreg.io.file_systems import file_system_of
+from radial_vicreg.io.files import atomic_file, atomic_link
 from radial_vicreg.losses import EXTRA_STATE
 
 CHECKPOINTS = "checkpoints"

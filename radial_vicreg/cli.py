@@ -19,10 +19,10 @@ from radial_vicreg.errors import (
     UserError,
     did_you_mean,
 )
-from radial_vicreg.files import refusal
-from radial_vicreg.notices import ignore_foreign_deprecations
-from radial_vicreg.stopping import SignalReceived, signals_raise
-from radial_vicreg.streams import lasting_streams
+from radial_vicreg.io.files import refusal
+from radial_vicreg.io.notices import ignore_foreign_deprecations
+from radial_vicreg.io.stopping import SignalReceived, signals_raise
+from radial_vicreg.io.streams import lasting_streams
 
 COMMANDS = {
     "pretrain": "train Radial-VICReg or VICReg (Hydra overrides)",

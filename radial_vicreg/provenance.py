@@ -12,8 +12,8 @@ from typing import Any
 from radial_vicreg import __version__
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.identity import Identity
+from radial_vicreg.io.secrets import without_secrets
 from radial_vicreg.results import SCHEMA_VERSION
-from radial_vicreg.secrets import without_secrets
 
 _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra-core", "numpy", "scipy")
 

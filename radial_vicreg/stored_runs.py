@@ -10,8 +10,8 @@ from pathlib import Path
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import lies_in
 from radial_vicreg.identity import Identity
+from radial_vicreg.io.files import lies_in
 from radial_vicreg.origin import images_of, other_images
 from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults
 

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from helpers import composed, only_run, tiny_settings, write_images
 
-from radial_vicreg import cli, terminal
+from radial_vicreg import cli
 from radial_vicreg.compose import run_config
+from radial_vicreg.io import terminal
 from radial_vicreg.train import console
 
 CONTROL = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")

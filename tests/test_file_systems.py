@@ -17,7 +17,7 @@ from radial_vicreg.checkpoints import find_checkpoint, leads_to, link_last, name
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
-from radial_vicreg.file_systems import ABILITIES, file_system_of, try_folder
+from radial_vicreg.io.file_systems import ABILITIES, file_system_of, try_folder
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.train import run as train
 

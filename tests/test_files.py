@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from radial_vicreg.files import DiskFullError, append_line, claim_output, write_json
+from radial_vicreg.io.files import DiskFullError, append_line, claim_output, write_json
 
 
 def test_written_json_reads_back_and_folders_are_made(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_failed_replacement_leaves_the_previous_file_and_no_litter(
     def disk_full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("radial_vicreg.files.os.fsync", disk_full)
+    monkeypatch.setattr("radial_vicreg.io.files.os.fsync", disk_full)
     with pytest.raises(OSError, match=r"no space left to write .*a\.json .the previous file is unharmed"):
         write_json(path, {"x": 2})
     assert json.loads(path.read_text()) == {"x": 1}
@@ -84,7 +84,7 @@ class TestAppendedLines:
         def full(*_: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("radial_vicreg.files.os.fsync", full)
+        monkeypatch.setattr("radial_vicreg.io.files.os.fsync", full)
         with pytest.raises(DiskFullError, match=r"no space left to add a line to .*lines"):
             append_line(tmp_path / "lines", "two", sync=True)
         assert (tmp_path / "lines").read_text() == "one\n"

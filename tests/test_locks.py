@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from radial_vicreg import locks
-from radial_vicreg.files import write_json
-from radial_vicreg.locks import HeldLock, LockedError, changing
+from radial_vicreg.io import locks
+from radial_vicreg.io.files import write_json
+from radial_vicreg.io.locks import HeldLock, LockedError, changing
 
 #: Holds a lock until its standard input ends.
 HOLDER = """
 import sys
-from radial_vicreg.locks import HeldLock
+from radial_vicreg.io.locks import HeldLock
 with HeldLock(sys.argv[1], "training in there"):
     print("held", flush=True)
     sys.stdin.read()
@@ -72,7 +72,7 @@ def test_a_process_that_waits_names_the_holder_once_and_has_the_lock_afterwards(
     process = start_holder(path)
     said: list[str] = []
     # The holder ends during the first pause.
-    monkeypatch.setattr("radial_vicreg.locks.sleep", lambda seconds: process.communicate(""))
+    monkeypatch.setattr("radial_vicreg.io.locks.sleep", lambda seconds: process.communicate(""))
     lock = HeldLock(path, "training in there")
     lock.acquire(on_wait=said.append)
     assert len(said) == 1

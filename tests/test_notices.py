@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from radial_vicreg.notices import Notice, ignore_foreign_deprecations, warn
+from radial_vicreg.io.notices import Notice, ignore_foreign_deprecations, warn
 
 
 def shown(category: type[Warning]) -> str:

@@ -17,7 +17,7 @@ from radial_vicreg.compose import compose
 from radial_vicreg.data import celeba, cifar, imagenet10
 from radial_vicreg.export import writing as export
 from radial_vicreg.figures import SUFFIXES
-from radial_vicreg.files import write_json
+from radial_vicreg.io.files import write_json
 from radial_vicreg.probes import offline
 from radial_vicreg.report import build
 from radial_vicreg.solo import host

@@ -16,9 +16,9 @@ from omegaconf import OmegaConf
 
 import radial_vicreg
 from radial_vicreg.compose import compose
-from radial_vicreg.files import write_json
 from radial_vicreg.identity import Identity, config_hash
-from radial_vicreg.locks import LockedError, changing
+from radial_vicreg.io.files import write_json
+from radial_vicreg.io.locks import LockedError, changing
 from radial_vicreg.provenance import describe_run, git_commit
 from radial_vicreg.results import (
     SCHEMA_VERSION,
@@ -345,7 +345,7 @@ def test_changes_of_two_processes_are_all_there(file: Path) -> None:
 
 
 def test_a_lock_that_is_not_let_go_of_stops_all_but_the_owner(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("radial_vicreg.locks._PATIENCE", 0.1)
+    monkeypatch.setattr("radial_vicreg.io.locks._PATIENCE", 0.1)
     with changing(file):
         with pytest.raises(LockedError):
             RunResults.update(file, adding("offline_knn_encoder", 1.0))

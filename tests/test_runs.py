@@ -18,8 +18,8 @@ from terminals import in_terminal
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import point_link, write_json
 from radial_vicreg.identity import config_hash
+from radial_vicreg.io.files import point_link, write_json
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.report.collect import collect, group

@@ -13,7 +13,7 @@ import pytest
 from helpers import only_run, read_results
 
 from radial_vicreg import cli
-from radial_vicreg.streams import LastingStream, lasting_streams
+from radial_vicreg.io.streams import LastingStream, lasting_streams
 
 
 class Refusing(io.StringIO):

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from rich.progress import Progress
 
-from radial_vicreg import terminal
-from radial_vicreg.terminal import Bar, track
+from radial_vicreg.io import terminal
+from radial_vicreg.io.terminal import Bar, track
 
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 CONTROL = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")

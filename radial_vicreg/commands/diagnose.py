@@ -30,8 +30,8 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.diagnose.settings import Settings
     from radial_vicreg.diagnose.table import print_tables
     from radial_vicreg.figures import figure_files, figure_style
-    from radial_vicreg.files import json_bytes, write_json
-    from radial_vicreg.outputs import OutputFolder, claim_file
+    from radial_vicreg.io.files import json_bytes, write_json
+    from radial_vicreg.io.outputs import OutputFolder, claim_file
 
     if parsed.json is not None:
         claim_file(parsed.json, _is_diagnosis, "diagnose")
@@ -103,7 +103,7 @@ def _names() -> list[str]:
 
 
 def _is_diagnosis(file: Path) -> bool:
-    from radial_vicreg.outputs import json_with
+    from radial_vicreg.io.outputs import json_with
 
     return json_with("radial_vicreg", "sources", "normal_curves")(file)
 

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from radial_vicreg.commands.parser import Parser
 from radial_vicreg.errors import RunFailed, UserError
-from radial_vicreg.file_systems import ABILITIES, try_folder
+from radial_vicreg.io.file_systems import ABILITIES, try_folder
 from radial_vicreg.solo.detect import choose_host, find_beside, find_solo_learn, import_solo_learn
 
 _PACKAGE = "radial-vicreg"

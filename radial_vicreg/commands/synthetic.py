@@ -100,11 +100,11 @@ def _run(arguments: Sequence[str]) -> None:
     import numpy as np
 
     from radial_vicreg import __version__
-    from radial_vicreg.files import json_bytes
+    from radial_vicreg.io.files import json_bytes
+    from radial_vicreg.io.terminal import late_progress
     from radial_vicreg.synthetic import drawing
     from radial_vicreg.synthetic import run as synthetic
     from radial_vicreg.synthetic.folder import RUN, SNAPSHOTS, drawn_files, names_of, result_folder
-    from radial_vicreg.terminal import late_progress
 
     out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
     folder = result_folder(out).claim(names_of(RUN))
@@ -197,7 +197,7 @@ def _shard(text: str) -> tuple[int, int]:
 @contextmanager
 def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
     """Make a progress bar over runs, as a callback; a new sweep (done falls back) gets a bar of its own."""
-    from radial_vicreg.terminal import late_progress
+    from radial_vicreg.io.terminal import late_progress
 
     with late_progress() as bar:
         tasks: list[Any] = []

@@ -14,9 +14,9 @@ from radial_vicreg.compose.overrides import how_to_write, sweeping
 from radial_vicreg.compose.yaml_guard import check_anchors, check_references, yaml_text
 from radial_vicreg.config.reading import is_setting
 from radial_vicreg.errors import UserError
+from radial_vicreg.io.secrets import HIDDEN, is_secret, without_secrets
 from radial_vicreg.names.configurations import configurations
 from radial_vicreg.names.hints import meant
-from radial_vicreg.secrets import HIDDEN, is_secret, without_secrets
 
 _LONGEST_SHOWN = 100
 _A_SWEEP = "; several runs are a sweep: `radial-vicreg sweep FILE`"

@@ -18,7 +18,7 @@ from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.reading import Reader
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.secrets import refuse_short_secrets
+from radial_vicreg.io.secrets import refuse_short_secrets
 
 T = TypeVar("T")
 

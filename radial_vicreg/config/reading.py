@@ -15,8 +15,8 @@ from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import OpenSection, Ours, Stored, declared, plain
 from radial_vicreg.config.words import A_SECTION, expected, inner_model
 from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.io.secrets import refuse_secrets
 from radial_vicreg.names.hints import meant, nearest
-from radial_vicreg.secrets import refuse_secrets
 
 Reader = Literal["pretrain", "script", "stored"]
 

@@ -18,7 +18,7 @@ from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted, flat_files
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
-from radial_vicreg.locks import LockedError, changing
+from radial_vicreg.io.locks import LockedError, changing
 from radial_vicreg.names.data_sets import ATTRIBUTES_FILE, NUM_ATTRIBUTES
 
 IMAGES = "faces"

@@ -15,9 +15,9 @@ from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
-from radial_vicreg.files import claim_output
-from radial_vicreg.locks import changing
-from radial_vicreg.terminal import track
+from radial_vicreg.io.files import claim_output
+from radial_vicreg.io.locks import changing
+from radial_vicreg.io.terminal import track
 
 _CLASSES = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 _SPLITS = {"train": True, "val": False}

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.file_systems import ABILITIES, try_folder
-from radial_vicreg.files import check_output, claim_output, lies_in
-from radial_vicreg.locks import changing
+from radial_vicreg.io.file_systems import ABILITIES, try_folder
+from radial_vicreg.io.files import check_output, claim_output, lies_in
+from radial_vicreg.io.locks import changing
 
 MARKER = "radial_vicreg_data.json"
 """File in a finished folder that says what was written there, ``num_images`` included."""

@@ -27,8 +27,8 @@ from radial_vicreg.diagnostics import (
 from radial_vicreg.diagnostics.gaussianity import DRAWS, normal_sample
 from radial_vicreg.diagnostics.slices import SLICES
 from radial_vicreg.errors import UserError
+from radial_vicreg.io.terminal import track
 from radial_vicreg.probes.features import extract, feature_loader
-from radial_vicreg.terminal import track
 
 MATRIX = "embeddings"
 """Name of the one output of a matrix."""

@@ -19,7 +19,7 @@ from torch import nn
 from radial_vicreg.data.build import resized_side
 from radial_vicreg.errors import UserError
 from radial_vicreg.export.loading import CARD
-from radial_vicreg.files import atomic_file, write_json
+from radial_vicreg.io.files import atomic_file, write_json
 from radial_vicreg.names.choices import HUB_FORMAT
 from radial_vicreg.names.probes import METRIC_LABELS
 from radial_vicreg.names.terms import objective_of

@@ -16,10 +16,10 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.export import hub
 from radial_vicreg.export.card import make_card
 from radial_vicreg.export.loading import CARD, FORMATS, import_safetensors, load_exported
-from radial_vicreg.files import atomic_file, claim_output, write_json
+from radial_vicreg.io.files import atomic_file, claim_output, write_json
+from radial_vicreg.io.outputs import claim_file, json_with
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.names.choices import EXPORT_FILES, HUB_FORMAT
-from radial_vicreg.outputs import claim_file, json_with
 
 _PROBE_IMAGES = 8
 _REPLACED = "replaced_sha256"  # on a card while its weights are being written: of those that are there

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import atomic_file
+from radial_vicreg.io.files import atomic_file
 
 SUFFIXES = (".png", ".pdf", ".svg")
 """A figure is written as each of them."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from torch import Tensor, nn
 
 from radial_vicreg.config import ProbesConfig
+from radial_vicreg.io.terminal import track
 from radial_vicreg.names.probes import FEATURES, HEADLINES, frozen_key
 from radial_vicreg.probes.selection import Targets, check_features, chosen_by, hold_out
 from radial_vicreg.results import Cost, Probes
-from radial_vicreg.terminal import track
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -13,12 +13,12 @@ from radial_vicreg.data.build import open_data
 from radial_vicreg.data.fingerprint import fingerprints_of
 from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import claim_output, write_json
+from radial_vicreg.io.files import claim_output, write_json
+from radial_vicreg.io.outputs import claim_file, json_with
 from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.names import probes as probe_names
 from radial_vicreg.names.probes import FEATURES, METRIC_LABELS, offline_key, offline_words
 from radial_vicreg.origin import Images, compare_fingerprints, digits, origin_of
-from radial_vicreg.outputs import claim_file, json_with
 from radial_vicreg.probes.features import run_features
 from radial_vicreg.probes.registry import probe_class
 from radial_vicreg.results import RESULTS, Probes, RunResults

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radial_vicreg.figures import figure_files, figure_style
-from radial_vicreg.outputs import OutputFolder
+from radial_vicreg.io.outputs import OutputFolder
 from radial_vicreg.report.cells import OPTIMISTIC, Cell, Table, build_tables
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
 from radial_vicreg.report.differences import (

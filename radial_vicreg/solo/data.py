@@ -14,8 +14,8 @@ from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import RunData
 from radial_vicreg.errors import UserError, reason_of
+from radial_vicreg.io.secrets import without_secrets
 from radial_vicreg.names.data_sets import facts_of
-from radial_vicreg.secrets import without_secrets
 from radial_vicreg.solo.parts import check_backbone_name
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.identity import Identity
-from radial_vicreg.locks import HeldLock, LockedError
+from radial_vicreg.io.locks import HeldLock, LockedError
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
 from radial_vicreg.sweeps.status import best_result
 
@@ -37,7 +37,7 @@ class RunClaim:
     Args:
         config: of the run, as requested; its ``lock=take`` takes the claim from a process that holds it.
         what: what the process does with it, as the end of "another process is ...".
-        on_wait: see :meth:`radial_vicreg.locks.HeldLock.acquire`. None: do not wait for another process.
+        on_wait: see :meth:`radial_vicreg.io.locks.HeldLock.acquire`. None: do not wait for another process.
     """
 
     def __init__(self, config: RunConfig, what: str, on_wait: Callable[[str], object] | None = None) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import atomic_file
+from radial_vicreg.io.files import atomic_file
 from radial_vicreg.results import RESULTS, RunResults
 
 

@@ -14,15 +14,15 @@ from rich.console import Console
 
 from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.errors import INTERRUPTED, NOT_FINISHED, STOP_SIGNALS, RunStopped
-from radial_vicreg.files import claim_output
-from radial_vicreg.locks import SECONDS_BETWEEN_LOOKS
+from radial_vicreg.io.files import claim_output
+from radial_vicreg.io.locks import SECONDS_BETWEEN_LOOKS
+from radial_vicreg.io.terminal import counting_progress
 from radial_vicreg.sweeps.claims import ClaimedError, WorkerClaim
 from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_machine
 from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.marks import Mark, marks_of
 from radial_vicreg.sweeps.status import RunState, states_of
-from radial_vicreg.terminal import counting_progress
 
 _PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
 _CLAIM = "--claim"  # take the run's claim, or end with NOT_FINISHED

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.notices import warn
+from radial_vicreg.io.notices import warn
 from radial_vicreg.synthetic.config import Objective
 from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, gradient, stack_weights
 

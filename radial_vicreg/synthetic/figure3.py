@@ -18,7 +18,7 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import json_bytes
+from radial_vicreg.io.files import json_bytes
 from radial_vicreg.synthetic import paper_figures
 from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.folder import drawn_files, result_folder

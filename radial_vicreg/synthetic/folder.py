@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from radial_vicreg.figures import SUFFIXES
-from radial_vicreg.outputs import OutputFolder, json_with
+from radial_vicreg.io.outputs import OutputFolder, json_with
 from radial_vicreg.results import RESULTS
 
 RUN, SNAPSHOTS = "run", "snapshots.npz"

@@ -26,9 +26,9 @@ import torch
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import append_line, atomic_file
-from radial_vicreg.locks import HeldLock
-from radial_vicreg.notices import warn
+from radial_vicreg.io.files import append_line, atomic_file
+from radial_vicreg.io.locks import HeldLock
+from radial_vicreg.io.notices import warn
 from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.distributions import DISTRIBUTIONS
 from radial_vicreg.synthetic.engine_cpu import CpuEngine

@@ -10,9 +10,9 @@ import lightning.pytorch as pl
 from lightning.fabric.utilities.warnings import PossibleUserWarning
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.io.notices import ignore_foreign_deprecations
+from radial_vicreg.io.terminal import Bar
 from radial_vicreg.names.probes import HEADLINES, logged_name
-from radial_vicreg.notices import ignore_foreign_deprecations
-from radial_vicreg.terminal import Bar
 
 _LARGE_SHARE = 0.5  # of the mean squared radius
 

@@ -12,8 +12,8 @@ import lightning.pytorch as pl
 from lightning.pytorch.loggers.logger import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from radial_vicreg.files import append_line, atomic_file
-from radial_vicreg.notices import warn
+from radial_vicreg.io.files import append_line, atomic_file
+from radial_vicreg.io.notices import warn
 from radial_vicreg.train.radii import RadiusMonitor, logged_radii
 from radial_vicreg.train.record import ResultsWriter
 

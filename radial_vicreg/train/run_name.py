@@ -11,8 +11,8 @@ from pathlib import Path
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.fingerprint import fingerprints_of
 from radial_vicreg.identity import Identity
+from radial_vicreg.io.secrets import without_secrets
 from radial_vicreg.origin import names_only
-from radial_vicreg.secrets import without_secrets
 from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
 
 LONGEST_NAME = 120  # characters; solo-learn's checkpoints are called <name>-<version>-ep=<epoch>.ckpt

@@ -20,7 +20,7 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.rules import is_unsupported
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.errors import MissingPackageError, UserError, reason_of
-from radial_vicreg.secrets import without_secrets
+from radial_vicreg.io.secrets import without_secrets
 from radial_vicreg.train.checkpointing import AtomicCheckpointIO, RunCheckpoint
 from radial_vicreg.train.console import EpochSummary, RunBar, quiet_lightning
 from radial_vicreg.train.csv_tables import StepTable

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from radial_vicreg.cli import main
 from radial_vicreg.compose import compose
 from radial_vicreg.data.build import open_data
-from radial_vicreg.files import write_json
+from radial_vicreg.io.files import write_json
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.probes import LinearProbe, features
 from radial_vicreg.probes.offline import add_to_results, probe_run

@@ -16,9 +16,10 @@ import pytest
 from helpers import RUN_COMMANDS, on_a_mount, one_line
 from PIL import Image
 
-from radial_vicreg import cli, files
+from radial_vicreg import cli
 from radial_vicreg.errors import STOP_SIGNALS
-from radial_vicreg.stopping import SignalReceived, signals_raise
+from radial_vicreg.io import files
+from radial_vicreg.io.stopping import SignalReceived, signals_raise
 
 EndAt = Callable[[str, Callable[[], object]], None]
 

@@ -17,7 +17,7 @@ import pytest
 from helpers import HOSTS_SOLO_SLOW, AtStep, assert_same_run, checkpoint_of, only_run, results_of, with_resnet
 
 from radial_vicreg import cli
-from radial_vicreg.locks import HeldLock
+from radial_vicreg.io.locks import HeldLock
 from radial_vicreg.train.stop_on_signal import SIGNALS
 
 STEPS_PER_EPOCH = 3
@@ -147,7 +147,7 @@ def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(
         real(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr("radial_vicreg.files.os.fsync", full)
+        patch.setattr("radial_vicreg.io.files.os.fsync", full)
         assert cli.main([*run_settings, "host=standalone"]) == 1
     folder = only_run(tmp_path / "runs")
     said = capsys.readouterr().err.splitlines()[-1]

@@ -11,7 +11,7 @@ from helpers import one_line
 
 from radial_vicreg.cli import main
 from radial_vicreg.errors import UserError
-from radial_vicreg.outputs import OutputFolder
+from radial_vicreg.io.outputs import OutputFolder
 from radial_vicreg.report import build
 from radial_vicreg.report.drawn import Drawn
 

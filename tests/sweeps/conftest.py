@@ -14,7 +14,7 @@ import pytest
 from omegaconf import DictConfig
 
 from radial_vicreg.compose import compose
-from radial_vicreg.files import write_json
+from radial_vicreg.io.files import write_json
 from radial_vicreg.sweeps import SweepRun
 from radial_vicreg.sweeps.claims import claim_path
 from radial_vicreg.sweeps.forwarding import SignalForwarder
@@ -77,7 +77,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 #: Holds a lock until its standard input ends.
 HOLDER = """
 import sys
-from radial_vicreg.locks import HeldLock
+from radial_vicreg.io.locks import HeldLock
 with HeldLock(sys.argv[1], "training"):
     print("held", flush=True)
     sys.stdin.read()

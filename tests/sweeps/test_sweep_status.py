@@ -16,7 +16,7 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.compose.grid import composed_points
 from radial_vicreg.data import fingerprint
-from radial_vicreg.files import write_json
+from radial_vicreg.io.files import write_json
 from radial_vicreg.results import ResultsError
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
 from radial_vicreg.sweeps.runner import pretrain_arguments

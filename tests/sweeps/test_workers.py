@@ -14,7 +14,7 @@ from radial_vicreg import cli
 from radial_vicreg.commands import pretrain
 from radial_vicreg.commands.hydra_flags import read_request
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.locks import HeldLock
+from radial_vicreg.io.locks import HeldLock
 from radial_vicreg.sweeps import SweepRun, load_sweep
 from radial_vicreg.sweeps.claims import ClaimedError, FinishedAlready, RunClaim, claim_path
 from radial_vicreg.sweeps.runner import pretrain_arguments

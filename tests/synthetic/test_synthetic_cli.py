@@ -10,7 +10,7 @@ from figure_checks import check_files
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.files import write_json
+from radial_vicreg.io.files import write_json
 from radial_vicreg.synthetic import figure1, figure3, sweep
 from radial_vicreg.synthetic.config import Options, SyntheticConfig
 from radial_vicreg.synthetic.distributions import sample

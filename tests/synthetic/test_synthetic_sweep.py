@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from radial_vicreg.files import DiskFullError
-from radial_vicreg.locks import LockedError
+from radial_vicreg.io.files import DiskFullError
+from radial_vicreg.io.locks import LockedError
 from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.figure1 import PUBLISHED
 from radial_vicreg.synthetic.run import note, run, summarise

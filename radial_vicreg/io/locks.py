@@ -16,8 +16,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import write_json
-from radial_vicreg.notices import warn
+from radial_vicreg.io.files import write_json
+from radial_vicreg.io.notices import warn
 
 # What file systems without locks answer: NFS without a lock daemon, Lustre without -o flock, some FUSE ones.
 _UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}

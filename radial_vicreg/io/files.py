@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from radial_vicreg.errors import RunFailed, UserError
-from radial_vicreg.file_systems import FULL, file_system_of, temporary_path
+from radial_vicreg.io.file_systems import FULL, file_system_of, temporary_path
 
 # What a file system answers when it does not allow something, cannot do it, or is gone.
 _REFUSALS = {
@@ -56,7 +56,7 @@ def claim_output(
     """Check that an output can be written, before the work for it starts.
 
     Nothing is left behind, also where a command is then refused for another reason: what the file system can do is
-    tried with small files that are removed again (:func:`radial_vicreg.file_systems.file_system_of`).
+    tried with small files that are removed again (:func:`radial_vicreg.io.file_systems.file_system_of`).
 
     Args:
         path: where it is to be; it and the folders above it need not exist yet.

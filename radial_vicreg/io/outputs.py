@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.files import atomic_file, claim_output, remove_leftovers, write_json
-from radial_vicreg.locks import changing
+from radial_vicreg.io.files import atomic_file, claim_output, remove_leftovers, write_json
+from radial_vicreg.io.locks import changing
 
 _NAMED = 3  # files in an error
 _REMEDY = "move it away, or choose another place"

@@ -1,0 +1,1 @@
+"""Files, locks, output and signals of a process."""
