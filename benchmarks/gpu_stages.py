@@ -33,10 +33,10 @@ from benchmarks import data, objective, precision, step
 from benchmarks.ddp_conformance import views
 from benchmarks.gpu_check import ROOT
 from benchmarks.gpu_runs import RUNS, SWEEPS, Found, Job, Skipped
-from radial_vicreg import distributed
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.losses import objective as objective_module
+from radial_vicreg.runtime import distributed
 from radial_vicreg.sweeps import load_sweep
 
 STUDY_IMAGES = 50_000

@@ -14,8 +14,8 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.models import Encoder, build_encoder
 from radial_vicreg.names.terms import METHODS
 from radial_vicreg.origin import Images, images_of
-from radial_vicreg.random_state import own_random_numbers
 from radial_vicreg.results import RESULTS, ForeignResults, RunResults
+from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.stored_runs import ARGUMENTS, is_of_script, single_run
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError, did_you_mean, reason_of
 from radial_vicreg.names.networks import BACKBONES, RESNETS, VISION_TRANSFORMERS
-from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.runtime.random_state import own_random_numbers
 
 # Arguments of timm.create_model and torchvision. A configuration from somebody's checkpoint must not name more files.
 _READ_FILES = {"checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "cache_dir", "weights"}

@@ -20,9 +20,9 @@ from objectives import CASES as CASES_OF_EACH
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from radial_vicreg import distributed
 from radial_vicreg.losses import RadialVICRegLoss, radial_reverse_kl_loss, radial_wasserstein_loss
 from radial_vicreg.names.terms import ADDED, RADIAL
+from radial_vicreg.runtime import distributed
 
 GLOBAL_BATCH = 12
 STEPS = 5

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from radial_vicreg.config import AugmentationConfig
 from radial_vicreg.data.batch_augmentation import BatchAugmentation, Normalisation
 from radial_vicreg.data.decoded import DecodedImages
-from radial_vicreg.devices import process_device
+from radial_vicreg.runtime.devices import process_device
 
 
 class DeviceImages(Dataset[int]):

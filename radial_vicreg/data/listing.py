@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from radial_vicreg.data.image import shown
 from radial_vicreg.data.staging import MARKER
-from radial_vicreg.distributed import is_first_process
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import lies_in
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS
+from radial_vicreg.runtime.distributed import is_first_process
 
 _MACOS_PREFIX = "._"  # a file's Finder data, written beside it on every file system but Apple's
 _MACOS_FOLDER = "__MACOSX"  # the same, as macOS packs them into a ZIP archive

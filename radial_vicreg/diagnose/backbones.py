@@ -13,7 +13,7 @@ from radial_vicreg.diagnose.images import Transform, guarded, plain_transform
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.names.data_sets import channel_statistics
 from radial_vicreg.names.hints import nearest
-from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.runtime.random_state import own_random_numbers
 
 _IMAGENET_SIZE = 224  # pixels
 _IMAGENET_CLASSES = 1000

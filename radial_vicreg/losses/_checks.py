@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from radial_vicreg.distributed import gather_integers
 from radial_vicreg.losses._tracing import values_are_at_hand
 from radial_vicreg.names.terms import OBJECTIVE
+from radial_vicreg.runtime.distributed import gather_integers
 
 T = TypeVar("T")
 

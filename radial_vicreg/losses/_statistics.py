@@ -13,10 +13,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from radial_vicreg.distributed import all_gather, gather_with_grad, mean_over_ranks, rank, sum_over_ranks, world_size
 from radial_vicreg.losses._tracing import needs_plain_autograd
 from radial_vicreg.losses.radial import MIN_SQUARED_NORM, squared_norms
 from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA, centred, covariance_of, invariance_of, variance_of
+from radial_vicreg.runtime.distributed import (
+    all_gather,
+    gather_with_grad,
+    mean_over_ranks,
+    rank,
+    sum_over_ranks,
+    world_size,
+)
 
 
 class ViewStatistics(NamedTuple):

@@ -7,7 +7,6 @@ import inspect
 import torch
 from torch import Tensor
 
-from radial_vicreg.distributed import gather_with_grad, is_distributed, world_size
 from radial_vicreg.losses._checks import (
     checked_batch,
     checked_flag,
@@ -30,6 +29,7 @@ from radial_vicreg.losses.radial import (
     wasserstein_of,
 )
 from radial_vicreg.names.terms import ADDED, VICREG, terms_of
+from radial_vicreg.runtime.distributed import gather_with_grad, is_distributed, world_size
 
 
 class RadialVICRegLoss(DrawingModule):

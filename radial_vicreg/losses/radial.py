@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from radial_vicreg.distributed import broadcast_from_rank_zero
 from radial_vicreg.losses._checks import (
     checked_choice,
     checked_integer,
@@ -20,6 +19,7 @@ from radial_vicreg.losses._checks import (
 from radial_vicreg.losses._chi import chi_draws, chi_log_normalizer, chi_quantiles
 from radial_vicreg.losses._tracing import outside_graphs
 from radial_vicreg.names.terms import WASSERSTEIN_TARGETS
+from radial_vicreg.runtime.distributed import broadcast_from_rank_zero
 
 #: Smallest squared norm that the root and the logarithm see: their gradients stay finite at a norm of zero.
 MIN_SQUARED_NORM = 1e-24

@@ -17,13 +17,13 @@ from radial_vicreg.checkpoints import file_checksum, read_tensors
 from radial_vicreg.data.batches import collate
 from radial_vicreg.data.build import RunData, TransformedImages
 from radial_vicreg.data.errors import resources_named
-from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file, write_json
 from radial_vicreg.io.locks import changing
 from radial_vicreg.io.terminal import track
 from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.names.probes import FEATURES
+from radial_vicreg.runtime.devices import process_device
 
 _BATCH_SIZE = 256
 

@@ -13,7 +13,7 @@ from radial_vicreg.config import ProbesConfig
 from radial_vicreg.probes.base import Online, Probe, Shown
 from radial_vicreg.probes.heads import layers, probe_loss
 from radial_vicreg.probes.selection import Standardiser
-from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.runtime.random_state import own_random_numbers
 
 _DEFAULTS = ProbesConfig()
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)

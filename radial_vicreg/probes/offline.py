@@ -11,7 +11,6 @@ from radial_vicreg.checkpoints import file_checksum
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.fingerprint import fingerprints_of
-from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import claim_output, write_json
 from radial_vicreg.io.outputs import claim_file, json_with
@@ -22,6 +21,7 @@ from radial_vicreg.origin import Images, compare_fingerprints, digits, origin_of
 from radial_vicreg.probes.features import run_features
 from radial_vicreg.probes.registry import probe_class
 from radial_vicreg.results import RESULTS, Probes, RunResults
+from radial_vicreg.runtime.devices import process_device
 
 
 def probe_run(

@@ -17,7 +17,7 @@ from radial_vicreg.errors import ReportedError, UserError
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.names.probes import HOST_STEP_METRICS
 from radial_vicreg.names.terms import LOSS_DEFAULTS
-from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.runtime.random_state import own_random_numbers
 
 _LOGGED_BY_THE_HOST = ("class_loss", *HOST_STEP_METRICS)
 

@@ -19,8 +19,8 @@ from lightning.fabric.plugins.environments import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.distributed import set_trainer_rank
 from radial_vicreg.errors import UserError
+from radial_vicreg.runtime.distributed import set_trainer_rank
 
 # In Lightning's order: torchrun may itself run in a job of Slurm.
 _LAUNCHERS: tuple[tuple[type[ClusterEnvironment], str, str], ...] = (

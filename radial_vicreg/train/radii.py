@@ -14,11 +14,11 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from radial_vicreg.data.device_sets import DeviceImages
 from radial_vicreg.diagnostics import RadiusMeasurement, normal_statistics, radius_histogram
 from radial_vicreg.diagnostics.measure import embed, measure_embeddings
-from radial_vicreg.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_styles, radii_figure
 from radial_vicreg.origin import Images, is_of, origin_of
-from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.runtime.distributed import gather_chunks, once, rank, world_size
+from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.train.cost import Apart
 from radial_vicreg.train.log_image import log_measurement, takes_images
 from radial_vicreg.train.online_probes import resize_to

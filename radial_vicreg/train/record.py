@@ -15,7 +15,6 @@ from torch import nn
 from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.stored import stored_config
-from radial_vicreg.distributed import any_rank
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import claim_output, point_link, remove_leftovers
 from radial_vicreg.io.locks import HeldLock, LockedError
@@ -25,6 +24,7 @@ from radial_vicreg.names.probes import host_figures, is_offline, is_untrained, o
 from radial_vicreg.origin import images_of, origin_of
 from radial_vicreg.provenance import describe_run
 from radial_vicreg.results import FINISHED, RESULTS, RunResults, Status
+from radial_vicreg.runtime.distributed import any_rank
 from radial_vicreg.stored_runs import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.train.checkpointing import settle_checkpoints, written_checkpoint
 from radial_vicreg.train.radii import RadiusMonitor

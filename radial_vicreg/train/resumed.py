@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from radial_vicreg.distributed import is_distributed, rank, world_size
+from radial_vicreg.runtime.distributed import is_distributed, rank, world_size
 
 
 class FreshBatches(pl.Callback):

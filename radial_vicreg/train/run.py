@@ -18,7 +18,6 @@ from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.data.build import RunData, open_data
 from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
-from radial_vicreg.devices import process_device
 from radial_vicreg.errors import UserError
 from radial_vicreg.models import check_backbone
 from radial_vicreg.names.networks import SOLO_LARGE_VIEWS
@@ -26,6 +25,7 @@ from radial_vicreg.names.probes import frozen_key
 from radial_vicreg.optim import build_optimizer, build_scheduler
 from radial_vicreg.origin import images_of
 from radial_vicreg.probes.registry import frozen_probes
+from radial_vicreg.runtime.devices import process_device
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenProbe
 from radial_vicreg.train.hardware import precision_note

@@ -18,8 +18,8 @@ from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch.utils.data._utils import signal_handling
 
-from radial_vicreg.distributed import is_distributed
 from radial_vicreg.errors import STOP_SIGNALS, RunStopped
+from radial_vicreg.runtime.distributed import is_distributed
 
 SIGNALS = STOP_SIGNALS
 

@@ -12,8 +12,9 @@ import pytest
 import torch.distributed as dist
 from helpers import HOSTS_SOLO_SLOW, LAUNCHED
 
-from radial_vicreg import cli, distributed
+from radial_vicreg import cli
 from radial_vicreg.losses import objective
+from radial_vicreg.runtime import distributed
 from radial_vicreg.train import run as train
 from radial_vicreg.train import stop_on_signal
 

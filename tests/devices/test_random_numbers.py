@@ -17,7 +17,7 @@ from helpers import HOSTS_SOLO_SLOW, TINY_VIT, assert_same_run, only_run, write_
 from PIL import Image
 from stand_in import DeviceGenerator
 
-from radial_vicreg import cli, random_state
+from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device_sets import DeviceTrainingSet
@@ -25,7 +25,8 @@ from radial_vicreg.diagnose.backbones import build_named
 from radial_vicreg.loaded_run import open_run
 from radial_vicreg.models import check_backbone
 from radial_vicreg.probes.mlp import MLPProbe
-from radial_vicreg.random_state import own_random_numbers
+from radial_vicreg.runtime import random_state
+from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.train import run as train
 from radial_vicreg.train.objective import check_objective
 

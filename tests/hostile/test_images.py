@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
-from radial_vicreg import cli, distributed
+from radial_vicreg import cli
 from radial_vicreg.data.celeba import CelebAFolder, prepare_celeba
 from radial_vicreg.data.fingerprint import _listing
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
@@ -28,6 +28,7 @@ from radial_vicreg.data.imagenet_source import find_images
 from radial_vicreg.data.staging import MARKER
 from radial_vicreg.diagnose.images import ImagesBelow
 from radial_vicreg.errors import UserError
+from radial_vicreg.runtime import distributed
 from radial_vicreg.train.processes import adopt_rank
 
 Corpus = dict[str, dict[Path, Any]]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from radial_vicreg.devices import process_device
+from radial_vicreg.runtime.devices import process_device
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from radial_vicreg.devices import process_device
+from radial_vicreg.runtime.devices import process_device
 
 T = TypeVar("T")
 

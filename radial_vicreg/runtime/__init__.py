@@ -1,0 +1,1 @@
+"""The device of a process, the other processes, and random numbers."""
