@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from radial_vicreg import __version__
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.provenance import git_commit
+from radial_vicreg.runs.provenance import git_commit
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

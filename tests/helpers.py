@@ -22,11 +22,11 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from PIL import Image
 
-from radial_vicreg.checkpoints import find_checkpoint
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.io.files import write_json
 from radial_vicreg.models import build_encoder
-from radial_vicreg.provenance import describe_run
+from radial_vicreg.runs.checkpoints import find_checkpoint
+from radial_vicreg.runs.provenance import describe_run
 
 #: What most tests train: a ViT of four tokens, with small checkpoints. solo-learn needs :func:`make_solo_vit_small`.
 TINY_VIT = [

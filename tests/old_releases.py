@@ -16,7 +16,7 @@ from helpers import finished, started
 
 from radial_vicreg.cli import main
 from radial_vicreg.export import load_exported
-from radial_vicreg.loaded_run import open_run
+from radial_vicreg.runs.loaded import open_run
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

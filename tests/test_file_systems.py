@@ -13,12 +13,12 @@ import pytest
 from helpers import HOSTS, RUN_COMMANDS, assert_equal, on_a_mount, one_line, only_run, results_of, weights_of
 
 from radial_vicreg import cli
-from radial_vicreg.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.file_systems import ABILITIES, file_system_of, try_folder
-from radial_vicreg.loaded_run import open_run
+from radial_vicreg.runs.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint
+from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.train import run as train
 
 Refuse = Callable[..., None]

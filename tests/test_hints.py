@@ -15,8 +15,8 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
-from radial_vicreg.identity import config_hash
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
+from radial_vicreg.runs.identity import config_hash
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = "|".join(name for name, field in RunConfig.model_fields.items() if inner_model(field.annotation) is not None)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from helpers import on_two_nodes, read_results, with_resnet, without, write_images
 
-from radial_vicreg.identity import config_hash
+from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.solo.limits import knn_fails
 
 pytestmark = [pytest.mark.solo, pytest.mark.slow]

@@ -16,11 +16,11 @@ from omegaconf import OmegaConf
 
 import radial_vicreg
 from radial_vicreg.compose import compose
-from radial_vicreg.identity import Identity, config_hash
 from radial_vicreg.io.files import write_json
 from radial_vicreg.io.locks import LockedError, changing
-from radial_vicreg.provenance import describe_run, git_commit
-from radial_vicreg.results import (
+from radial_vicreg.runs.identity import Identity, config_hash
+from radial_vicreg.runs.provenance import describe_run, git_commit
+from radial_vicreg.runs.results import (
     SCHEMA_VERSION,
     ForeignResults,
     NewerResults,

@@ -18,14 +18,14 @@ from terminals import in_terminal
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import config_hash
 from radial_vicreg.io.files import point_link, write_json
-from radial_vicreg.loaded_run import open_run
-from radial_vicreg.provenance import describe_run
 from radial_vicreg.report.collect import collect, group
 from radial_vicreg.report.experiments import experiment_csv, experiment_rows
-from radial_vicreg.stored_runs import LATEST, single_run, stored_runs
-from radial_vicreg.summaries import age
+from radial_vicreg.runs.identity import config_hash
+from radial_vicreg.runs.loaded import open_run
+from radial_vicreg.runs.provenance import describe_run
+from radial_vicreg.runs.stored import LATEST, single_run, stored_runs
+from radial_vicreg.runs.summaries import age
 from radial_vicreg.train.run_name import named
 
 MakeRun = Callable[..., Path]

@@ -11,7 +11,7 @@ from radial_vicreg.commands.tables import print_json, print_table
 from radial_vicreg.errors import UserError
 
 if TYPE_CHECKING:
-    from radial_vicreg.results import RunResults
+    from radial_vicreg.runs.results import RunResults
 
 
 def parser() -> Parser:
@@ -38,8 +38,8 @@ def run(arguments: Sequence[str]) -> int:
         UserError: no such run, or no results of it.
     """
     parsed = parser().parse_args(list(arguments))
-    from radial_vicreg.stored_runs import single_run
-    from radial_vicreg.summaries import differences, images_note
+    from radial_vicreg.runs.stored import single_run
+    from radial_vicreg.runs.summaries import differences, images_note
 
     folders = [single_run(path) for path in (parsed.first, parsed.second)]
     results = [_results(folder) for folder in folders]
@@ -63,8 +63,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _results(folder: Path) -> RunResults:
-    from radial_vicreg.results import RESULTS
-    from radial_vicreg.stored_runs import open_stored_run
+    from radial_vicreg.runs.results import RESULTS
+    from radial_vicreg.runs.stored import open_stored_run
 
     if not (folder / RESULTS).is_file():
         raise UserError(f"{folder} holds no run with results.json; `radial-vicreg runs DIR` lists those below a folder")

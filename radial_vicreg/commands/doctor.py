@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     parsed = parser().parse_args(list(arguments))
     if parsed.at is not None:
         return _print_place(parsed.at)
-    from radial_vicreg.provenance import git_commit, versions
+    from radial_vicreg.runs.provenance import git_commit, versions
     from radial_vicreg.solo.limits import knn_fails
 
     old = outdated()

@@ -85,7 +85,7 @@ def train(config: RunConfig, claim: RunClaim | None = None) -> int:
         ClaimedError: another process is training the run of the claim.
         UserError: as :func:`run`; so are the other errors.
     """
-    from radial_vicreg.results import RESULTS
+    from radial_vicreg.runs.results import RESULTS
     from radial_vicreg.solo.host import choose_host
     from radial_vicreg.sweeps.claims import FinishedAlready
     from radial_vicreg.train.run import pretrain
@@ -103,7 +103,7 @@ def train(config: RunConfig, claim: RunClaim | None = None) -> int:
 def summary(folder: Path) -> str:
     """Write the last lines of a run: radii, probes, files."""
     from radial_vicreg.names.probes import online_key
-    from radial_vicreg.results import RESULTS, RunResults
+    from radial_vicreg.runs.results import RESULTS, RunResults
 
     results = RunResults.read(folder / RESULTS)
     lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]

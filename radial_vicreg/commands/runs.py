@@ -11,7 +11,7 @@ from radial_vicreg.commands.tables import name_bad_file, print_json, print_table
 from radial_vicreg.errors import UserError
 
 if TYPE_CHECKING:
-    from radial_vicreg.summaries import RunSummary
+    from radial_vicreg.runs.summaries import RunSummary
 
 _HEADER = ("run", "status", "method", "objective", "d", "epochs", "W1", "probe", "age", "tag")
 _NUMBERS = ("d", "epochs", "W1", "probe", "age")
@@ -50,8 +50,8 @@ def run(arguments: Sequence[str]) -> int:
     parsed = parser().parse_args(list(arguments))
     if not parsed.folder.is_dir():
         raise UserError(f"{parsed.folder} is not a folder; give the one that holds your runs (runs_dir)")
-    from radial_vicreg.stored_runs import stored_runs
-    from radial_vicreg.summaries import RunSummary
+    from radial_vicreg.runs.stored import stored_runs
+    from radial_vicreg.runs.summaries import RunSummary
 
     if parsed.check:
         return _check(parsed.folder, parsed.json)
@@ -66,8 +66,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(folder: Path, as_json: bool) -> int:
-    from radial_vicreg.run_checks import check_runs
-    from radial_vicreg.stored_runs import stored_runs
+    from radial_vicreg.runs.checks import check_runs
+    from radial_vicreg.runs.stored import stored_runs
 
     runs = stored_runs(folder, name_bad_file)
     doubts = check_runs(runs)
@@ -87,7 +87,7 @@ def _print(found: Sequence[RunSummary]) -> None:
 
 
 def _row(summary: RunSummary) -> list[str]:
-    from radial_vicreg.summaries import age
+    from radial_vicreg.runs.summaries import age
 
     return [
         summary.run,

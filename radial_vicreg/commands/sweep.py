@@ -144,7 +144,7 @@ def _say(text: str) -> None:
 
 
 def _print_status(sweep: Sweep, overrides: Sequence[str], evidence: Path | None) -> None:
-    from radial_vicreg.results import FINISHED
+    from radial_vicreg.runs.results import FINISHED
     from radial_vicreg.sweeps.status import states_of
 
     states = states_of(sweep.runs(), overrides, name_bad_file, evidence)

@@ -161,7 +161,7 @@ def _figure(arguments: Sequence[str]) -> None:
 
 def _sweep(arguments: Sequence[str]) -> None:
     options = sweep_parser().parse_args(list(arguments))
-    from radial_vicreg.results import RESULTS
+    from radial_vicreg.runs.results import RESULTS
     from radial_vicreg.synthetic.folder import result_folder
     from radial_vicreg.synthetic.selection import summary_lines
     from radial_vicreg.synthetic.sweep import PRESETS, read_rows, sweep

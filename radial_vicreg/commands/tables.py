@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from radial_vicreg.results import ResultsError
+    from radial_vicreg.runs.results import ResultsError
 
 _GAP = 2
 _NARROWEST = 40  # columns of a text that may take several lines

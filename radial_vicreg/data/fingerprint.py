@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.sections import FingerprintsConfig
 from radial_vicreg.names.data_sets import ATTRIBUTES_FILE, IMAGE_EXTENSIONS, facts_of, is_folder
-from radial_vicreg.origin import (
+from radial_vicreg.runs.origin import (
     NAMES_ONLY,
     Fingerprints,
     digits,

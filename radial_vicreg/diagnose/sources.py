@@ -24,9 +24,9 @@ from radial_vicreg.diagnose.settings import Settings
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import CARD, load_exported, read_card
 from radial_vicreg.figures import configured_method
-from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.names.probes import FEATURES
-from radial_vicreg.stored_runs import single_run
+from radial_vicreg.runs.loaded import LoadedRun, open_run
+from radial_vicreg.runs.stored import single_run
 
 FORMS = "a run's folder, a checkpoint, an exported folder, FILE.npy, timm:NAME or torchvision:NAME"
 _FEATURES = {"encoder": FEATURES["encoder"]}

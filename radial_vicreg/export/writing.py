@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from radial_vicreg.checkpoints import file_checksum
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import hub
 from radial_vicreg.export.card import make_card
 from radial_vicreg.export.loading import CARD, FORMATS, import_safetensors, load_exported
 from radial_vicreg.io.files import atomic_file, claim_output, write_json
 from radial_vicreg.io.outputs import claim_file, json_with
-from radial_vicreg.loaded_run import open_run
 from radial_vicreg.names.choices import EXPORT_FILES, HUB_FORMAT
+from radial_vicreg.runs.checkpoints import file_checksum
+from radial_vicreg.runs.loaded import open_run
 
 _PROBE_IMAGES = 8
 _REPLACED = "replaced_sha256"  # on a card while its weights are being written: of those that are there
@@ -30,7 +30,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     """Write the backbone alone and a JSON card, load both back and compare features.
 
     Args:
-        path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
+        path: run folder or checkpoint, see :func:`radial_vicreg.runs.loaded.open_run`.
         fmt: ``"torchvision"`` or ``"timm"``: a state dict in that library's names, ``backbone.pth``;
             ``"safetensors"``: the same in ``backbone.safetensors``; ``"hf"``: what a repository on the Hugging Face Hub
             holds, see :mod:`radial_vicreg.export.hub`.

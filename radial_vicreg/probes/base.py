@@ -14,7 +14,7 @@ from radial_vicreg.config import ProbesConfig
 from radial_vicreg.io.terminal import track
 from radial_vicreg.names.probes import FEATURES, HEADLINES, frozen_key
 from radial_vicreg.probes.selection import Targets, check_features, chosen_by, hold_out
-from radial_vicreg.results import Cost, Probes
+from radial_vicreg.runs.results import Cost, Probes
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from radial_vicreg.checkpoints import file_checksum, read_tensors
 from radial_vicreg.data.batches import collate
 from radial_vicreg.data.build import RunData, TransformedImages
 from radial_vicreg.data.errors import resources_named
@@ -21,8 +20,9 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file, write_json
 from radial_vicreg.io.locks import changing
 from radial_vicreg.io.terminal import track
-from radial_vicreg.loaded_run import LoadedRun
 from radial_vicreg.names.probes import FEATURES
+from radial_vicreg.runs.checkpoints import file_checksum, read_tensors
+from radial_vicreg.runs.loaded import LoadedRun
 from radial_vicreg.runtime.devices import process_device
 
 _BATCH_SIZE = 256
@@ -50,7 +50,7 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
     file that does not agree with its own is extracted again.
 
     Args:
-        run: opened with :func:`radial_vicreg.loaded_run.open_run`.
+        run: opened with :func:`radial_vicreg.runs.loaded.open_run`.
         data: its images.
         kind: one of :data:`radial_vicreg.names.probes.FEATURES`.
         untrained: the network has random weights.

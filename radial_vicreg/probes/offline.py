@@ -7,20 +7,20 @@ from typing import Any
 
 import torch
 
-from radial_vicreg.checkpoints import file_checksum
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.fingerprint import fingerprints_of
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import claim_output, write_json
 from radial_vicreg.io.outputs import claim_file, json_with
-from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.names import probes as probe_names
 from radial_vicreg.names.probes import FEATURES, METRIC_LABELS, offline_key, offline_words
-from radial_vicreg.origin import Images, compare_fingerprints, digits, origin_of
 from radial_vicreg.probes.features import run_features
 from radial_vicreg.probes.registry import probe_class
-from radial_vicreg.results import RESULTS, Probes, RunResults
+from radial_vicreg.runs.checkpoints import file_checksum
+from radial_vicreg.runs.loaded import LoadedRun, open_run
+from radial_vicreg.runs.origin import Images, compare_fingerprints, digits, origin_of
+from radial_vicreg.runs.results import RESULTS, Probes, RunResults
 from radial_vicreg.runtime.devices import process_device
 
 
@@ -41,7 +41,7 @@ def probe_run(
     Figures of other images than the run's own have the digits of their fingerprints in the name.
 
     Args:
-        path: run folder or checkpoint, see :func:`radial_vicreg.loaded_run.open_run`.
+        path: run folder or checkpoint, see :func:`radial_vicreg.runs.loaded.open_run`.
         probe: one of :data:`radial_vicreg.names.probes.PROBES`.
         features: one of :data:`radial_vicreg.names.probes.FEATURES`.
         untrained: random weights instead of the checkpoint's: the baseline.

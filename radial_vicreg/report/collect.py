@@ -11,12 +11,12 @@ from typing import Literal
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.probes import frozen_key
-from radial_vicreg.origin import Images, images_remark, other_images
 from radial_vicreg.probes.registry import use_of
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import ResultsError, RunResults, UnreadableResults
-from radial_vicreg.stored_runs import StoredRun, find_results, open_stored_run
+from radial_vicreg.runs.origin import Images, images_remark, other_images
+from radial_vicreg.runs.results import ResultsError, RunResults, UnreadableResults
+from radial_vicreg.runs.stored import StoredRun, find_results, open_stored_run
 
 _VALIDATION = ("limit_val_batches",)
 _RADII = (*_VALIDATION, "diagnostics.max_images")
@@ -44,7 +44,7 @@ class Figure:
 
 
 def probe_figure(probe: str, metric: str) -> Figure:
-    """Return a reader of a probe's figure, an attribute of :class:`radial_vicreg.results.ProbeFigures`.
+    """Return a reader of a probe's figure, an attribute of :class:`radial_vicreg.runs.results.ProbeFigures`.
 
     Settings that change what an online probe scores are no part of a run's identity.
     """
@@ -54,7 +54,7 @@ def probe_figure(probe: str, metric: str) -> Figure:
 
 
 def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure:
-    """Return a reader of a radius statistic (evaluation mode), see :class:`radial_vicreg.results.RadiusStatistics`."""
+    """Return a reader of a radius statistic (evaluation mode), see :class:`radial_vicreg.runs.results.RadiusStatistics`."""
 
     def read(results: RunResults) -> float | None:
         entry = results.radii.initial if moment == "initial" else results.radii.final
@@ -75,7 +75,7 @@ def frozen_figure(moment: Literal["untrained", "trained"], metric: str, probe: s
 
 
 def cost_figure(name: Literal["step_seconds", "peak_memory_mb"]) -> Figure:
-    """Return a reader of what a training step costs, an attribute of :class:`radial_vicreg.results.Cost`."""
+    """Return a reader of what a training step costs, an attribute of :class:`radial_vicreg.runs.results.Cost`."""
     return Figure(lambda results: getattr(results.cost, name, None))
 
 
@@ -166,7 +166,7 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
     """Find every ``results.json`` below a folder.
 
     Args:
-        folder: searched through as :func:`radial_vicreg.stored_runs.find_results` does.
+        folder: searched through as :func:`radial_vicreg.runs.stored.find_results` does.
 
     Returns:
         The finished runs and everything else, both sorted by path.

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from radial_vicreg.origin import Images, compare_fingerprints, other_images
+from radial_vicreg.runs.origin import Images, compare_fingerprints, other_images
 
 _WORDS = {"train": ("trained on", "unknown training images"), "val": ("validated on", "unknown validation images")}
 _NONE = {"train": "without training images", "val": "without validation"}

@@ -11,7 +11,7 @@ from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
 from radial_vicreg.report.paper import paper
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import RadiusEntry
+from radial_vicreg.runs.results import RadiusEntry
 
 _PAPERS_DATA = ("cifar100", "resnet18", 512)
 

@@ -9,10 +9,10 @@ from typing import Any
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.figures import configured_method
-from radial_vicreg.identity import Identity, canonical_precision, digest
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
 from radial_vicreg.names.terms import ADDED, RADIAL, RADIAL_TERMS, VICREG, Term, objective_of, terms_of
-from radial_vicreg.results import RunResults
+from radial_vicreg.runs.identity import Identity, canonical_precision, digest
+from radial_vicreg.runs.results import RunResults
 
 _LABELS = {
     # VICReg comes first, also where experiments are sorted.

@@ -13,7 +13,6 @@ from lightning.pytorch.utilities import rank_zero_only
 from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
-from radial_vicreg.checkpoints import followed
 from radial_vicreg.config import MethodConfig, RunConfig
 from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.config.types import plain
@@ -24,6 +23,7 @@ from radial_vicreg.names.data_sets import NUM_ATTRIBUTES, facts_of
 from radial_vicreg.names.probes import HOST_STEP_METRICS
 from radial_vicreg.optim import check_optimizer
 from radial_vicreg.probes.metrics import BalancedAccuracy
+from radial_vicreg.runs.checkpoints import followed
 from radial_vicreg.solo.attributes import attributes_by_index, replace_targets
 from radial_vicreg.solo.data import configured_rates, resolve_in_place, script_config
 from radial_vicreg.solo.limits import (

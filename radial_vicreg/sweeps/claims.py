@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.identity import Identity
 from radial_vicreg.io.locks import HeldLock, LockedError
-from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
+from radial_vicreg.runs.identity import Identity
+from radial_vicreg.runs.stored import RunsByIdentity, stored_runs
 from radial_vicreg.sweeps.status import best_result
 
 

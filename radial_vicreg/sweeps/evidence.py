@@ -7,7 +7,7 @@ from pathlib import Path
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file
-from radial_vicreg.results import RESULTS, RunResults
+from radial_vicreg.runs.results import RESULTS, RunResults
 
 
 def keep_results(run: Path, evidence: Path) -> Path:

@@ -10,8 +10,8 @@ from radial_vicreg.compose import compose_grid
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.fingerprint import fingerprints_of, listed_once
 from radial_vicreg.errors import UserError
-from radial_vicreg.results import FINISHED, ResultsError
-from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
+from radial_vicreg.runs.results import FINISHED, ResultsError
+from radial_vicreg.runs.stored import RunsByIdentity, StoredRun, stored_runs
 from radial_vicreg.sweeps.grid import SweepRun
 
 MISSING = "missing"

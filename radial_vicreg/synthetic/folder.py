@@ -8,7 +8,7 @@ from pathlib import Path
 
 from radial_vicreg.figures import SUFFIXES
 from radial_vicreg.io.outputs import OutputFolder, json_with
-from radial_vicreg.results import RESULTS
+from radial_vicreg.runs.results import RESULTS
 
 RUN, SNAPSHOTS = "run", "snapshots.npz"
 _KEYS = (("config", "key", "before"), ("size", "panels"), ("size", "spearman"))  # of a run, of figures 1 and 3

@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from radial_vicreg.checkpoints import epoch_checkpoints, epoch_of, link_last, prune, set_aside, write_checkpoint
+from radial_vicreg.runs.checkpoints import epoch_checkpoints, epoch_of, link_last, prune, set_aside, write_checkpoint
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -20,7 +20,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
-        """Write one file; see :func:`radial_vicreg.checkpoints.write_checkpoint`."""
+        """Write one file; see :func:`radial_vicreg.runs.checkpoints.write_checkpoint`."""
         write_checkpoint(checkpoint, path)
 
 

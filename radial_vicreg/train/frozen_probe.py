@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from radial_vicreg.names.probes import FEATURES, frozen_key
-from radial_vicreg.origin import Images, is_of, origin_of
 from radial_vicreg.probes.base import Probe
 from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.probes.metrics import are_attributes
+from radial_vicreg.runs.origin import Images, is_of, origin_of
 from radial_vicreg.runtime.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.train.cost import Apart

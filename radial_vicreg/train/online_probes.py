@@ -12,10 +12,10 @@ from torch import Tensor
 
 from radial_vicreg.config import ProbesConfig
 from radial_vicreg.names.probes import FEATURES, HOST_PROBE, logged_name, online_key
-from radial_vicreg.origin import Images, is_of, origin_of
 from radial_vicreg.probes.metrics import ProbeMetrics, are_attributes
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
 from radial_vicreg.probes.registry import switched_on
+from radial_vicreg.runs.origin import Images, is_of, origin_of
 
 _OUTPUTS = (*FEATURES.values(), "logits")
 

@@ -16,7 +16,7 @@ from radial_vicreg.diagnostics import RadiusMeasurement, normal_statistics, radi
 from radial_vicreg.diagnostics.measure import embed, measure_embeddings
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_styles, radii_figure
-from radial_vicreg.origin import Images, is_of, origin_of
+from radial_vicreg.runs.origin import Images, is_of, origin_of
 from radial_vicreg.runtime.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.train.cost import Apart

@@ -12,7 +12,6 @@ from typing import Any
 import lightning.pytorch as pl
 from torch import nn
 
-from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
@@ -21,11 +20,12 @@ from radial_vicreg.io.locks import HeldLock, LockedError
 from radial_vicreg.io.notices import warn
 from radial_vicreg.io.secrets import without_secrets
 from radial_vicreg.names.probes import host_figures, is_offline, is_untrained, online_key
-from radial_vicreg.origin import images_of, origin_of
-from radial_vicreg.provenance import describe_run
-from radial_vicreg.results import FINISHED, RESULTS, RunResults, Status
+from radial_vicreg.runs.checkpoints import CHECKPOINTS
+from radial_vicreg.runs.origin import images_of, origin_of
+from radial_vicreg.runs.provenance import describe_run
+from radial_vicreg.runs.results import FINISHED, RESULTS, RunResults, Status
+from radial_vicreg.runs.stored import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.runtime.distributed import any_rank
-from radial_vicreg.stored_runs import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.train.checkpointing import settle_checkpoints, written_checkpoint
 from radial_vicreg.train.radii import RadiusMonitor
 from radial_vicreg.train.run_folder import TRAIN_ELSEWHERE

@@ -12,7 +12,6 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch.utils.data import DataLoader
 
-from radial_vicreg.checkpoints import check_resumable
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.data.build import RunData, open_data
@@ -23,8 +22,9 @@ from radial_vicreg.models import check_backbone
 from radial_vicreg.names.networks import SOLO_LARGE_VIEWS
 from radial_vicreg.names.probes import frozen_key
 from radial_vicreg.optim import build_optimizer, build_scheduler
-from radial_vicreg.origin import images_of
 from radial_vicreg.probes.registry import frozen_probes
+from radial_vicreg.runs.checkpoints import check_resumable
+from radial_vicreg.runs.origin import images_of
 from radial_vicreg.runtime.devices import process_device
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.frozen_probe import FrozenProbe

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from lightning.pytorch.utilities import rank_zero_only
 
-from radial_vicreg.checkpoints import folder_of_run, furthest_checkpoint, link_last, named_checkpoint
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import Identity
 from radial_vicreg.io.files import check_output, claim_output
-from radial_vicreg.origin import images_of, images_remark
-from radial_vicreg.stored_runs import RunsByIdentity, StoredRun, stored_runs
-from radial_vicreg.summaries import measured_otherwise
+from radial_vicreg.runs.checkpoints import folder_of_run, furthest_checkpoint, link_last, named_checkpoint
+from radial_vicreg.runs.identity import Identity
+from radial_vicreg.runs.origin import images_of, images_remark
+from radial_vicreg.runs.stored import RunsByIdentity, StoredRun, stored_runs
+from radial_vicreg.runs.summaries import measured_otherwise
 from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_around
 
 TRAIN_ELSEWHERE = "train on a local disk and copy the finished run there"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.fingerprint import fingerprints_of
-from radial_vicreg.identity import Identity
 from radial_vicreg.io.secrets import without_secrets
-from radial_vicreg.origin import names_only
-from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
+from radial_vicreg.runs.identity import Identity
+from radial_vicreg.runs.origin import names_only
+from radial_vicreg.runs.stored import RunsByIdentity, stored_runs
 
 LONGEST_NAME = 120  # characters; solo-learn's checkpoints are called <name>-<version>-ep=<epoch>.ckpt
 _DIGITS = 8
@@ -58,7 +58,7 @@ def run_name(text: str, identity: str, data: str | None) -> str:
     Args:
         text: the name as configured, made of canonical numbers and rates as written.
         identity: hash of everything that can change the result. Not of a weight that has no effect, which a name holds.
-        data: fingerprint of the training images (:func:`radial_vicreg.origin.names_only`), or None.
+        data: fingerprint of the training images (:func:`radial_vicreg.runs.origin.names_only`), or None.
 
     Returns:
         ``<text>-<8 digits for text and identity>[-<data>]``; the text gives way when it is too long.

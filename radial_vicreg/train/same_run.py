@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.checkpoints import CHECKPOINTS, folder_of_run, read_checkpoint
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import Identity
-from radial_vicreg.origin import Images, compare_fingerprints, images_of, other_images
-from radial_vicreg.results import RESULTS
-from radial_vicreg.stored_runs import StoredRun, read_stored_run
+from radial_vicreg.runs.checkpoints import CHECKPOINTS, folder_of_run, read_checkpoint
+from radial_vicreg.runs.identity import Identity
+from radial_vicreg.runs.origin import Images, compare_fingerprints, images_of, other_images
+from radial_vicreg.runs.results import RESULTS
+from radial_vicreg.runs.stored import StoredRun, read_stored_run
 
 WRITER = "ResultsWriter"
 """The callback whose state in a checkpoint holds the configuration of its run."""

@@ -15,12 +15,12 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import LearningRateMonitor
 from lightning.pytorch.strategies import StrategyRegistry
 
-from radial_vicreg.checkpoints import CHECKPOINTS
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.rules import is_unsupported
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.errors import MissingPackageError, UserError, reason_of
 from radial_vicreg.io.secrets import without_secrets
+from radial_vicreg.runs.checkpoints import CHECKPOINTS
 from radial_vicreg.train.checkpointing import AtomicCheckpointIO, RunCheckpoint
 from radial_vicreg.train.console import EpochSummary, RunBar, quiet_lightning
 from radial_vicreg.train.csv_tables import StepTable

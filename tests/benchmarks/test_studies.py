@@ -12,7 +12,7 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.report.collect import Run
 from radial_vicreg.report.compare import compare
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import RESULTS, RunResults
+from radial_vicreg.runs.results import RESULTS, RunResults
 
 ROOT = Path(__file__).parents[2]
 STUDIES = [name for name in studies.STUDIES if (studies.EVIDENCE / f"{name}_tune").is_dir()]

@@ -14,7 +14,7 @@ from radial_vicreg.config.documents import json_schema, key_tables
 from radial_vicreg.config.fields import choices, undeclared
 from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import config_hash, parts_of_release_0_2
+from radial_vicreg.runs.identity import config_hash, parts_of_release_0_2
 
 PLAIN: dict[str, Any] = json.loads(sys.argv[1])
 KEYS: dict[str, tuple[Any, Any]] = {

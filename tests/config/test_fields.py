@@ -27,7 +27,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.models import timm_architecture
 from radial_vicreg.names.networks import BACKBONES, OPTIMIZER_DEFAULTS, RESNETS, SOLO_BACKBONES
 from radial_vicreg.optim import OPTIMIZERS, optimizer_arguments
-from radial_vicreg.results import Effective
+from radial_vicreg.runs.results import Effective
 from radial_vicreg.train.hardware import effective_hardware
 from radial_vicreg.train.trainer import build_trainer, decided_arguments
 

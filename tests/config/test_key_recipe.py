@@ -16,7 +16,7 @@ from configs import plain_config
 
 import radial_vicreg
 from radial_vicreg.config import read_config
-from radial_vicreg.identity import config_hash, parts_of_release_0_2
+from radial_vicreg.runs.identity import config_hash, parts_of_release_0_2
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 PACKAGE = Path(radial_vicreg.__file__).parent

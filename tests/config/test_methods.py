@@ -11,8 +11,8 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import read_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import config_hash
 from radial_vicreg.names.terms import LOSS_DEFAULTS
+from radial_vicreg.runs.identity import config_hash
 
 OWN: dict[str, Any] = {"method": "mine", "loss": {"_target_": "my.Loss", "weight": 1.0}}
 FOLDER = ["shared/dataset=folder", "data.train_path=images"]

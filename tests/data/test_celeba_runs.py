@@ -18,7 +18,7 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.loader import build_val_loader
-from radial_vicreg.loaded_run import open_run
+from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.solo.host import build_solo
 from radial_vicreg.sweeps.grid import load_sweep
 from radial_vicreg.train.online_probes import OnlineProbes

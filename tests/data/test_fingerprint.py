@@ -18,7 +18,7 @@ from helpers import write_images
 from radial_vicreg.data import fingerprint as module
 from radial_vicreg.data.celeba import prepare_celeba
 from radial_vicreg.data.fingerprint import fingerprints_of, listed_once
-from radial_vicreg.origin import Images, compare_fingerprints, images_of, names_only
+from radial_vicreg.runs.origin import Images, compare_fingerprints, images_of, names_only
 
 
 def of_folder(folder: Path, dataset: str = "custom", data_format: str = "image_folder", **more: Any) -> tuple[str, ...]:

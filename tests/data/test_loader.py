@@ -24,7 +24,7 @@ from radial_vicreg.data.build import open_data
 from radial_vicreg.data.device_sets import DeviceTrainingSet
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import config_hash
+from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.train.checkpointing import RunCheckpoint
 from radial_vicreg.train.epoch_seed import EpochSeed
 from radial_vicreg.train.resumed import FreshBatches

@@ -14,7 +14,7 @@ from radial_vicreg import cli
 from radial_vicreg.data import folder as folder_module
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.folder import LabelledFolder
-from radial_vicreg.results import DataNotes
+from radial_vicreg.runs.results import DataNotes
 from radial_vicreg.solo.limits import refuse_links
 from radial_vicreg.train.run import _callbacks
 from radial_vicreg.train.skipped_images import SkippedImages

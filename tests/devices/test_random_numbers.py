@@ -22,9 +22,9 @@ from radial_vicreg.compose import compose
 from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device_sets import DeviceTrainingSet
 from radial_vicreg.diagnose.backbones import build_named
-from radial_vicreg.loaded_run import open_run
 from radial_vicreg.models import check_backbone
 from radial_vicreg.probes.mlp import MLPProbe
+from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.runtime import random_state
 from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.train import run as train

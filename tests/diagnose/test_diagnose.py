@@ -19,9 +19,9 @@ from radial_vicreg.diagnose.drawing import diagnose_figure
 from radial_vicreg.diagnose.images import ImagesBelow, evenly_spaced
 from radial_vicreg.diagnostics import gaussianity_statistics, normal_statistics
 from radial_vicreg.export import export_run
-from radial_vicreg.loaded_run import open_run
 from radial_vicreg.probes.features import extract, feature_loader
-from radial_vicreg.results import RunResults
+from radial_vicreg.runs.loaded import open_run
+from radial_vicreg.runs.results import RunResults
 
 
 def outputs_of(run: Path, untrained: bool = False) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from radial_vicreg.compose import compose
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import export_run, hub, load_exported, read_card, writing
 from radial_vicreg.io.secrets import HIDDEN
-from radial_vicreg.loaded_run import open_run
+from radial_vicreg.runs.loaded import open_run
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from radial_vicreg.cli import main
 from radial_vicreg.data.build import open_data
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.export.card import _without_folders
-from radial_vicreg.loaded_run import open_run
+from radial_vicreg.runs.loaded import open_run
 
 local_dir = pytest.mark.skipif(version(timm.__version__) < version("1.0.16"), reason="local-dir: is timm 1.0.16's")
 hf_hub = pytest.mark.skipif(not timm.models._hub.has_hf_hub(), reason="this timm knows an older huggingface_hub only")

@@ -24,7 +24,7 @@ from cases import COMMANDS, CONFIGURATIONS, IDENTITIES, PRODUCTS, REPOSITORY, RU
 import yaml
 from radial_vicreg import cli
 from radial_vicreg.config.stored import stored_config
-from radial_vicreg.identity import Identity, config_hash
+from radial_vicreg.runs.identity import Identity, config_hash
 
 HERE = Path(__file__).parent
 

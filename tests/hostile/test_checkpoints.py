@@ -15,11 +15,11 @@ import torch
 from helpers import HOSTS, one_line
 
 from radial_vicreg import cli
-from radial_vicreg.checkpoints import check_resumable, file_checksum, find_checkpoint, read_checkpoint
 from radial_vicreg.commands.pretrain import summary
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.io.files import write_json
 from radial_vicreg.probes.offline import probe_run
+from radial_vicreg.runs.checkpoints import check_resumable, file_checksum, find_checkpoint, read_checkpoint
 
 COMMANDS = {"probe": ["probe"], "export": ["export", "--format", "timm"]}
 

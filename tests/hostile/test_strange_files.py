@@ -16,8 +16,8 @@ from radial_vicreg import cli
 from radial_vicreg.compose import arguments_config
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.loaded_run import open_run
-from radial_vicreg.stored_runs import stored_runs
+from radial_vicreg.runs.loaded import open_run
+from radial_vicreg.runs.stored import stored_runs
 
 HUGE = 10**400
 #: Values that no run writes, by their dotted keys, and what is said of the file.

@@ -16,9 +16,9 @@ from PIL import Image
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import config_hash
 from radial_vicreg.io.secrets import HIDDEN, is_secret, refuse_secrets, without_secrets
-from radial_vicreg.provenance import describe_run
+from radial_vicreg.runs.identity import config_hash
+from radial_vicreg.runs.provenance import describe_run
 
 QUICK = ["max_epochs=1", "diagnostics.enabled=false"]
 KEY = "0123456789abcdef0123456789abcdef01234567"

@@ -15,8 +15,8 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict as dcp_state
 
-from radial_vicreg.checkpoints import check_resumable
 from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.runs.checkpoints import check_resumable
 
 #: Objectives that draw, and those that do not.
 DRAWING: dict[str, dict[str, Any]] = {

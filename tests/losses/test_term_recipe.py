@@ -126,9 +126,9 @@ from radial_vicreg import losses
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config.documents import json_schema, key_tables
 from radial_vicreg.figures import method_key, method_styles
-from radial_vicreg.identity import config_hash
+from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import RunResults
+from radial_vicreg.runs.results import RunResults
 from radial_vicreg.train.objective import build_objective
 
 CHOSEN = ["method_kwargs.radial_objective=toy"]

@@ -17,9 +17,9 @@ from radial_vicreg.cli import main
 from radial_vicreg.compose import compose
 from radial_vicreg.data.build import open_data
 from radial_vicreg.io.files import write_json
-from radial_vicreg.loaded_run import open_run
 from radial_vicreg.probes import LinearProbe, features
 from radial_vicreg.probes.offline import add_to_results, probe_run
+from radial_vicreg.runs.loaded import open_run
 
 WIDTH, LAYER = 24, "patch_embed.proj.weight"  # of the tiny ViT
 

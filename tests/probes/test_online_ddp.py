@@ -12,8 +12,8 @@ import torch
 
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.loader import build_val_loader
-from radial_vicreg.loaded_run import open_run
 from radial_vicreg.probes.heads import layers
+from radial_vicreg.runs.loaded import open_run
 
 HIDDEN, CLASSES = 16, 3
 

@@ -26,8 +26,8 @@ from helpers import make_solo_vit_small, read_results
 from killed_runs import die, in_fork
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.loaded_run import open_run
 from radial_vicreg.report.collect import collect
+from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.train.step import RadialTraining
 
 CHANGES = ("os.rename", "os.remove", "os.symlink", "os.link")

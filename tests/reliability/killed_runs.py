@@ -25,7 +25,8 @@ import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 import pytest
 from helpers import assert_same_run, make_solo_vit_small, only_run
 
-from radial_vicreg import checkpoints, cli
+from radial_vicreg import cli
+from radial_vicreg.runs import checkpoints
 from radial_vicreg.train import run as train
 
 CALLS = 14  # moments anywhere, by the count of function calls; the others are in the writing of a checkpoint

@@ -21,8 +21,8 @@ from helpers import (
 )
 
 from radial_vicreg import cli
-from radial_vicreg.identity import Identity
 from radial_vicreg.report.collect import collect, group
+from radial_vicreg.runs.identity import Identity
 
 QUICK = ["host=standalone", "diagnostics.enabled=false", "max_epochs=1"]
 

@@ -14,10 +14,10 @@ from helpers import composed, only_run, results_of
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.checkpoints import epoch_checkpoints, find_checkpoint
 from radial_vicreg.compose import run_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import write_json
+from radial_vicreg.runs.checkpoints import epoch_checkpoints, find_checkpoint
 from radial_vicreg.train.run_folder import choose_run_folder
 
 

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from radial_vicreg.compose import compose
 from radial_vicreg.diagnostics import radius_histogram
-from radial_vicreg.provenance import describe_run
+from radial_vicreg.runs.provenance import describe_run
 
 
 @functools.cache

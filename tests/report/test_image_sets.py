@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from radial_vicreg.origin import Images
 from radial_vicreg.report.collect import Experiment, collect, group, probe_figure
 from radial_vicreg.report.image_sets import image_sets
+from radial_vicreg.runs.origin import Images
 
 OLD = Images(("1:aaaaaaaa",), None)
 NEW = Images(("1:aaaaaaaa", "2:bbbbbbbb"), ("1:cccccccc", "2:dddddddd"))

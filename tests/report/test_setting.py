@@ -18,7 +18,7 @@ from radial_vicreg.report.collect import collect, group
 from radial_vicreg.report.experiments import experiment_csv
 from radial_vicreg.report.naming import differences
 from radial_vicreg.report.setting import Setting
-from radial_vicreg.results import RunResults
+from radial_vicreg.runs.results import RunResults
 
 KL = "cifar100/resnet18/radialvicreg_d512"
 CHOSEN = {term.name: objective.name for objective in RADIAL for term in objective.terms}

@@ -33,10 +33,10 @@ from radial_vicreg.cli import main
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.export import load_exported
-from radial_vicreg.loaded_run import open_run
 from radial_vicreg.report.collect import collect, group
-from radial_vicreg.results import RunResults
-from radial_vicreg.stored_runs import RunsByIdentity, stored_runs
+from radial_vicreg.runs.loaded import open_run
+from radial_vicreg.runs.results import RunResults
+from radial_vicreg.runs.stored import RunsByIdentity, stored_runs
 from radial_vicreg.train.run_folder import find_run_folder
 from radial_vicreg.train.run_name import named
 

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.loaded_run import open_run
+from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.solo import limits
 
 

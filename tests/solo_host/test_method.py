@@ -29,7 +29,7 @@ from radial_vicreg.config import RunConfig  # noqa: E402
 from radial_vicreg.config.reading import read_config  # noqa: E402
 from radial_vicreg.data.build import open_data  # noqa: E402
 from radial_vicreg.errors import UserError  # noqa: E402
-from radial_vicreg.identity import config_hash  # noqa: E402
+from radial_vicreg.runs.identity import config_hash  # noqa: E402
 from radial_vicreg.solo.data import configured_rates, solo_config  # noqa: E402
 from radial_vicreg.train.run import prepare  # noqa: E402
 

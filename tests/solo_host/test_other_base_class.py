@@ -21,9 +21,9 @@ from solo.methods.base import BaseMethod  # noqa: E402
 
 from radial_vicreg.config import MethodConfig  # noqa: E402
 from radial_vicreg.data.build import open_data  # noqa: E402
-from radial_vicreg.loaded_run import open_run  # noqa: E402
 from radial_vicreg.report.setting import Setting  # noqa: E402
-from radial_vicreg.results import RunResults  # noqa: E402
+from radial_vicreg.runs.loaded import open_run  # noqa: E402
+from radial_vicreg.runs.results import RunResults  # noqa: E402
 from radial_vicreg.solo.host import build_solo  # noqa: E402
 
 ADDED = {"add_projector_classifier": False, "logging_interval": 1}

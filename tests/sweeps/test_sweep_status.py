@@ -17,7 +17,7 @@ from radial_vicreg.compose import compose
 from radial_vicreg.compose.grid import composed_points
 from radial_vicreg.data import fingerprint
 from radial_vicreg.io.files import write_json
-from radial_vicreg.results import ResultsError
+from radial_vicreg.runs.results import ResultsError
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
 from radial_vicreg.sweeps.runner import pretrain_arguments
 from radial_vicreg.sweeps.status import composed_runs

@@ -10,10 +10,10 @@ import pytest
 
 from radial_vicreg.compose import canonical_numbers, compose, run_config
 from radial_vicreg.data.fingerprint import fingerprints_of
-from radial_vicreg.identity import Identity
 from radial_vicreg.io.files import write_json
-from radial_vicreg.origin import names_only
-from radial_vicreg.provenance import describe_run
+from radial_vicreg.runs.identity import Identity
+from radial_vicreg.runs.origin import names_only
+from radial_vicreg.runs.provenance import describe_run
 from radial_vicreg.train.run import prepare
 from radial_vicreg.train.run_name import LONGEST_NAME, named, run_name
 

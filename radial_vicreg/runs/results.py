@@ -15,11 +15,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import Identity
+from radial_vicreg.runs.identity import Identity
 from radial_vicreg.io.files import write_json
 from radial_vicreg.io.locks import LockedError, changing
 from radial_vicreg.names.probes import is_of_own_images, is_offline
-from radial_vicreg.origin import Images, images_of, is_of
+from radial_vicreg.runs.origin import Images, images_of, is_of
 
 SCHEMA_VERSION = 2
 """1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""
@@ -104,7 +104,7 @@ class Place(_Part):
 
 
 class Origin(_Part):
-    """Where a figure comes from, see :mod:`radial_vicreg.origin`.
+    """Where a figure comes from, see :mod:`radial_vicreg.runs.origin`.
 
     The weights that were measured, and fingerprints of the training images (where a probe was fitted on them) and of
     the images that were measured.

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import Identity
+from radial_vicreg.runs.identity import Identity
 from radial_vicreg.io.files import lies_in
-from radial_vicreg.origin import images_of, other_images
-from radial_vicreg.results import RESULTS, ForeignResults, ResultsError, RunResults
+from radial_vicreg.runs.origin import images_of, other_images
+from radial_vicreg.runs.results import RESULTS, ForeignResults, ResultsError, RunResults
 
 LATEST = "latest"
 """Link in ``runs_dir`` to the run of ``radial-vicreg pretrain`` that started last."""
@@ -238,7 +238,7 @@ class RunsByIdentity:
             config: as for :meth:`of`.
 
         Returns:
-            Those runs, in their order, each with the reason (:func:`radial_vicreg.origin.other_images`).
+            Those runs, in their order, each with the reason (:func:`radial_vicreg.runs.origin.other_images`).
         """
         images = images_of(config)
         same = self._same_settings(config)

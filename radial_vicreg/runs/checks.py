@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
-from radial_vicreg.checkpoints import find_checkpoint, read_checkpoint
+from radial_vicreg.runs.checkpoints import find_checkpoint, read_checkpoint
 from radial_vicreg.errors import UserError
-from radial_vicreg.identity import Identity
-from radial_vicreg.stored_runs import StoredRun
+from radial_vicreg.runs.identity import Identity
+from radial_vicreg.runs.stored import StoredRun
 
 _TOLERANCE = 1e-6  # relative; rates are stored after a multiplication
 _SEEDS_WORKERS = Version("2.6.1")  # Lightning's; before, the 32 bits of a seed that PyTorch reads were always the same

@@ -11,9 +11,9 @@ from typing import Any
 
 from radial_vicreg import __version__
 from radial_vicreg.config.stored import stored_config
-from radial_vicreg.identity import Identity
+from radial_vicreg.runs.identity import Identity
 from radial_vicreg.io.secrets import without_secrets
-from radial_vicreg.results import SCHEMA_VERSION
+from radial_vicreg.runs.results import SCHEMA_VERSION
 
 _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra-core", "numpy", "scipy")
 
@@ -28,7 +28,7 @@ def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[
 
     Returns:
         Name, method, configuration with its hashes, seed, host, versions, git commits: keys of
-        :class:`radial_vicreg.results.RunResults`.
+        :class:`radial_vicreg.runs.results.RunResults`.
     """
     return {
         "schema_version": SCHEMA_VERSION,

@@ -10,12 +10,12 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
-from radial_vicreg.identity import leaves
+from radial_vicreg.runs.identity import leaves
 from radial_vicreg.names.probes import headline, online_key
 from radial_vicreg.names.terms import METHODS
-from radial_vicreg.origin import images_remark, other_images
-from radial_vicreg.results import RunResults
-from radial_vicreg.stored_runs import StoredRun
+from radial_vicreg.runs.origin import images_remark, other_images
+from radial_vicreg.runs.results import RunResults
+from radial_vicreg.runs.stored import StoredRun
 
 _SETTINGS_LEFT_OUT = re.compile(r"(name|data\.fingerprints\.seconds)$")
 _RESULTS_LEFT_OUT = re.compile(
