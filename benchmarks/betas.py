@@ -4,7 +4,7 @@
     python -m benchmarks.betas --dims 384 --batches 4096 --ratios 0 0.25
 
 Nothing is trained: the numbers are those of ``radial_vicreg.losses.radial_equilibrium`` and of the rule by which a run
-warns before its first step (``radial_vicreg.stability``). The tables of docs/betas.md are what the first line prints.
+warns before its first step (``radial_vicreg.nets.stability``). The tables of docs/betas.md are what the first line prints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.runner import markdown_table
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import RadialEquilibrium, radial_equilibrium
-from radial_vicreg.stability import stability_of
+from radial_vicreg.nets.stability import stability_of
 
 DIMS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BATCHES = (128, 256, 512, 1024)

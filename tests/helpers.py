@@ -24,7 +24,7 @@ from PIL import Image
 
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.io.files import write_json
-from radial_vicreg.models import build_encoder
+from radial_vicreg.nets.models import build_encoder
 from radial_vicreg.runs.checkpoints import find_checkpoint
 from radial_vicreg.runs.provenance import describe_run
 

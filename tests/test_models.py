@@ -9,7 +9,7 @@ import torch
 from configs import make_config, solo_form
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.models import apply_small_stem, build_backbone, build_encoder, check_backbone
+from radial_vicreg.nets.models import apply_small_stem, build_backbone, build_encoder, check_backbone
 
 TINY_VIT = {"patch_size": 4, "img_size": 32}
 

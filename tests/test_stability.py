@@ -12,7 +12,7 @@ import torch
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import chi_cross_entropy
-from radial_vicreg.stability import (
+from radial_vicreg.nets.stability import (
     equilibrium_note,
     equilibrium_of,
     past_stability,

@@ -11,8 +11,8 @@ from torch import nn
 from radial_vicreg import __version__
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.secrets import without_secrets
-from radial_vicreg.models import timm_architecture
 from radial_vicreg.names.choices import EXPORT_FILES, HUB_FORMAT
+from radial_vicreg.nets.models import timm_architecture
 from radial_vicreg.runs.checkpoints import file_checksum
 from radial_vicreg.runs.loaded import LoadedRun
 from radial_vicreg.runs.results import RunResults

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from radial_vicreg.nets.schedule import warmup_cosine_lr
 from radial_vicreg.probes.heads import probe_loss
 from radial_vicreg.runtime.distributed import mean_over_ranks
 from radial_vicreg.runtime.random_state import own_random_numbers
-from radial_vicreg.schedule import warmup_cosine_lr
 
 
 class HeadTrainer:

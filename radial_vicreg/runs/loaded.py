@@ -11,7 +11,7 @@ from radial_vicreg.runs.checkpoints import find_checkpoint, folder_of_run, leads
 from radial_vicreg.compose import arguments_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.models import Encoder, build_encoder
+from radial_vicreg.nets.models import Encoder, build_encoder
 from radial_vicreg.names.terms import METHODS
 from radial_vicreg.runs.origin import Images, images_of
 from radial_vicreg.runs.results import RESULTS, ForeignResults, RunResults

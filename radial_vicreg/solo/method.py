@@ -18,10 +18,10 @@ from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.config.types import plain
 from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.io.notices import warn
-from radial_vicreg.models import apply_small_stem
 from radial_vicreg.names.data_sets import NUM_ATTRIBUTES, facts_of
 from radial_vicreg.names.probes import HOST_STEP_METRICS
-from radial_vicreg.optim import check_optimizer
+from radial_vicreg.nets.models import apply_small_stem
+from radial_vicreg.nets.optimizers import check_optimizer
 from radial_vicreg.probes.metrics import BalancedAccuracy
 from radial_vicreg.runs.checkpoints import followed
 from radial_vicreg.solo.attributes import attributes_by_index, replace_targets

@@ -12,7 +12,7 @@ from solo.methods.base import BaseMethod
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.fields import choices
 from radial_vicreg.errors import MissingPackageError, UserError, did_you_mean, reason_of
-from radial_vicreg.models import FIXED_SIZE, check_crops
+from radial_vicreg.nets.models import FIXED_SIZE, check_crops
 from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.solo.limits import VALIDATION_PIXELS, validates_folders
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.stability import past_stability, pulled_away
+from radial_vicreg.nets.stability import past_stability, pulled_away
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.status import composed_runs
 

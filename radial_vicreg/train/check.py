@@ -9,8 +9,8 @@ import lightning.pytorch as pl
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.data.sets import data_set
+from radial_vicreg.nets.stability import equilibrium_note, stability_warnings
 from radial_vicreg.runs.checkpoints import check_resumable
-from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.run import Host, embedded, prepared_trainer, set_up
 from radial_vicreg.train.run_folder import claim_runs_dir, find_run_folder
 from radial_vicreg.train.trainer import batches_per_epoch, steps_per_epoch

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torchmetrics.functional.classification import multiclass_accuracy
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.models import build_backbone
-from radial_vicreg.optim import build_optimizer, build_scheduler
+from radial_vicreg.nets.models import build_backbone
+from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler
 from radial_vicreg.probes.heads import probe_loss
 from radial_vicreg.probes.metrics import BalancedAccuracy
 from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy

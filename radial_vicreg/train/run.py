@@ -18,10 +18,10 @@ from radial_vicreg.data.build import RunData, open_data
 from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
 from radial_vicreg.errors import UserError
-from radial_vicreg.models import check_backbone
 from radial_vicreg.names.networks import SOLO_LARGE_VIEWS
 from radial_vicreg.names.probes import frozen_key
-from radial_vicreg.optim import build_optimizer, build_scheduler
+from radial_vicreg.nets.models import check_backbone
+from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler
 from radial_vicreg.probes.registry import frozen_probes
 from radial_vicreg.runs.checkpoints import check_resumable
 from radial_vicreg.runs.origin import images_of

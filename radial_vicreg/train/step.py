@@ -16,10 +16,10 @@ from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.errors import UserError
 from radial_vicreg.figures import configured_method
 from radial_vicreg.io.notices import warn
-from radial_vicreg.models import build_projector
+from radial_vicreg.nets.models import build_projector
+from radial_vicreg.nets.stability import equilibrium_note, stability_warnings
 from radial_vicreg.runs.origin import images_of
 from radial_vicreg.runtime.distributed import mean_over_ranks
-from radial_vicreg.stability import equilibrium_note, stability_warnings
 from radial_vicreg.train.checkpointing import last_checkpoint
 from radial_vicreg.train.cost import StepCost
 from radial_vicreg.train.csv_tables import EpochTable

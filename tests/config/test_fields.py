@@ -24,9 +24,9 @@ from radial_vicreg.config.schema import LONG_PRECISIONS, Precision
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
-from radial_vicreg.models import timm_architecture
 from radial_vicreg.names.networks import BACKBONES, OPTIMIZER_DEFAULTS, RESNETS, SOLO_BACKBONES
-from radial_vicreg.optim import OPTIMIZERS, optimizer_arguments
+from radial_vicreg.nets.models import timm_architecture
+from radial_vicreg.nets.optimizers import OPTIMIZERS, optimizer_arguments
 from radial_vicreg.runs.results import Effective
 from radial_vicreg.train.hardware import effective_hardware
 from radial_vicreg.train.trainer import build_trainer, decided_arguments

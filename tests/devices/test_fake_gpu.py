@@ -22,7 +22,7 @@ from radial_vicreg.diagnostics.measure import measure_embeddings
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.losses._statistics import _Statistics
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
-from radial_vicreg.optim import build_optimizer
+from radial_vicreg.nets.optimizers import build_optimizer
 from radial_vicreg.probes.heads import layers
 from radial_vicreg.probes.knn import knn_scores
 from radial_vicreg.probes.metrics import BalancedAccuracy, ProbeMetrics

@@ -11,7 +11,7 @@ from configs import make_config, solo_form
 from torch import nn
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.optim import build_optimizer, build_scheduler, check_optimizer
+from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler, check_optimizer
 
 STEPS = 30
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.optim import build_optimizer, build_scheduler
-from radial_vicreg.schedule import WarmupCosine, warmup_cosine_lr
+from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler
+from radial_vicreg.nets.schedule import WarmupCosine, warmup_cosine_lr
 
 
 def groups() -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.config.types import Section
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.names.terms import LOSS_DEFAULTS
-from radial_vicreg.optim import build_optimizer, build_scheduler
+from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler
 from radial_vicreg.train.trainer import build_loggers
 
 SCRIPT_ONLY = {key.name for key in leaves() if key.read_by is not None and key.read_by.who == "script"}

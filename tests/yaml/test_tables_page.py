@@ -16,7 +16,7 @@ from helpers import composed
 from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import RadialEquilibrium
-from radial_vicreg.stability import equilibrium_of, stability_of
+from radial_vicreg.nets.stability import equilibrium_of, stability_of
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.marks import marks_of
 

@@ -16,7 +16,7 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.fields import choices
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
-from radial_vicreg.schedule import WarmupCosine
+from radial_vicreg.nets.schedule import WarmupCosine
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
     "sgd": torch.optim.SGD,
