@@ -17,7 +17,7 @@ def modules() -> list[str]:
     """Every module of the mathematics by name."""
     packages = [importlib.import_module(name) for name in PUBLIC]
     inside = [info.name for found in packages for info in pkgutil.iter_modules(found.__path__, f"{found.__name__}.")]
-    return [*inside, "radial_vicreg.gaussianize"]
+    return [*inside, "radial_vicreg.diagnostics.gaussianize"]
 
 
 @pytest.mark.parametrize("name", modules())
@@ -34,7 +34,7 @@ def public_names(module: ModuleType) -> list[str]:
 @pytest.mark.parametrize(
     ("module", "name"),
     [(module, name) for module in PUBLIC for name in public_names(importlib.import_module(module))]
-    + [("radial_vicreg.gaussianize", name) for name in ("Whitener", "RadialGaussianizer")],
+    + [("radial_vicreg.diagnostics.gaussianize", name) for name in ("Whitener", "RadialGaussianizer")],
 )
 def test_what_is_public_has_an_example(module: str, name: str) -> None:
     assert ">>> " in (inspect.getdoc(getattr(importlib.import_module(module), name)) or "")

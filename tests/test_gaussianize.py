@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from radial_vicreg.gaussianize import RadialGaussianizer, Whitener
+from radial_vicreg.diagnostics.gaussianize import RadialGaussianizer, Whitener
 from radial_vicreg.synthetic.distributions import sample
 from radial_vicreg.synthetic.metrics import normality_test
 

@@ -180,8 +180,8 @@ def diagnosis(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command ``diagnose`` without its work, which takes seconds."""
     content = {"radial_vicreg": "0", "sources": [], "normal_curves": {}, "normal_draws": 1}
     drawn = {f"diagnose{suffix}": b"drawn" for suffix in SUFFIXES}
-    monkeypatch.setattr("radial_vicreg.diagnose.measure.diagnose", lambda *_: content)
-    monkeypatch.setattr("radial_vicreg.diagnose.drawing.diagnose_figure", lambda _: None)
+    monkeypatch.setattr("radial_vicreg.gaussianity.measure.diagnose", lambda *_: content)
+    monkeypatch.setattr("radial_vicreg.gaussianity.figure.diagnose_figure", lambda _: None)
     monkeypatch.setattr("radial_vicreg.figures.figure_files", lambda *_: drawn)
     return ["diagnose", "z.npy"]
 

@@ -25,11 +25,11 @@ def run(arguments: Sequence[str]) -> int:
         UnreachableError: pretrained weights that cannot be downloaded.
     """
     parsed = parser().parse_args(list(arguments))
-    from radial_vicreg.diagnose.drawing import diagnose_figure
-    from radial_vicreg.diagnose.measure import diagnose
-    from radial_vicreg.diagnose.settings import Settings
-    from radial_vicreg.diagnose.table import print_tables
     from radial_vicreg.figures import figure_files, figure_style
+    from radial_vicreg.gaussianity.figure import diagnose_figure
+    from radial_vicreg.gaussianity.measure import diagnose
+    from radial_vicreg.gaussianity.settings import Settings
+    from radial_vicreg.gaussianity.table import print_tables
     from radial_vicreg.io.files import json_bytes, write_json
     from radial_vicreg.io.outputs import OutputFolder, claim_file
 

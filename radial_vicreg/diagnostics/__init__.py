@@ -1,8 +1,8 @@
 """How Gaussian embeddings are: their radii, their spectrum, their directions and random slices of them."""
 
 from radial_vicreg.diagnostics.directions import mean_share, uniformity
+from radial_vicreg.diagnostics.embeddings import RadiusMeasurement, measure_radii
 from radial_vicreg.diagnostics.gaussianity import gaussianity_statistics, normal_statistics, standardise
-from radial_vicreg.diagnostics.measure import RadiusMeasurement, measure_radii
 from radial_vicreg.diagnostics.radii import radius_histogram, radius_statistics
 from radial_vicreg.diagnostics.slices import epps_pulley, random_slices, wasserstein_to_normal
 from radial_vicreg.diagnostics.spectrum import covariance_spectrum, effective_rank

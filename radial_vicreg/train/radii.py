@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 from radial_vicreg.data.device_sets import DeviceImages
 from radial_vicreg.diagnostics import RadiusMeasurement, normal_statistics, radius_histogram
-from radial_vicreg.diagnostics.measure import embed, measure_embeddings
+from radial_vicreg.diagnostics.embeddings import embed, measure_embeddings
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_styles, radii_figure
 from radial_vicreg.runs.origin import Images, is_of, origin_of

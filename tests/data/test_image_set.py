@@ -15,7 +15,7 @@ from radial_vicreg.data.celeba import CelebAFolder
 from radial_vicreg.data.cifar import CifarImages
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
 from radial_vicreg.data.image_set import ImageSet, Part
-from radial_vicreg.diagnose.images import ImagesBelow
+from radial_vicreg.gaussianity.images import ImagesBelow
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 
 MakeFolder = Callable[..., Path]

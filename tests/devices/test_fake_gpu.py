@@ -18,7 +18,7 @@ from torch import Tensor
 from radial_vicreg.data.batch_augmentation import BatchAugmentation
 from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device_sets import DeviceTrainingSet, DeviceValidationSet
-from radial_vicreg.diagnostics.measure import measure_embeddings
+from radial_vicreg.diagnostics.embeddings import measure_embeddings
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.losses._statistics import _Statistics
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS

@@ -21,7 +21,7 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device_sets import DeviceTrainingSet
-from radial_vicreg.diagnose.backbones import build_named
+from radial_vicreg.gaussianity.backbones import build_named
 from radial_vicreg.nets.models import check_backbone
 from radial_vicreg.probes.mlp import MLPProbe
 from radial_vicreg.runs.loaded import open_run

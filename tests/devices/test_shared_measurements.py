@@ -16,7 +16,7 @@ from helpers import only_run, read_results
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from radial_vicreg.diagnostics.measure import embed
+from radial_vicreg.diagnostics.embeddings import embed
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.train import radii
 from radial_vicreg.train.frozen_probe import FrozenProbe

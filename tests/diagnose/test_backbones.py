@@ -13,7 +13,7 @@ from helpers import one_line
 from PIL import Image
 
 from radial_vicreg.cli import main
-from radial_vicreg.diagnose.backbones import _remove_head, build_named
+from radial_vicreg.gaussianity.backbones import _remove_head, build_named
 
 
 @pytest.mark.parametrize(

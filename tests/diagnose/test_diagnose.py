@@ -15,10 +15,10 @@ from torch import Tensor
 
 from radial_vicreg.cli import main
 from radial_vicreg.data.build import open_data
-from radial_vicreg.diagnose.drawing import diagnose_figure
-from radial_vicreg.diagnose.images import ImagesBelow, evenly_spaced
 from radial_vicreg.diagnostics import gaussianity_statistics, normal_statistics
 from radial_vicreg.export import export_run
+from radial_vicreg.gaussianity.figure import diagnose_figure
+from radial_vicreg.gaussianity.images import ImagesBelow, evenly_spaced
 from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.runs.results import RunResults

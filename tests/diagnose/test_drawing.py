@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from radial_vicreg.diagnose.drawing import diagnose_figure
-from radial_vicreg.diagnose.measure import diagnose
-from radial_vicreg.diagnose.settings import Settings
 from radial_vicreg.figures import UNTRAINED, figure_style, method_styles
+from radial_vicreg.gaussianity.figure import diagnose_figure
+from radial_vicreg.gaussianity.measure import diagnose
+from radial_vicreg.gaussianity.settings import Settings
 
 
 @pytest.fixture(autouse=True)

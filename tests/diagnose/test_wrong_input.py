@@ -16,10 +16,10 @@ from torch import nn
 
 from radial_vicreg.cli import main
 from radial_vicreg.compose import compose
-from radial_vicreg.diagnose.measure import _measure
-from radial_vicreg.diagnose.settings import Settings
-from radial_vicreg.diagnose.sources import Network
 from radial_vicreg.export import export_run
+from radial_vicreg.gaussianity.measure import _measure
+from radial_vicreg.gaussianity.settings import Settings
+from radial_vicreg.gaussianity.sources import Network
 
 GOOD = np.zeros((3, 2), dtype=np.float32)
 

@@ -47,7 +47,7 @@ class Whitener(TransformerMixin, BaseEstimator):
 
     Examples:
         >>> import numpy as np
-        >>> from radial_vicreg.gaussianize import Whitener
+        >>> from radial_vicreg.diagnostics.gaussianize import Whitener
         >>> x = np.random.default_rng(0).normal(size=(1000, 2)) @ [[2.0, 0.0], [1.0, 0.5]] + 3
         >>> whitener = Whitener().fit(x)
         >>> whitened = whitener.transform(x)
@@ -123,7 +123,7 @@ class RadialGaussianizer(TransformerMixin, BaseEstimator):
         Whitening leaves points in a disc; the radial map gives them the radii of chi(2), whose mean is 1.253:
 
         >>> import numpy as np
-        >>> from radial_vicreg.gaussianize import RadialGaussianizer, Whitener
+        >>> from radial_vicreg.diagnostics.gaussianize import RadialGaussianizer, Whitener
         >>> normal = np.random.default_rng(0).normal(size=(2000, 3))
         >>> disc = (normal / np.linalg.norm(normal, axis=1, keepdims=True))[:, :2]
         >>> for transformer in (Whitener(), RadialGaussianizer()):

@@ -31,7 +31,7 @@ def print_tables(content: dict[str, Any]) -> None:
     """Print what was embedded and one table for each output.
 
     Args:
-        content: of :func:`radial_vicreg.diagnose.measure.diagnose`.
+        content: of :func:`radial_vicreg.gaussianity.measure.diagnose`.
     """
     for source in content["sources"]:
         print(f"{source['label']}: {_describe(source['details'])}")

@@ -12,9 +12,6 @@ from torch.utils.data import Subset
 
 from radial_vicreg import __version__
 from radial_vicreg.data.errors import resources_named
-from radial_vicreg.diagnose.images import evenly_spaced
-from radial_vicreg.diagnose.settings import Settings
-from radial_vicreg.diagnose.sources import Matrix, Network, Source, open_sources
 from radial_vicreg.diagnostics import (
     covariance_spectrum,
     epps_pulley,
@@ -27,6 +24,9 @@ from radial_vicreg.diagnostics import (
 from radial_vicreg.diagnostics.gaussianity import DRAWS, normal_sample
 from radial_vicreg.diagnostics.slices import SLICES
 from radial_vicreg.errors import UserError
+from radial_vicreg.gaussianity.images import evenly_spaced
+from radial_vicreg.gaussianity.settings import Settings
+from radial_vicreg.gaussianity.sources import Matrix, Network, Source, open_sources
 from radial_vicreg.io.terminal import track
 from radial_vicreg.probes.features import extract, feature_loader
 
@@ -38,7 +38,7 @@ def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) 
     """Diagnose sources side by side.
 
     Args:
-        names: see :func:`radial_vicreg.diagnose.sources.open_sources`.
+        names: see :func:`radial_vicreg.gaussianity.sources.open_sources`.
         settings: of the images and the numbers.
         untrained: as there.
 

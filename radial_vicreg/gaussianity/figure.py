@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from radial_vicreg.diagnose.table import outputs_of
 from radial_vicreg.figures import UNTRAINED, add_legend, literal, method_styles, name_panels, new_figure
+from radial_vicreg.gaussianity.table import outputs_of
 
 STANDARDISED = ("encoder",)
 """Outputs that are drawn standardised: nothing asks an encoder's features to have unit variance."""
@@ -28,7 +28,7 @@ def diagnose_figure(content: dict[str, Any]) -> Any:
     """Draw every output of every source.
 
     Args:
-        content: of :func:`radial_vicreg.diagnose.measure.diagnose`.
+        content: of :func:`radial_vicreg.gaussianity.measure.diagnose`.
 
     Returns:
         A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).

@@ -18,12 +18,12 @@ from torchvision import transforms
 from radial_vicreg.data.augmentation import to_normalised_tensor
 from radial_vicreg.data.build import centre_crop, open_data
 from radial_vicreg.data.image_set import ImageSet
-from radial_vicreg.diagnose.backbones import LIBRARIES, build_named
-from radial_vicreg.diagnose.images import ImagesBelow, evenly_spaced, plain_transform
-from radial_vicreg.diagnose.settings import Settings
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import CARD, load_exported, read_card
 from radial_vicreg.figures import configured_method
+from radial_vicreg.gaussianity.backbones import LIBRARIES, build_named
+from radial_vicreg.gaussianity.images import ImagesBelow, evenly_spaced, plain_transform
+from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.names.probes import FEATURES
 from radial_vicreg.runs.loaded import LoadedRun, open_run
 from radial_vicreg.runs.stored import single_run

@@ -9,8 +9,8 @@ import timm
 import torchvision
 from torch import nn
 
-from radial_vicreg.diagnose.images import Transform, guarded, plain_transform
 from radial_vicreg.errors import UnreachableError, UserError
+from radial_vicreg.gaussianity.images import Transform, guarded, plain_transform
 from radial_vicreg.names.data_sets import channel_statistics
 from radial_vicreg.names.hints import nearest
 from radial_vicreg.runtime.random_state import own_random_numbers
