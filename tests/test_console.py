@@ -23,7 +23,7 @@ from helpers import composed, only_run, tiny_settings, write_images
 from radial_vicreg import cli
 from radial_vicreg.compose import run_config
 from radial_vicreg.io import terminal
-from radial_vicreg.train import console
+from radial_vicreg.train.callbacks import console
 
 CONTROL = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")

@@ -156,7 +156,7 @@ class TestWithoutRenaming:
         """Under ``main_pretrain.py``, and with ``ckpt=PATH`` in a folder that is not below ``runs_dir``."""
         import lightning.pytorch as pl
 
-        from radial_vicreg.train.record import ResultsWriter
+        from radial_vicreg.train.callbacks.record import ResultsWriter
 
         folder = tmp_path / "elsewhere"
         folder.mkdir()

@@ -29,7 +29,7 @@ from radial_vicreg.runs.results import (
     RunResults,
     UnreadableResults,
 )
-from radial_vicreg.train.record import ResultsWriter
+from radial_vicreg.train.callbacks.record import ResultsWriter
 
 EARLIER = Path(__file__).parent / "fixtures"
 OLD = sorted(

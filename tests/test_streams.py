@@ -78,7 +78,7 @@ def test_a_training_whose_reader_has_left_goes_on_to_its_end(tiny_overrides: lis
 def test_a_figure_that_cannot_be_drawn_does_not_end_the_run(
     tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from radial_vicreg.train.radii import RadiusMonitor
+    from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor
 
     def broken(self: RadiusMonitor, folder: str) -> Any:
         raise RuntimeError("no fonts")

@@ -34,7 +34,7 @@ from radial_vicreg.solo.limits import (
     refuse_links,
 )
 from radial_vicreg.solo.parts import check_packages, check_parts
-from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
+from radial_vicreg.train.multi_label import attribute_scores, log_balanced_accuracy
 from radial_vicreg.train.processes import check_launcher
 from radial_vicreg.train.run_name import is_named, named
 from radial_vicreg.train.same_run import check_auto_resumed, check_same_run

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader
 
 from radial_vicreg.data.errors import resource_problem
 from radial_vicreg.errors import RunFailed, RunStopped
-from radial_vicreg.train.checkpointing import last_checkpoint
-from radial_vicreg.train.stop_on_signal import SIGNALS, stop_reason
+from radial_vicreg.train.callbacks.checkpointing import last_checkpoint
+from radial_vicreg.train.callbacks.stop_on_signal import SIGNALS, stop_reason
 
 
 class WorkerDiedError(RunFailed):

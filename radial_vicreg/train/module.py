@@ -15,7 +15,7 @@ from radial_vicreg.nets.models import build_backbone
 from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler
 from radial_vicreg.probes.heads import probe_loss
 from radial_vicreg.probes.metrics import BalancedAccuracy
-from radial_vicreg.train.attributes import attribute_scores, log_balanced_accuracy
+from radial_vicreg.train.multi_label import attribute_scores, log_balanced_accuracy
 from radial_vicreg.train.step import RadialTraining
 
 

@@ -26,14 +26,14 @@ from radial_vicreg.probes.registry import frozen_probes
 from radial_vicreg.runs.checkpoints import check_resumable
 from radial_vicreg.runs.origin import images_of
 from radial_vicreg.runtime.devices import process_device
+from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
+from radial_vicreg.train.callbacks.skipped_images import SkippedImages, skipped_text
 from radial_vicreg.train.endings import fit
-from radial_vicreg.train.frozen_probe import FrozenProbe
 from radial_vicreg.train.hardware import precision_note
-from radial_vicreg.train.objective import check_objective
+from radial_vicreg.train.loss import check_objective
 from radial_vicreg.train.processes import adopt_rank, check_launcher
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
-from radial_vicreg.train.skipped_images import SkippedImages, skipped_text
 from radial_vicreg.train.trainer import (
     batches_per_epoch,
     build_trainer,

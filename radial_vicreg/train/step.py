@@ -20,18 +20,18 @@ from radial_vicreg.nets.models import build_projector
 from radial_vicreg.nets.stability import equilibrium_note, stability_warnings
 from radial_vicreg.runs.origin import images_of
 from radial_vicreg.runtime.distributed import mean_over_ranks
-from radial_vicreg.train.checkpointing import last_checkpoint
-from radial_vicreg.train.cost import StepCost
-from radial_vicreg.train.csv_tables import EpochTable
+from radial_vicreg.train.callbacks.checkpointing import last_checkpoint
+from radial_vicreg.train.callbacks.cost import StepCost
+from radial_vicreg.train.callbacks.csv_tables import EpochTable
+from radial_vicreg.train.callbacks.online_probes import OnlineProbes
+from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor
+from radial_vicreg.train.callbacks.record import ResultsWriter
+from radial_vicreg.train.callbacks.resumed import FreshBatches, GeneratorStates
+from radial_vicreg.train.callbacks.solo_checkpoints import write_checkpoints_last, write_last_epoch
+from radial_vicreg.train.callbacks.stop_on_signal import ExitAfterSignal, StopOnSignal
 from radial_vicreg.train.guard import FiniteGuard
-from radial_vicreg.train.objective import build_objective
-from radial_vicreg.train.online_probes import OnlineProbes
+from radial_vicreg.train.loss import build_objective
 from radial_vicreg.train.processes import adopt_rank, check_processes
-from radial_vicreg.train.radii import RadiusMonitor
-from radial_vicreg.train.record import ResultsWriter
-from radial_vicreg.train.resumed import FreshBatches, GeneratorStates
-from radial_vicreg.train.solo_checkpoints import write_checkpoints_last, write_last_epoch
-from radial_vicreg.train.stop_on_signal import ExitAfterSignal, StopOnSignal
 
 if TYPE_CHECKING:
     _Base = pl.LightningModule

@@ -21,13 +21,13 @@ from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.errors import MissingPackageError, UserError, reason_of
 from radial_vicreg.io.secrets import without_secrets
 from radial_vicreg.runs.checkpoints import CHECKPOINTS
-from radial_vicreg.train.checkpointing import AtomicCheckpointIO, RunCheckpoint
-from radial_vicreg.train.console import EpochSummary, RunBar, quiet_lightning
-from radial_vicreg.train.csv_tables import StepTable
-from radial_vicreg.train.epoch_seed import EpochSeed
+from radial_vicreg.train.callbacks.checkpointing import AtomicCheckpointIO, RunCheckpoint
+from radial_vicreg.train.callbacks.console import EpochSummary, RunBar, quiet_lightning
+from radial_vicreg.train.callbacks.csv_tables import StepTable
+from radial_vicreg.train.callbacks.epoch_seed import EpochSeed
+from radial_vicreg.train.callbacks.stop_on_signal import StopOnSignal
 from radial_vicreg.train.hardware import effective_hardware
 from radial_vicreg.train.processes import check_processes
-from radial_vicreg.train.stop_on_signal import StopOnSignal
 
 _LOGGER_PACKAGES = {"loggers.tensorboard": ("tensorboard", "tensorboardX"), "wandb.enabled": ("wandb",)}
 """The packages that a logger can use; the first is also the name of the extra that brings it."""

@@ -16,7 +16,7 @@ from radial_vicreg.data.celeba import CelebAFolder, load_attributes, prepare_cel
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.solo.attributes import attributes_by_index, replace_targets
 from radial_vicreg.solo.limits import refuse_impossible
-from radial_vicreg.train.attributes import attribute_scores
+from radial_vicreg.train.multi_label import attribute_scores
 
 SPLITS = {"train": 12, "val": 6, "test": 4}
 

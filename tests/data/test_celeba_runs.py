@@ -21,7 +21,7 @@ from radial_vicreg.data.loader import build_val_loader
 from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.solo.host import build_solo
 from radial_vicreg.sweeps.grid import load_sweep
-from radial_vicreg.train.online_probes import OnlineProbes
+from radial_vicreg.train.callbacks.online_probes import OnlineProbes
 from radial_vicreg.train.run import build_standalone, prepare
 
 

@@ -25,9 +25,9 @@ from radial_vicreg.data.device_sets import DeviceTrainingSet
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
 from radial_vicreg.errors import UserError
 from radial_vicreg.runs.identity import config_hash
-from radial_vicreg.train.checkpointing import RunCheckpoint
-from radial_vicreg.train.epoch_seed import EpochSeed
-from radial_vicreg.train.resumed import FreshBatches
+from radial_vicreg.train.callbacks.checkpointing import RunCheckpoint
+from radial_vicreg.train.callbacks.epoch_seed import EpochSeed
+from radial_vicreg.train.callbacks.resumed import FreshBatches
 
 MakeConfig = Callable[..., RunConfig]
 OPTIONS = ["data.format=device", "data.cache=ram"]

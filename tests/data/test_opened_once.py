@@ -16,8 +16,8 @@ from radial_vicreg.data.build import open_data
 from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.runs.results import DataNotes
 from radial_vicreg.solo.limits import refuse_links
+from radial_vicreg.train.callbacks.skipped_images import SkippedImages
 from radial_vicreg.train.run import _callbacks
-from radial_vicreg.train.skipped_images import SkippedImages
 
 
 def broken(folder: Path) -> Path:

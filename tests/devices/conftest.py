@@ -8,8 +8,8 @@ from stand_in import DeviceGenerator
 
 from radial_vicreg.data.batch_augmentation import BatchAugmentation
 from radial_vicreg.runtime import random_state
+from radial_vicreg.train.loss import ForeignLoss
 from radial_vicreg.train.module import RadialVICRegModule
-from radial_vicreg.train.objective import ForeignLoss
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from radial_vicreg import cli
 from radial_vicreg.losses import objective
 from radial_vicreg.runtime import distributed
 from radial_vicreg.train import run as train
-from radial_vicreg.train import stop_on_signal
+from radial_vicreg.train.callbacks import stop_on_signal
 
 COLLECTIVES = ("all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "barrier", "broadcast")
 

@@ -28,7 +28,7 @@ from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.runtime import random_state
 from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.train import run as train
-from radial_vicreg.train.objective import check_objective
+from radial_vicreg.train.loss import check_objective
 
 #: What draws on the device, by the settings that ask for it.
 DRAWING = {

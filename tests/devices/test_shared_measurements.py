@@ -18,9 +18,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from radial_vicreg.diagnostics.embeddings import embed
 from radial_vicreg.probes.linear import LinearProbe
-from radial_vicreg.train import radii
-from radial_vicreg.train.frozen_probe import FrozenProbe
-from radial_vicreg.train.radii import RadiusMonitor
+from radial_vicreg.train.callbacks import radius_monitor as radii
+from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
+from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor
 
 
 @pytest.mark.slow

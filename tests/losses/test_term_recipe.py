@@ -129,7 +129,7 @@ from radial_vicreg.figures import method_key, method_styles
 from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.runs.results import RunResults
-from radial_vicreg.train.objective import build_objective
+from radial_vicreg.train.loss import build_objective
 
 CHOSEN = ["method_kwargs.radial_objective=toy"]
 

@@ -29,7 +29,7 @@ from radial_vicreg.probes.registry import probe_class, probe_classes, switched_o
 from radial_vicreg.report.collect import collect, group, probe_figure
 from radial_vicreg.report.experiments import experiment_csv, experiment_rows
 from radial_vicreg.runs.results import Cost, ProbeFigures, Probes
-from radial_vicreg.train.frozen_probe import FrozenProbe
+from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
 
 NEAREST_MEAN = '''
 """Nearest class mean: a probe that only the test has."""

@@ -26,7 +26,7 @@ from killed_runs import die, die_in_file, in_fork
 
 from radial_vicreg.solo.detect import find_solo_learn
 from radial_vicreg.solo.register import register
-from radial_vicreg.train.record import ResultsWriter
+from radial_vicreg.train.callbacks.record import ResultsWriter
 
 register()  # imports solo-learn, here once as well
 CALLS = 5  # moments anywhere, by the count of function calls; the others are around the last checkpoint

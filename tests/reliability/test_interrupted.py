@@ -18,7 +18,7 @@ from helpers import HOSTS_SOLO_SLOW, AtStep, assert_same_run, checkpoint_of, onl
 
 from radial_vicreg import cli
 from radial_vicreg.io.locks import HeldLock
-from radial_vicreg.train.stop_on_signal import SIGNALS
+from radial_vicreg.train.callbacks.stop_on_signal import SIGNALS
 
 STEPS_PER_EPOCH = 3
 WORKERS = ["data.num_workers=2"]  # where two runs are compared: without any, random numbers come from one process

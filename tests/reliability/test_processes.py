@@ -29,7 +29,7 @@ def test_a_killed_worker_is_reported_with_the_cause(
     run_settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from radial_vicreg.data.augmentation import MultiCrop
-    from radial_vicreg.train.radii import RadiusMonitor
+    from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor
 
     monkeypatch.setattr(RadiusMonitor, "on_train_start", lambda *_: None)  # it reads in this process
     monkeypatch.setattr(MultiCrop, "__call__", lambda _, image: killed_in_worker(""))

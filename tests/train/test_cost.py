@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from radial_vicreg.train import cost
-from radial_vicreg.train.cost import Apart, StepCost
+from radial_vicreg.train.callbacks import cost
+from radial_vicreg.train.callbacks.cost import Apart, StepCost
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from helpers import read_results
 
-from radial_vicreg.train.csv_tables import StepTable
+from radial_vicreg.train.callbacks.csv_tables import StepTable
 
 
 def read(table: Path) -> list[dict[str, str]]:

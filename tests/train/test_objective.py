@@ -16,7 +16,7 @@ from radial_vicreg import cli
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.train.objective import ForeignLoss, build_objective, check_objective
+from radial_vicreg.train.loss import ForeignLoss, build_objective, check_objective
 
 HERE = "train_objective_losses"
 

@@ -13,7 +13,7 @@ import torch
 from radial_vicreg.config import ProbesConfig
 from radial_vicreg.probes.heads import layers
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
-from radial_vicreg.train.online_probes import OnlineProbes
+from radial_vicreg.train.callbacks.online_probes import OnlineProbes
 
 ALL = ProbesConfig(encoder_knn=True, knn_neighbours=(5, 20), lr=0.05)
 

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.probes.linear import LinearProbe
-from radial_vicreg.train.frozen_probe import FrozenProbe
+from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
 from radial_vicreg.train.module import RadialVICRegModule
 from radial_vicreg.train.run import prepare
 

@@ -17,8 +17,8 @@ from lightning.pytorch.loggers.logger import Logger
 from radial_vicreg.diagnostics import normal_statistics, radius_histogram
 from radial_vicreg.figures import radii_figure
 from radial_vicreg.runs.results import Radii, RadiusStatistics
-from radial_vicreg.train.log_image import log_measurement, takes_images
-from radial_vicreg.train.radii import RadiusMonitor
+from radial_vicreg.train.callbacks.log_image import log_measurement, takes_images
+from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor
 
 
 def test_results_carry_the_histogram_that_a_report_draws(fit: Callable) -> None:

@@ -26,12 +26,12 @@ from radial_vicreg.runs.provenance import describe_run
 from radial_vicreg.runs.results import FINISHED, RESULTS, RunResults, Status
 from radial_vicreg.runs.stored import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.runtime.distributed import any_rank
-from radial_vicreg.train.checkpointing import settle_checkpoints, written_checkpoint
-from radial_vicreg.train.radii import RadiusMonitor
+from radial_vicreg.train.callbacks.checkpointing import settle_checkpoints, written_checkpoint
+from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor
+from radial_vicreg.train.callbacks.solo_checkpoints import solo_folder
+from radial_vicreg.train.callbacks.stop_on_signal import stop_reason
 from radial_vicreg.train.run_folder import TRAIN_ELSEWHERE
 from radial_vicreg.train.same_run import resumes_other_figures, run_around
-from radial_vicreg.train.solo_checkpoints import solo_folder
-from radial_vicreg.train.stop_on_signal import stop_reason
 
 LOCK = ".lock"
 

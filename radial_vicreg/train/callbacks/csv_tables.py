@@ -14,8 +14,8 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg.io.files import append_line, atomic_file
 from radial_vicreg.io.notices import warn
-from radial_vicreg.train.radii import RadiusMonitor, logged_radii
-from radial_vicreg.train.record import ResultsWriter
+from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor, logged_radii
+from radial_vicreg.train.callbacks.record import ResultsWriter
 
 EPOCHS, STEPS = "epochs.csv", "steps.csv"
 _NAMED = 5  # damaged lines in a warning

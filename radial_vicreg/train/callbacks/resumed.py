@@ -34,7 +34,7 @@ class GeneratorStates(pl.Callback):
 
     The script seeds them once, so that the random numbers of an epoch depend on everything before it. Seeding each
     epoch, as ``radial-vicreg pretrain`` does, would change uninterrupted runs. Checkpoints are written when every other
-    callback is done with the epoch (:func:`radial_vicreg.train.solo_checkpoints.write_checkpoints_last`).
+    callback is done with the epoch (:func:`radial_vicreg.train.callbacks.solo_checkpoints.write_checkpoints_last`).
     """
 
     def __init__(self) -> None:

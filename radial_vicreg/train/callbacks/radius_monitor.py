@@ -19,9 +19,9 @@ from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_st
 from radial_vicreg.runs.origin import Images, is_of, origin_of
 from radial_vicreg.runtime.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.runtime.random_state import own_random_numbers
-from radial_vicreg.train.cost import Apart
-from radial_vicreg.train.log_image import log_measurement, takes_images
-from radial_vicreg.train.online_probes import resize_to
+from radial_vicreg.train.callbacks.cost import Apart
+from radial_vicreg.train.callbacks.log_image import log_measurement, takes_images
+from radial_vicreg.train.callbacks.online_probes import resize_to
 from radial_vicreg.train.processes import average_logged
 
 _TRAINING_IMAGES = 2048  # used when there is no validation set

@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from radial_vicreg.train.checkpointing import AtomicCheckpointIO
+from radial_vicreg.train.callbacks.checkpointing import AtomicCheckpointIO
 
 
 def solo_folder(trainer: pl.Trainer) -> Path | None:

@@ -1,0 +1,1 @@
+"""Lightning's callbacks: what happens around the steps of a training."""
