@@ -14,7 +14,8 @@ from helpers import one_line, read_results, write_finished_run
 
 from radial_vicreg.cli import main
 from radial_vicreg.compose import compose
-from radial_vicreg.data import celeba, cifar, imagenet10
+from radial_vicreg.data import celeba, cifar
+from radial_vicreg.data.prepare import imagenet10
 from radial_vicreg.export import writing as export
 from radial_vicreg.figures import SUFFIXES
 from radial_vicreg.io.files import write_json

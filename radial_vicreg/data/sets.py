@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from radial_vicreg.data.imagenet10_classes import CLASSES, SPLITS
+from radial_vicreg.data.prepare.imagenet10_classes import CLASSES, SPLITS
 from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.names.data_sets import DATA_SETS, DataSetFacts, facts_of, lacks_labels
 
@@ -183,7 +183,7 @@ class Digits(DataSet):
 
     def prepare(self, options: argparse.Namespace) -> Path:
         """Write the images."""
-        from radial_vicreg.data.digits import prepare_digits
+        from radial_vicreg.data.prepare.digits import prepare_digits
 
         return prepare_digits(options.out, options.size, options.replace)
 
@@ -289,7 +289,7 @@ class ImageNet10(DataSet):
 
     def prepare(self, options: argparse.Namespace) -> Path:
         """Link the images, and print on standard error what they are."""
-        from radial_vicreg.data.imagenet10 import describe_imagenet10, prepare_imagenet10
+        from radial_vicreg.data.prepare.imagenet10 import describe_imagenet10, prepare_imagenet10
 
         folder = prepare_imagenet10(options.imagenet, options.out, options.split, options.classes, options.replace)
         print("\n".join(describe_imagenet10(folder)), file=sys.stderr)  # standard output has the path alone, as ever
@@ -346,7 +346,7 @@ class Study(DataSet):
 
     def prepare(self, options: argparse.Namespace) -> Path:
         """Link the images of one study."""
-        from radial_vicreg.data.study import FULL, QUICK, SECOND, prepare_study
+        from radial_vicreg.data.prepare.study import FULL, QUICK, SECOND, prepare_study
 
         name, sizes = (
             ("study_full", FULL) if options.full else ("study2", SECOND) if options.second else ("study", QUICK)

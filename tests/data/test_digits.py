@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from radial_vicreg.data.digits import prepare_digits
 from radial_vicreg.data.folder import LabelledFolder
+from radial_vicreg.data.prepare.digits import prepare_digits
 from radial_vicreg.errors import UserError
 
 

@@ -14,11 +14,17 @@ import pytest
 from PIL import Image
 
 from radial_vicreg import cli
-from radial_vicreg.data import imagenet10
 from radial_vicreg.data.folder import LabelledFolder
-from radial_vicreg.data.imagenet10 import CLASSES, COUNTS, default_folder, describe_imagenet10, prepare_imagenet10
-from radial_vicreg.data.imagenet_source import shorter_side_of_resized
-from radial_vicreg.data.staging import MARKER
+from radial_vicreg.data.prepare import imagenet10
+from radial_vicreg.data.prepare.imagenet10 import (
+    CLASSES,
+    COUNTS,
+    default_folder,
+    describe_imagenet10,
+    prepare_imagenet10,
+)
+from radial_vicreg.data.prepare.imagenet_source import shorter_side_of_resized
+from radial_vicreg.data.prepare.staging import MARKER
 from radial_vicreg.errors import UserError
 
 TEN = tuple(CLASSES["imagenette"])

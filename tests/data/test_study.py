@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from radial_vicreg.cli import main
-from radial_vicreg.data.study import FULL, QUICK, SECOND, StudySizes, prepare_study
+from radial_vicreg.data.prepare.study import FULL, QUICK, SECOND, StudySizes, prepare_study
 from radial_vicreg.errors import UserError
 
 SIZES = StudySizes(tune_train=20, tune_val=10, train=30, test=10)

@@ -20,8 +20,8 @@ from PIL import Image
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.celeba import prepare_celeba
-from radial_vicreg.data.imagenet10 import CLASSES, COUNTS, prepare_imagenet10
 from radial_vicreg.data.loader import build_val_loader
+from radial_vicreg.data.prepare.imagenet10 import CLASSES, COUNTS, prepare_imagenet10
 from radial_vicreg.solo.host import build_solo
 from radial_vicreg.train.run import build_standalone, prepare
 

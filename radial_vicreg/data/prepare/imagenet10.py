@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.data.imagenet10_classes import CLASSES, COUNTS, ORIGINS, SPLITS, Counts
-from radial_vicreg.data.imagenet_source import (
+from radial_vicreg.data.prepare.imagenet10_classes import CLASSES, COUNTS, ORIGINS, SPLITS, Counts
+from radial_vicreg.data.prepare.imagenet_source import (
     PARTS,
     Images,
     find_images,
@@ -15,7 +15,7 @@ from radial_vicreg.data.imagenet_source import (
     shorter_side_of_resized,
     sort_by_name,
 )
-from radial_vicreg.data.staging import claim_folder, prepare_folder, read_marker
+from radial_vicreg.data.prepare.staging import claim_folder, prepare_folder, read_marker
 from radial_vicreg.errors import UserError
 
 _FIRST_VERSION: dict[str, Any] = {  # had the clustering choice only, and said nothing of it in the marker

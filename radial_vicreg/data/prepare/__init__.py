@@ -1,0 +1,1 @@
+"""Data sets as folders: what ``radial-vicreg data`` makes."""
