@@ -16,11 +16,11 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from radial_vicreg.synthetic.config import Objective
-from radial_vicreg.synthetic.distributions import sample
-from radial_vicreg.synthetic.engine_cpu import CpuEngine
-from radial_vicreg.synthetic.engine_torch import TorchEngine
-from radial_vicreg.synthetic.objective import total_loss
+from radial_vicreg.paper.synthetic.distributions import sample
+from radial_vicreg.paper.synthetic.engine_cpu import CpuEngine
+from radial_vicreg.paper.synthetic.engine_torch import TorchEngine
+from radial_vicreg.paper.synthetic.gradient import total_loss
+from radial_vicreg.paper.synthetic.settings import Objective
 
 RATE = 0.5
 AUTOGRAD_STEPS, ENGINE_STEPS, BATCHED_STEPS, BATCH = 50, 2000, 5, 8

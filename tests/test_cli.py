@@ -81,7 +81,7 @@ def test_no_command_retypes_its_choices() -> None:
 
 @pytest.mark.slow  # the kernels take seconds to load
 def test_every_preset_of_the_command_line_has_sizes() -> None:
-    from radial_vicreg.synthetic import figure1, figure3, sweep
+    from radial_vicreg.paper.synthetic import figure1, figure3, sweep
 
     assert all(set(found) == set(choices.SYNTHETIC_PRESETS) for found in (figure1.SIZES, figure3.SIZES, sweep.PRESETS))
 

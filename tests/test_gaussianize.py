@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from radial_vicreg.diagnostics.gaussianize import RadialGaussianizer, Whitener
-from radial_vicreg.synthetic.distributions import sample
-from radial_vicreg.synthetic.metrics import normality_test
+from radial_vicreg.paper.synthetic.distances import normality_test
+from radial_vicreg.paper.synthetic.distributions import sample
 
 ELLIPTICAL = ("student_t", "ball", "laplace")
 SIGNIFICANT = 1e-6

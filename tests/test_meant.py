@@ -12,7 +12,7 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.config.reading import is_setting
 from radial_vicreg.names.hints import SYNONYMS, meant
-from radial_vicreg.synthetic.config import Options
+from radial_vicreg.paper.synthetic.settings import Options
 
 
 def dotted(node: object, prefix: str = "") -> list[str]:

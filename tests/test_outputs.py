@@ -19,11 +19,11 @@ from radial_vicreg.data.prepare import imagenet10
 from radial_vicreg.export import writing as export
 from radial_vicreg.figures import SUFFIXES
 from radial_vicreg.io.files import write_json
+from radial_vicreg.paper.synthetic import run as synthetic_run
+from radial_vicreg.paper.synthetic.folder import names_of, result_folder
 from radial_vicreg.probes import offline
 from radial_vicreg.report import build
 from radial_vicreg.solo import host
-from radial_vicreg.synthetic import run as synthetic_run
-from radial_vicreg.synthetic.folder import names_of, result_folder
 from radial_vicreg.train import run
 
 

@@ -51,7 +51,7 @@ def test_a_notebook_s_backend_stops_no_command_and_no_figure(tmp_path: Path) -> 
 
 def test_kernels_are_compiled_where_numba_finds_no_place_for_its_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     caching = pytest.importorskip("numba.core.caching")
-    from radial_vicreg.synthetic.jit import compiled
+    from radial_vicreg.paper.synthetic.jit import compiled
 
     monkeypatch.setattr(caching.FunctionCache._impl_class, "_locator_classes", [])
     assert compiled(_square)(3.0) == 9.0

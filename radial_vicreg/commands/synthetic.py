@@ -21,7 +21,7 @@ USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; --cfg prints the ke
        {PROGRAM} figure {"|".join(SYNTHETIC_FIGURES)} [--help]    a figure of the paper
        {PROGRAM} sweep [--help]         the sweep of appendix C
 
-The meaning and the range of every key: docs/synthetic.md, radial_vicreg/synthetic/config.py."""
+The meaning and the range of every key: docs/synthetic.md, radial_vicreg/paper/synthetic/settings.py."""
 
 
 def parser() -> Parser:
@@ -89,7 +89,7 @@ def _run(arguments: Sequence[str]) -> None:
         raise UserError(f"there is no synthetic configuration {request.config_name!r}; {hint}")
     from radial_vicreg.compose import declared_config
     from radial_vicreg.compose.yaml_guard import yaml_text
-    from radial_vicreg.synthetic.config import Options
+    from radial_vicreg.paper.synthetic.settings import Options
 
     options = declared_config(request.config_name, Options, request.overrides, request.config_path)
     if request.text_only:
@@ -102,9 +102,9 @@ def _run(arguments: Sequence[str]) -> None:
     from radial_vicreg import __version__
     from radial_vicreg.io.files import json_bytes
     from radial_vicreg.io.terminal import late_progress
-    from radial_vicreg.synthetic import drawing
-    from radial_vicreg.synthetic import run as synthetic
-    from radial_vicreg.synthetic.folder import RUN, SNAPSHOTS, drawn_files, names_of, result_folder
+    from radial_vicreg.paper.synthetic import run as synthetic
+    from radial_vicreg.paper.synthetic import run_figure as drawing
+    from radial_vicreg.paper.synthetic.folder import RUN, SNAPSHOTS, drawn_files, names_of, result_folder
 
     out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
     folder = result_folder(out).claim(names_of(RUN))
@@ -142,8 +142,8 @@ def _figure(arguments: Sequence[str]) -> None:
     options = figure_parser().parse_args(list(arguments))
     if options.number == "3" and (options.seeds is not None or options.sweep is not None):
         raise UserError("--seeds and --sweep are options of figure 1; figure 3 has one run a setting")
-    from radial_vicreg.synthetic import figure1, figure3
-    from radial_vicreg.synthetic.folder import names_of, result_folder
+    from radial_vicreg.paper.synthetic import figure1, figure3
+    from radial_vicreg.paper.synthetic.folder import names_of, result_folder
 
     out = options.out or Path(f"runs/synthetic/figure{options.number}-{options.preset}")
     result_folder(out).claim(names_of(f"figure{options.number}"))
@@ -161,10 +161,10 @@ def _figure(arguments: Sequence[str]) -> None:
 
 def _sweep(arguments: Sequence[str]) -> None:
     options = sweep_parser().parse_args(list(arguments))
+    from radial_vicreg.paper.synthetic.best_settings import summary_lines
+    from radial_vicreg.paper.synthetic.folder import result_folder
+    from radial_vicreg.paper.synthetic.sweep import PRESETS, read_rows, sweep
     from radial_vicreg.runs.results import RESULTS
-    from radial_vicreg.synthetic.folder import result_folder
-    from radial_vicreg.synthetic.selection import summary_lines
-    from radial_vicreg.synthetic.sweep import PRESETS, read_rows, sweep
 
     grid = PRESETS[options.preset]
     out = options.out or Path(f"runs/synthetic/sweep-{options.preset}")

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from radial_vicreg.figures import figure_files, figure_style
 from radial_vicreg.io.outputs import OutputFolder
-from radial_vicreg.report.cells import OPTIMISTIC, Cell, Table, build_tables
+from radial_vicreg.paper.cells import OPTIMISTIC, Cell, Table, build_tables
+from radial_vicreg.paper.figures import draw_all
+from radial_vicreg.paper.tables import table_csv, table_notes, table_rows
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
 from radial_vicreg.report.differences import (
     Differences,
@@ -19,12 +21,10 @@ from radial_vicreg.report.differences import (
     difference_rows,
     differences,
 )
-from radial_vicreg.report.drawing import draw_all
 from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.experiments import experiment_csv, experiment_notes, experiment_rows
 from radial_vicreg.report.formats import Section, counted, markdown_text, to_latex, to_markdown
 from radial_vicreg.report.page import build_page
-from radial_vicreg.report.tables import table_csv, table_notes, table_rows
 
 _TITLE = "Radial-VICReg: tables and figures from finished runs"
 _FORMER = re.compile(  # what versions up to 0.2 have written, which left no marker

@@ -8,8 +8,8 @@ from typing import Any
 
 from radial_vicreg.figures import MethodStyle
 from radial_vicreg.names.probes import HEADLINES, online_key
+from radial_vicreg.paper.values import deviations, matches, nearness, paper
 from radial_vicreg.report.collect import Experiment, Run, probe_figure
-from radial_vicreg.report.paper import deviations, matches, nearness, paper
 
 Styles = Mapping[str, MethodStyle]
 """Styles by :attr:`~.setting.Setting.key`."""

@@ -18,7 +18,7 @@ from radial_vicreg import losses
 from radial_vicreg.config import sections
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.names.terms import ADDED, LOGGED, OBJECTIVE, RADIAL, RADIAL_OBJECTIVES, TERMS, Key, Term, terms_of
-from radial_vicreg.synthetic.config import OBJECTIVES as SYNTHETIC
+from radial_vicreg.paper.synthetic.settings import OBJECTIVES as SYNTHETIC
 
 ROOT = Path(__file__).parents[2]
 #: Public functions that are no term, and what they are.

@@ -16,10 +16,10 @@ from scipy import stats
 
 from radial_vicreg.cli import main
 from radial_vicreg.errors import UserError
+from radial_vicreg.paper.cells import build_tables
+from radial_vicreg.paper.values import paper
 from radial_vicreg.report import build_report
-from radial_vicreg.report.cells import build_tables
 from radial_vicreg.report.collect import collect, group
-from radial_vicreg.report.paper import paper
 from radial_vicreg.report.statistics import pearson, spearman, summarise
 
 KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from radial_vicreg.cli import main
+from radial_vicreg.paper.cells import build_tables
+from radial_vicreg.paper.values import our_choices, paper
 from radial_vicreg.report import build_report
-from radial_vicreg.report.cells import build_tables
-from radial_vicreg.report.paper import our_choices, paper
 
 KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"
 IMAGENET, IMAGENET_VICREG = "imagenet10/resnet18/radialvicreg_d512", "imagenet10/resnet18/vicreg_d512"

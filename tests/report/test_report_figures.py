@@ -14,11 +14,11 @@ from matplotlib.text import Text
 
 from radial_vicreg.figures import UNTRAINED, figure_style, method_styles
 from radial_vicreg.figures.methods import KNOWN
+from radial_vicreg.paper.figures import draw_all
+from radial_vicreg.paper.scatter import accuracy_against_w1
 from radial_vicreg.report.collect import Experiment, collect, group
 from radial_vicreg.report.curves import draw_curves
-from radial_vicreg.report.drawing import draw_all
 from radial_vicreg.report.naming import distinguish
-from radial_vicreg.report.scatter import accuracy_against_w1
 
 KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"
 

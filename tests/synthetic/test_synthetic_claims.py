@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from radial_vicreg.synthetic.config import SyntheticConfig
-from radial_vicreg.synthetic.figure1 import PUBLISHED
-from radial_vicreg.synthetic.metrics import measure
-from radial_vicreg.synthetic.run import RunResult, run
-from radial_vicreg.synthetic.selection import method_of
-from radial_vicreg.synthetic.sweep import PRESETS, run_row, sweep
+from radial_vicreg.paper.synthetic.best_settings import method_of
+from radial_vicreg.paper.synthetic.distances import measure
+from radial_vicreg.paper.synthetic.figure1 import PUBLISHED
+from radial_vicreg.paper.synthetic.run import RunResult, run
+from radial_vicreg.paper.synthetic.settings import SyntheticConfig
+from radial_vicreg.paper.synthetic.sweep import PRESETS, run_row, sweep
 
 # lr * steps / N as at the paper's largest rate, with weights at which this rate is stable: these runs converge.
 CONVERGED = SyntheticConfig(distribution="mixture", num_samples=1000, steps=20_000, lr=0.5)

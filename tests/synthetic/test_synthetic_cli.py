@@ -11,10 +11,10 @@ from omegaconf import OmegaConf
 
 from radial_vicreg import cli
 from radial_vicreg.io.files import write_json
-from radial_vicreg.synthetic import figure1, figure3, sweep
-from radial_vicreg.synthetic.config import Options, SyntheticConfig
-from radial_vicreg.synthetic.distributions import sample
-from radial_vicreg.synthetic.metrics import measure
+from radial_vicreg.paper.synthetic import figure1, figure3, sweep
+from radial_vicreg.paper.synthetic.distances import measure
+from radial_vicreg.paper.synthetic.distributions import sample
+from radial_vicreg.paper.synthetic.settings import Options, SyntheticConfig
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
         raise AssertionError("the work has begun")
 
     for name in ("run.run", "sweep.sweep", "figure1.make_figure1"):
-        monkeypatch.setattr(f"radial_vicreg.synthetic.{name}", work)
+        monkeypatch.setattr(f"radial_vicreg.paper.synthetic.{name}", work)
     out = tmp_path / "out"
     if there == "file":
         out.write_text("mine")

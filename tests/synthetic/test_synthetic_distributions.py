@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, ELONGATION, NUM_SLICES, sample
+from radial_vicreg.paper.synthetic.distributions import DISTRIBUTIONS, ELONGATION, NUM_SLICES, sample
 
 COUNT = 40_000
 IDENTITY = sorted(set(DISTRIBUTIONS) - {"stretched_sunshine", "elongated_sunshine"})

@@ -12,9 +12,10 @@ from figure_checks import check_layout
 from matplotlib.colors import to_hex
 
 from radial_vicreg.figures import UNTRAINED, figure_style, method_styles, new_figure
-from radial_vicreg.synthetic import drawing, paper_figures
-from radial_vicreg.synthetic.config import SyntheticConfig
-from radial_vicreg.synthetic.run import run
+from radial_vicreg.paper.synthetic import paper_figures
+from radial_vicreg.paper.synthetic import run_figure as drawing
+from radial_vicreg.paper.synthetic.run import run
+from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 STYLES = method_styles(["vicreg", "radial_kl", "radial_wasserstein", "e2mc"])
 ALPHAS = (0.01, 0.25, 0.5, 0.75, 0.99)

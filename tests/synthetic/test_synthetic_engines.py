@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radial_vicreg.synthetic import ordering
-from radial_vicreg.synthetic.config import OBJECTIVES, Objective
-from radial_vicreg.synthetic.distributions import sample
-from radial_vicreg.synthetic.engine_cpu import CpuEngine
-from radial_vicreg.synthetic.engine_torch import TorchEngine
-from radial_vicreg.synthetic.objective import gradient, loss_terms, stack_weights, total_loss
-from radial_vicreg.synthetic.schedule import learning_rates
+from radial_vicreg.paper.synthetic import ordering
+from radial_vicreg.paper.synthetic.distributions import sample
+from radial_vicreg.paper.synthetic.engine_cpu import CpuEngine
+from radial_vicreg.paper.synthetic.engine_torch import TorchEngine
+from radial_vicreg.paper.synthetic.gradient import gradient, loss_terms, stack_weights, total_loss
+from radial_vicreg.paper.synthetic.rates import learning_rates
+from radial_vicreg.paper.synthetic.settings import OBJECTIVES, Objective
 
 WEIGHTS = {"lambda2": 3.0, "lambda3": 2.0, "beta1": 0.7, "beta2": 1.3, "gamma": 1.7}
 

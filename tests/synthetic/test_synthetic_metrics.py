@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from radial_vicreg.synthetic import metrics
-from radial_vicreg.synthetic.distributions import sample
+from radial_vicreg.paper.synthetic import distances as metrics
+from radial_vicreg.paper.synthetic.distributions import sample
 
 
 def test_normal_points_score_well_on_everything_and_x_does_not() -> None:

@@ -18,11 +18,11 @@ import pytest
 
 from radial_vicreg.io.files import DiskFullError
 from radial_vicreg.io.locks import LockedError
-from radial_vicreg.synthetic.config import SyntheticConfig
-from radial_vicreg.synthetic.figure1 import PUBLISHED
-from radial_vicreg.synthetic.run import note, run, summarise
-from radial_vicreg.synthetic.selection import best_settings, summary_lines, winners_elsewhere
-from radial_vicreg.synthetic.sweep import PRESETS, Grid, ResultsFile, read_rows, sweep
+from radial_vicreg.paper.synthetic.best_settings import best_settings, summary_lines, winners_elsewhere
+from radial_vicreg.paper.synthetic.figure1 import PUBLISHED
+from radial_vicreg.paper.synthetic.run import note, run, summarise
+from radial_vicreg.paper.synthetic.settings import SyntheticConfig
+from radial_vicreg.paper.synthetic.sweep import PRESETS, Grid, ResultsFile, read_rows, sweep
 
 SMALL = Grid(
     SyntheticConfig(distribution="mixture", num_samples=60, steps=50),

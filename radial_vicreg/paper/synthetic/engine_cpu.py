@@ -16,9 +16,9 @@ from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
 from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM
 from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA
-from radial_vicreg.synthetic import kernels
-from radial_vicreg.synthetic.config import OBJECTIVES, Objective
-from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, NUM_TARGETS
+from radial_vicreg.paper.synthetic import kernels
+from radial_vicreg.paper.synthetic.gradient import DIVERGED_MEAN_SQUARE, NUM_TARGETS
+from radial_vicreg.paper.synthetic.settings import OBJECTIVES, Objective
 
 Array = NDArray[np.float64]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radial_vicreg.figures import method_styles
+from radial_vicreg.paper.heat_maps import heat_maps
+from radial_vicreg.paper.radius_figures import figure2, figure4
+from radial_vicreg.paper.scatter import FROZEN, accuracy_against_w1
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.curves import training_curves
 from radial_vicreg.report.drawn import Drawn
-from radial_vicreg.report.heat_maps import heat_maps
-from radial_vicreg.report.radii import figure2, figure4
-from radial_vicreg.report.scatter import FROZEN, accuracy_against_w1
 
 
 def draw_all(experiments: Sequence[Experiment]) -> list[Drawn]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from radial_vicreg.report.cells import Cell, Table
+from radial_vicreg.paper.cells import Cell, Table
 from radial_vicreg.report.compare import BOLD_RULE, Lead, lead
 from radial_vicreg.report.formats import Text, to_csv
 from radial_vicreg.report.statistics import Summary

@@ -22,8 +22,8 @@ from radial_vicreg.figures import (
     new_figure,
     save_figure,
 )
-from radial_vicreg.synthetic.config import SyntheticConfig
-from radial_vicreg.synthetic.run import RunResult
+from radial_vicreg.paper.synthetic.run import RunResult
+from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 Array = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.terms import LOSS_DEFAULTS
-from radial_vicreg.synthetic.distributions import DISTRIBUTIONS, sample
-from radial_vicreg.synthetic.schedule import learning_rates
+from radial_vicreg.paper.synthetic.distributions import DISTRIBUTIONS, sample
+from radial_vicreg.paper.synthetic.rates import learning_rates
 
 Array = NDArray[np.float64]
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import json_bytes
-from radial_vicreg.synthetic import paper_figures
-from radial_vicreg.synthetic.config import SyntheticConfig
-from radial_vicreg.synthetic.folder import drawn_files, result_folder
-from radial_vicreg.synthetic.metrics import measure
-from radial_vicreg.synthetic.run import run
-from radial_vicreg.synthetic.sweep import PRESETS, Grid, sweep
+from radial_vicreg.paper.synthetic import paper_figures
+from radial_vicreg.paper.synthetic.distances import measure
+from radial_vicreg.paper.synthetic.folder import drawn_files, result_folder
+from radial_vicreg.paper.synthetic.run import run
+from radial_vicreg.paper.synthetic.settings import SyntheticConfig
+from radial_vicreg.paper.synthetic.sweep import PRESETS, Grid, sweep
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]

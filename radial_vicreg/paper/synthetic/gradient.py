@@ -29,7 +29,7 @@ from radial_vicreg.losses.radial import (
     reverse_kl_of,
 )
 from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA
-from radial_vicreg.synthetic.config import Objective, Weights
+from radial_vicreg.paper.synthetic.settings import Objective, Weights
 
 NUM_TARGETS = REVERSE_KL_TARGETS
 """Chi quantiles at which the reverse KL is evaluated: no draws, so that a run is deterministic."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.notices import warn
-from radial_vicreg.synthetic.config import Objective
-from radial_vicreg.synthetic.objective import DIVERGED_MEAN_SQUARE, gradient, stack_weights
+from radial_vicreg.paper.synthetic.gradient import DIVERGED_MEAN_SQUARE, gradient, stack_weights
+from radial_vicreg.paper.synthetic.settings import Objective
 
 Array = NDArray[np.float64]
 

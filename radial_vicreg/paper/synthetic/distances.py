@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from radial_vicreg import losses
 from radial_vicreg.errors import MissingPackageError
-from radial_vicreg.synthetic.config import SUBSAMPLE
+from radial_vicreg.paper.synthetic.settings import SUBSAMPLE
 
 Array = NDArray[np.float64]
 

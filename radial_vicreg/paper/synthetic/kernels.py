@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from radial_vicreg.synthetic.config import OBJECTIVES
-from radial_vicreg.synthetic.jit import compiled
-from radial_vicreg.synthetic.ordering import repair_order
+from radial_vicreg.paper.synthetic.jit import compiled
+from radial_vicreg.paper.synthetic.ordering import repair_order
+from radial_vicreg.paper.synthetic.settings import OBJECTIVES
 
 KL, WASSERSTEIN, REVERSE_KL, E2MC = range(len(OBJECTIVES))
 """Places in :data:`~.config.OBJECTIVES`."""

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from radial_vicreg.figures import UNTRAINED, add_legend, figure_style, method_styles, new_figure, save_figure
-from radial_vicreg.synthetic.drawing import HALF_WIDTH, scatter
+from radial_vicreg.paper.synthetic.run_figure import HALF_WIDTH, scatter
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from radial_vicreg.synthetic.jit import compiled
+from radial_vicreg.paper.synthetic.jit import compiled
 
 RADIX_BITS = 11
 INSERTION_BUDGET = 2

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file, json_bytes
-from radial_vicreg.synthetic import paper_figures
-from radial_vicreg.synthetic.config import SyntheticConfig
-from radial_vicreg.synthetic.folder import drawn_files, result_folder
-from radial_vicreg.synthetic.metrics import measure, normal_floor
-from radial_vicreg.synthetic.run import run
-from radial_vicreg.synthetic.selection import PUBLISHED_WEIGHTS, best_settings
-from radial_vicreg.synthetic.sweep import ALPHAS, ORDER_SEED, read_rows, sweep
+from radial_vicreg.paper.synthetic import paper_figures
+from radial_vicreg.paper.synthetic.best_settings import PUBLISHED_WEIGHTS, best_settings
+from radial_vicreg.paper.synthetic.distances import measure, normal_floor
+from radial_vicreg.paper.synthetic.folder import drawn_files, result_folder
+from radial_vicreg.paper.synthetic.run import run
+from radial_vicreg.paper.synthetic.settings import SyntheticConfig
+from radial_vicreg.paper.synthetic.sweep import ALPHAS, ORDER_SEED, read_rows, sweep
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]

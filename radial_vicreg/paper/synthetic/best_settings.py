@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from radial_vicreg.synthetic.config import SyntheticConfig
+from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 Row = dict[str, Any]
 

@@ -29,12 +29,12 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import append_line, atomic_file
 from radial_vicreg.io.locks import HeldLock
 from radial_vicreg.io.notices import warn
-from radial_vicreg.synthetic.config import SyntheticConfig
-from radial_vicreg.synthetic.distributions import DISTRIBUTIONS
-from radial_vicreg.synthetic.engine_cpu import CpuEngine
-from radial_vicreg.synthetic.engine_torch import TorchEngine
-from radial_vicreg.synthetic.metrics import measure
-from radial_vicreg.synthetic.run import HARDLY_MOVED, relative_displacement
+from radial_vicreg.paper.synthetic.distances import measure
+from radial_vicreg.paper.synthetic.distributions import DISTRIBUTIONS
+from radial_vicreg.paper.synthetic.engine_cpu import CpuEngine
+from radial_vicreg.paper.synthetic.engine_torch import TorchEngine
+from radial_vicreg.paper.synthetic.run import HARDLY_MOVED, relative_displacement
+from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 _SHOWN = 40  # bytes of a damaged line
 

@@ -9,11 +9,11 @@ from typing import Any
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.choices import SELECTIONS
 from radial_vicreg.names.probes import FEATURES, SOURCES
+from radial_vicreg.paper.choose import choose_best, choose_nearest
+from radial_vicreg.paper.values import Deviation, matches, paper
 from radial_vicreg.probes.registry import figures_key
-from radial_vicreg.report.choose import choose_best, choose_nearest
 from radial_vicreg.report.collect import Experiment, probe_figure
 from radial_vicreg.report.compare import by_seed
-from radial_vicreg.report.paper import Deviation, matches, paper
 from radial_vicreg.report.statistics import Summary, summarise
 
 OPTIMISTIC = (

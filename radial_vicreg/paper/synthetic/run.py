@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.synthetic.config import SUBSAMPLE, SyntheticConfig
-from radial_vicreg.synthetic.engine_cpu import CpuEngine
-from radial_vicreg.synthetic.engine_torch import TorchEngine
-from radial_vicreg.synthetic.metrics import measure
-from radial_vicreg.synthetic.objective import loss_terms
+from radial_vicreg.paper.synthetic.distances import measure
+from radial_vicreg.paper.synthetic.engine_cpu import CpuEngine
+from radial_vicreg.paper.synthetic.engine_torch import TorchEngine
+from radial_vicreg.paper.synthetic.gradient import loss_terms
+from radial_vicreg.paper.synthetic.settings import SUBSAMPLE, SyntheticConfig
 
 Array = NDArray[np.float64]
 Progress = Callable[[int, dict[str, float]], None]
