@@ -126,7 +126,9 @@ def tiny_overrides(
     image_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> list[str]:
     """Overrides of a run of a second: :func:`helpers.tiny_settings`; its figure of the radii is not drawn."""
-    monkeypatch.setattr("radial_vicreg.figures.radii.save_figure", lambda figure, path: [])  # half of the second
+    monkeypatch.setattr(
+        "radial_vicreg.figures.radius_histograms.save_figure", lambda figure, path: []
+    )  # half of the second
     if request.node.get_closest_marker("solo") is not None:
         make_solo_vit_small(monkeypatch)
     return tiny_settings(image_folder("train"), image_folder("val", per_class=4), tmp_path)

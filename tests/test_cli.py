@@ -16,7 +16,7 @@ import pytest
 from helpers import one_line
 
 from radial_vicreg import __version__, cli
-from radial_vicreg.commands import doctor
+from radial_vicreg.cli.commands import doctor
 from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.names import choices
 

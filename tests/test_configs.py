@@ -14,8 +14,8 @@ from helpers import one_line
 from terminals import in_terminal
 
 from radial_vicreg import cli
-from radial_vicreg.commands import pretrain
-from radial_vicreg.commands.hydra_flags import Request, read_request
+from radial_vicreg.cli.commands import pretrain
+from radial_vicreg.cli.hydra_flags import Request, read_request
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.names.configurations import CONFIGURATIONS, about, configurations, sweep_names
 

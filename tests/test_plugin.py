@@ -15,7 +15,7 @@ import pytest
 from helpers import first_on_path
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from radial_vicreg.commands import doctor
+from radial_vicreg.cli.commands import doctor
 
 REPOSITORY = Path(__file__).parents[1]
 Run = Callable[..., CompletedProcess[str]]

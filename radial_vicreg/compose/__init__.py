@@ -2,7 +2,7 @@
 
 from radial_vicreg.compose.composition import compose, composed_text
 from radial_vicreg.compose.door import arguments_config, canonical_numbers, declared_config, run_config
-from radial_vicreg.compose.grid import compose_grid
+from radial_vicreg.compose.points import compose_grid
 
 __all__ = [
     "arguments_config",

@@ -1,7 +1,7 @@
 """Figures: one style, one colour and marker a method, and the radii beside chi."""
 
 from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, configured_method, method_key, method_styles
-from radial_vicreg.figures.radii import draw_radii, radii_figure
+from radial_vicreg.figures.radius_histograms import draw_radii, radii_figure
 from radial_vicreg.figures.style import (
     STYLES,
     SUFFIXES,

@@ -172,7 +172,7 @@ def options(prefix: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str,
 def every_option() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in COMMANDS:
-        module = importlib.import_module(f"radial_vicreg.commands.{name.replace('-', '_')}")
+        module = importlib.import_module(f"radial_vicreg.cli.commands.{name.replace('-', '_')}")
         if hasattr(module, "parser"):
             found |= options(name, module.parser())
         for part, make in getattr(module, "PARTS", {}).items():

@@ -14,8 +14,8 @@ from helpers import make_solo_vit_small, one_line, only_run, pull_the_plug, read
 from toy_data_set import squares, write_yaml
 
 from radial_vicreg import cli
-from radial_vicreg.commands import config_schema
-from radial_vicreg.completion import command_parser
+from radial_vicreg.cli.commands import config_schema
+from radial_vicreg.cli.completion import command_parser
 from radial_vicreg.data import sets
 from radial_vicreg.data.celeba import prepare_celeba
 from radial_vicreg.names.data_sets import DATA_SETS, DataSetFacts
@@ -97,7 +97,7 @@ def _toy() -> Iterator[None]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     """Trains a run of two epochs on a kind of images, once; it died after the first epoch and was resumed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("radial_vicreg.figures.radii.save_figure", lambda figure, path: [])
+        patch.setattr("radial_vicreg.figures.radius_histograms.save_figure", lambda figure, path: [])
 
         @cache
         def train(kind: str, host: str) -> Path:

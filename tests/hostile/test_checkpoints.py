@@ -15,7 +15,7 @@ import torch
 from helpers import HOSTS, one_line
 
 from radial_vicreg import cli
-from radial_vicreg.commands.pretrain import summary
+from radial_vicreg.cli.commands.pretrain import summary
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.io.files import write_json
 from radial_vicreg.probes.offline import probe_run

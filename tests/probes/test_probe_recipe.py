@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from radial_vicreg import probes
 from radial_vicreg.cli import COMMANDS, main
-from radial_vicreg.completion import command_parser
+from radial_vicreg.cli.completion import command_parser
 from radial_vicreg.config import ProbesConfig
 from radial_vicreg.config.reading import NO_PROBES
 from radial_vicreg.names import probes as probe_names

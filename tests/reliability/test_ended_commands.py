@@ -199,7 +199,7 @@ def test_signals_that_lightning_takes_where_nobody_has_are_left_to_it(
         found.update({each: signal.getsignal(each) is signal.SIG_DFL for each in STOP_SIGNALS})
         return 0
 
-    monkeypatch.setattr(f"radial_vicreg.commands.{command}.run", run)
+    monkeypatch.setattr(f"radial_vicreg.cli.commands.{command}.run", run)
     assert cli.main([command]) == 0
     assert found == {each: command == "solo" or each is signal.SIGUSR1 for each in STOP_SIGNALS}
 

@@ -30,7 +30,7 @@ def _composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return compose(name, overrides)
 
     monkeypatch.setattr(
-        "radial_vicreg.compose.grid.compose", lambda name, overrides: once(name, tuple(overrides)).copy()
+        "radial_vicreg.compose.points.compose", lambda name, overrides: once(name, tuple(overrides)).copy()
     )
 
 

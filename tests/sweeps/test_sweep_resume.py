@@ -11,7 +11,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.compose.grid import composed_points
+from radial_vicreg.compose.points import composed_points
 from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.grid import SweepRun

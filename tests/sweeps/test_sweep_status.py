@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from radial_vicreg import cli
 from radial_vicreg.compose import compose
-from radial_vicreg.compose.grid import composed_points
+from radial_vicreg.compose.points import composed_points
 from radial_vicreg.data import fingerprint
 from radial_vicreg.io.files import write_json
 from radial_vicreg.runs.results import ResultsError

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from radial_vicreg import cli
-from radial_vicreg.commands import pretrain
-from radial_vicreg.commands.hydra_flags import read_request
+from radial_vicreg.cli.commands import pretrain
+from radial_vicreg.cli.hydra_flags import read_request
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.io.locks import HeldLock
 from radial_vicreg.sweeps import SweepRun, load_sweep

@@ -1,4 +1,4 @@
-"""``radial-vicreg``: one command line, one module in :mod:`radial_vicreg.commands` for each sub-command."""
+"""``radial-vicreg``: one command line, one module in :mod:`radial_vicreg.cli.commands` for each sub-command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from radial_vicreg import __version__
-from radial_vicreg.completion import REQUESTED, complete
+from radial_vicreg.cli.completion import REQUESTED, complete
 from radial_vicreg.errors import (
     INTERRUPTED,
     STOP_SIGNALS,
@@ -75,7 +75,7 @@ def _main(arguments: list[str]) -> int:
         return _report("radial-vicreg", UserError(f"{command!r} is no command; {did_you_mean(command, COMMANDS)}"))
     try:
         with signals_raise(_signals_of(command)):
-            run = importlib.import_module(f"radial_vicreg.commands.{command.replace('-', '_')}").run
+            run = importlib.import_module(f"radial_vicreg.cli.commands.{command.replace('-', '_')}").run
             return int(run(rest))
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -111,7 +111,3 @@ def _usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
     return "usage: radial-vicreg COMMAND ...\n\n" + "\n".join(lines) + "\n\nradial-vicreg COMMAND --help tells more."
-
-
-if __name__ == "__main__":
-    sys.exit(main())

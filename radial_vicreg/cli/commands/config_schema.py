@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from radial_vicreg.commands.parser import Parser
+from radial_vicreg.cli.parser import Parser
 
 
 def parser() -> Parser:

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
-from radial_vicreg.commands.parser import Parser
+from radial_vicreg.cli.hydra_flags import hydra_parser, read_request
+from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.names.choices import SYNTHETIC_FIGURES, SYNTHETIC_PRESETS
 from radial_vicreg.names.configurations import names_in

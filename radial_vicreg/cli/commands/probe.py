@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from radial_vicreg.commands.parser import Parser
+from radial_vicreg.cli.parser import Parser
 from radial_vicreg.names import probes as probe_names
 from radial_vicreg.names.choices import ON_BAD_IMAGE
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from radial_vicreg.commands.parser import Parser
+from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.io.file_systems import ABILITIES, try_folder
 from radial_vicreg.solo.detect import choose_host, find_beside, find_solo_learn, import_solo_learn

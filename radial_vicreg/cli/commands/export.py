@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from radial_vicreg.commands.parser import Parser
+from radial_vicreg.cli.parser import Parser
 from radial_vicreg.names.choices import EXPORT_FILES, HUB_FORMAT
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radial_vicreg.commands.parser import Parser
-from radial_vicreg.commands.tables import print_json, print_table
+from radial_vicreg.cli.parser import Parser
+from radial_vicreg.cli.tables import print_json, print_table
 from radial_vicreg.errors import UserError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radial_vicreg.commands.hydra_flags import read_request
-from radial_vicreg.commands.parser import Parser
-from radial_vicreg.commands.tables import name_bad_file
+from radial_vicreg.cli.hydra_flags import read_request
+from radial_vicreg.cli.parser import Parser
+from radial_vicreg.cli.tables import name_bad_file
 from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
 from radial_vicreg.names.configurations import sweep_names
 
@@ -118,7 +118,7 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
 def _run_one(
     sweep: Sweep, index: int, overrides: Sequence[str], resume: bool, wait: bool, evidence: Path | None
 ) -> int:
-    from radial_vicreg.commands import pretrain
+    from radial_vicreg.cli.commands import pretrain
     from radial_vicreg.compose import compose, run_config
     from radial_vicreg.data.fingerprint import listed_once
     from radial_vicreg.sweeps.claims import RunClaim

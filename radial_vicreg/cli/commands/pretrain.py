@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from radial_vicreg.commands.hydra_flags import hydra_parser, read_request
-from radial_vicreg.commands.parser import Parser
+from radial_vicreg.cli.hydra_flags import hydra_parser, read_request
+from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import NOT_FINISHED
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radial_vicreg.commands.parser import Parser
+from radial_vicreg.cli.parser import Parser
 from radial_vicreg.data.sets import prepared_sets
 
 

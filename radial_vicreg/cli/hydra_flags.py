@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, NoReturn
 
-from radial_vicreg.commands.parser import Parser
+from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.configurations import configurations
 

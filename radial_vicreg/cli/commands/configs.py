@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from radial_vicreg.commands.parser import Parser
-from radial_vicreg.commands.tables import print_json, print_table
+from radial_vicreg.cli.parser import Parser
+from radial_vicreg.cli.tables import print_json, print_table
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.configurations import configurations
 

@@ -42,7 +42,7 @@ def command_parser(commands: Mapping[str, str], typed: str) -> argparse.Argument
     choice = parser.add_subparsers()
     for name, about in commands.items():
         if name == typed:
-            _add(choice, name, importlib.import_module(f"radial_vicreg.commands.{name.replace('-', '_')}"))
+            _add(choice, name, importlib.import_module(f"radial_vicreg.cli.commands.{name.replace('-', '_')}"))
         else:
             choice.add_parser(name, help=about)
     return parser
