@@ -4,7 +4,7 @@
     python -m benchmarks.betas --dims 384 --batches 4096 --ratios 0 0.25
 
 Nothing is trained: the numbers are those of ``radial_vicreg.losses.radial_equilibrium`` and of the rule by which a run
-warns before its first step (``radial_vicreg.nets.stability``). The tables of docs/betas.md are what the first line prints.
+warns before its first step (``radial_vicreg.nets.stability``). The first line prints the tables of docs/betas.md.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from helpers import HOSTS, RUN_COMMANDS, assert_equal, on_a_mount, one_line, onl
 
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.data.prepare.staging import prepare_folder
+from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.file_systems import ABILITIES, file_system_of, try_folder
 from radial_vicreg.runs.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint

@@ -13,7 +13,7 @@ from torchvision.datasets import CIFAR10, CIFAR100
 
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted
-from radial_vicreg.data.prepare.staging import claim_folder, prepare_folder
+from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.io.files import claim_output
 from radial_vicreg.io.locks import changing

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from radial_vicreg.data.image import shown
-from radial_vicreg.data.prepare.staging import MARKER
+from radial_vicreg.data.staging import MARKER
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import lies_in
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS

@@ -1,6 +1,6 @@
 """Loaders of a run: an epoch's batches depend on the seed and the epoch alone.
 
-They do once the loader's iterator is made after the epoch is set, which :mod:`radial_vicreg.train.callbacks.resumed` sees to.
+They do once the loader's iterator is made after the epoch is set: see :mod:`radial_vicreg.train.callbacks.resumed`.
 """
 
 from __future__ import annotations

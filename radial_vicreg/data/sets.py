@@ -1,6 +1,6 @@
 """Data sets: how the images of each are opened, and how it is prepared. Without PyTorch until one is opened.
 
-A data set is a class: what its name alone says is in :mod:`radial_vicreg.names.data_sets`, everything else is asked of it.
+A data set is a class. What its name alone says is in :mod:`radial_vicreg.names.data_sets`; the class says the rest.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class DataSet:
     Attributes:
         name: of the data set, and of ``radial-vicreg data NAME``.
         dataset: value of ``data.dataset`` under which it is read.
-        facts: what ``dataset`` says without an image; None: a line of :data:`radial_vicreg.names.data_sets.DATA_SETS`, from
-            which editors know it too.
+        facts: what ``dataset`` says without an image; None: a line of :data:`~radial_vicreg.names.data_sets.DATA_SETS`,
+            from which editors know it too.
         image_size: side of every image in pixels; crops of that size are validated on the images as they are.
         about: what ``radial-vicreg data`` says of it; None where there is nothing to prepare.
     """
@@ -132,8 +132,8 @@ def register(kind: type[_Kind]) -> type[_Kind]:
         DATA_SETS[kind.dataset] = kind.facts
     if kind.dataset not in DATA_SETS:
         raise ValueError(
-            f"{kind.dataset} is not in radial_vicreg.names.data_sets.DATA_SETS: add a line there, from which editors and the"
-            " identity of runs know it, or set facts"
+            f"{kind.dataset} is not in radial_vicreg.names.data_sets.DATA_SETS: add a line there, from which editors"
+            " and the identity of runs know it, or set facts"
         )
     _REGISTERED[kind.name] = kind()
     return kind

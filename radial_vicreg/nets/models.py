@@ -32,7 +32,7 @@ def timm_architecture(name: str) -> str | None:
         name: of ``backbone.name``.
 
     Returns:
-        Its name there; None for torchvision's ResNets and for names that are not in :mod:`radial_vicreg.names.networks`.
+        Its name there; None for torchvision's ResNets and for names that :mod:`radial_vicreg.names.networks` has not.
     """
     return name.removeprefix(_TIMM) if name.startswith(_TIMM) else VISION_TRANSFORMERS.get(name)
 

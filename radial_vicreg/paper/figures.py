@@ -8,6 +8,7 @@ from radial_vicreg.figures import method_styles
 from radial_vicreg.paper.heat_maps import heat_maps
 from radial_vicreg.paper.radius_figures import figure2, figure4
 from radial_vicreg.paper.scatter import FROZEN, accuracy_against_w1
+from radial_vicreg.paper.values import paper_rank
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.curves import training_curves
 from radial_vicreg.report.drawn import Drawn
@@ -25,5 +26,5 @@ def draw_all(experiments: Sequence[Experiment]) -> list[Drawn]:
         accuracy_against_w1(experiments, styles, FROZEN),
         figure4(experiments, styles),
         heat_maps(experiments),
-        training_curves(experiments, styles),
+        training_curves(experiments, styles, paper_rank),
     ]

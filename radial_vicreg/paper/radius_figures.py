@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from radial_vicreg.figures import UNTRAINED, literal, radii_figure
-from radial_vicreg.paper.values import paper
+from radial_vicreg.paper.values import paper, paper_rank
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
+from radial_vicreg.report.drawn import Drawn, Styles
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.runs.results import RadiusEntry
 

@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 
 from radial_vicreg.paper.cells import Cell, Table
 from radial_vicreg.report.compare import BOLD_RULE, Lead, lead
-from radial_vicreg.report.formats import Text, to_csv
-from radial_vicreg.report.statistics import Summary
-
-MISSING = "—"
+from radial_vicreg.report.formats import MISSING, Text, text_of, to_csv
 
 
 @dataclass(frozen=True)
@@ -121,14 +118,6 @@ def table_csv(table: Table) -> str:
                     ]
                 )
     return to_csv(columns, lines)
-
-
-def text_of(value: Summary | None, bold: bool = False, decimals: int = 2) -> Text:
-    """Write ``mean ± deviation``."""
-    if value is None:
-        return Text(MISSING)
-    spread = "" if value.std is None else f" ± {value.std:.{decimals}f}"
-    return Text(f"{value.mean:.{decimals}f}{spread}", bold)
 
 
 def _provenance(cell: Cell) -> list[object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from radial_vicreg.names.terms import OBJECTIVE, RADIAL_TERMS, TERMS
+from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.setting import Setting
 
 # Each run has them: where the configurations of the paper say nothing else, this is our reading.
@@ -121,6 +122,13 @@ def nearness(found: Sequence[Deviation]) -> tuple[float, ...]:
     """Rank for sorting: by number and size of differences from what the paper states, then from our choices."""
     kinds = [[deviation for deviation in found if deviation.stated is stated] for stated in (True, False)]
     return tuple(x for kind in kinds for x in (len(kind), round(sum(deviation.distance for deviation in kind), 6)))
+
+
+def paper_rank(experiment: Experiment) -> tuple[float, ...]:
+    """Rank for sorting: nearest to one of the paper's settings first, then most seeds."""
+    setting = experiment.setting
+    near = [nearness(deviations(setting, name)) for name in paper()["configs"] if matches(setting, name)]
+    return (*min(near, default=(float("inf"),)), -len(experiment.runs))
 
 
 def is_conditional(key: str) -> bool:

@@ -1,5 +1,1 @@
-"""The paper's tables and figures from ``results.json`` files."""
-
-from radial_vicreg.report.build import build_report
-
-__all__ = ["build_report"]
+"""Tables and figures of any runs from their ``results.json`` files."""

@@ -1,19 +1,17 @@
-"""From a folder of runs to a folder of tables and figures."""
+"""From a folder of runs to a folder of tables and figures, whatever the runs are of."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from radial_vicreg.figures import figure_files, figure_style
+from radial_vicreg.figures import figure_files, figure_style, method_styles
 from radial_vicreg.io.outputs import OutputFolder
-from radial_vicreg.paper.cells import OPTIMISTIC, Cell, Table, build_tables
-from radial_vicreg.paper.figures import draw_all
-from radial_vicreg.paper.tables import table_csv, table_notes, table_rows
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
+from radial_vicreg.report.curves import training_curves
 from radial_vicreg.report.differences import (
     Differences,
     difference_csv,
@@ -37,6 +35,23 @@ Files = dict[str, bytes]
 """Contents of the report's files by name."""
 
 
+@dataclass(frozen=True)
+class Added:
+    """A table beside the runs' own, such as one that a paper has published.
+
+    Attributes:
+        stem: of its files.
+        section: for the page.
+        caption: for LaTeX.
+        csv: the same in full precision.
+    """
+
+    stem: str
+    section: Section
+    caption: str
+    csv: str
+
+
 @dataclass
 class Report:
     """What was written.
@@ -46,42 +61,43 @@ class Report:
         summary: one sentence.
         experiments: what was averaged.
         problems: files that no table uses.
-        filled: cells of the paper's tables that have a value, and all cells.
-        choices: what ``select="best"`` chose for which cell.
     """
 
     out: Path
     summary: str
     experiments: list[Experiment]
     problems: list[Problem]
-    filled: tuple[int, int]
-    choices: list[str]
+
+
+def draw_curves(experiments: Sequence[Experiment]) -> list[Drawn]:
+    """Draw what every report has: training curves."""
+    return [training_curves(experiments, method_styles(found.setting.key for found in experiments))]
 
 
 def build_report(
     runs_dir: str | Path,
     out: str | Path,
-    source: str = "online",
-    select: str = "paper",
     style: str = "paper",
     against: str | None = None,
+    tables: Callable[[Sequence[Experiment]], Sequence[Added]] = lambda _: (),
+    draw: Callable[[Sequence[Experiment]], list[Drawn]] = draw_curves,
 ) -> Report:
-    """Write tables 1 to 4, the list of experiments, the figures, ``report.md`` and ``report.html``.
+    """Write the list of experiments, their differences, tables, figures, ``report.md`` and ``report.html``.
 
     Args:
         runs_dir: every ``results.json`` below it is read, and nothing else.
         out: folder to write: an empty one, or that of an earlier report, whose files are replaced.
-        source: ``"online"`` or ``"offline"`` probes for the tables.
-        select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (of what the paper swept).
         style: of the figures, a key of :data:`radial_vicreg.figures.STYLES`.
         against: the beginning of an experiment's hash, or a method, whose differences to the others are wanted, too:
             see :func:`radial_vicreg.report.differences.differences`.
+        tables: makes those that a publication adds.
+        draw: makes the figures, called within :func:`radial_vicreg.figures.figure_style`.
 
     Returns:
         What was written.
 
     Raises:
-        UserError: ``runs_dir`` does not exist, another source, selection or style, ``against`` is not one experiment,
+        UserError: ``runs_dir`` does not exist, another style, ``against`` is not one experiment,
             or ``out`` cannot be written or holds what no report has written, or what has changed since; it is named,
             and nothing is written then.
     """
@@ -89,38 +105,28 @@ def build_report(
     runs, problems = collect(runs_dir)
     experiments, repeated = group(runs)
     problems = sorted([*problems, *repeated], key=lambda problem: problem.path)
-    tables = build_tables(experiments, source, select)
+    added = tables(experiments)
     compared = None if against is None else differences(experiments, against)
     summary = _summary(experiments, problems, runs_dir)
     files: Files = {}
     with figure_style(style):
-        figures = draw_all(experiments)
+        figures = draw(experiments)
         for drawn in figures:
             if drawn.figure is not None:
                 files |= figure_files(drawn.figure, f"figures/{drawn.name}")
         sections = [_experiment_section(experiments, files)] if experiments else []
         sections += _difference_section(compared, files)
-        sections += [_table_section(table, files) for table in tables]
+        sections += [_added_section(table, files) for table in added]
         files["report.html"] = build_page(_TITLE, summary, sections, figures, problems).encode()
     files["report.md"] = _markdown(summary, sections, figures, problems).encode()
     target.write(files)
-    cells = [cell for table in tables for cell in table.cells]
-    filled = (sum(bool(cell.values) for cell in cells), len(cells))
-    return Report(target.path, summary, experiments, problems, filled, _choices(cells))
+    return Report(target.path, summary, experiments, problems)
 
 
-def _choices(cells: Sequence[Cell]) -> list[str]:
-    chosen = [f"{cell.config}, {cell.features} {cell.probe}: {cell.remarks[0]}" for cell in cells if cell.candidates]
-    return [OPTIMISTIC, *chosen] if chosen else []
-
-
-def _table_section(table: Table, files: Files) -> Section:
-    """Add one of the paper's tables to the files, and return it for the page."""
-    header, body = table_rows(table)
-    filled = any(cell.values for cell in table.cells)
-    section = Section(f"Table {table.number}: {table.caption}", header, body, table_notes(table), filled)
-    _add_section(section, f"table{table.number}", table_csv(table), table.caption, files)
-    return section
+def _added_section(table: Added, files: Files) -> Section:
+    """Add a table to the files, and return it for the page."""
+    _add_section(table.section, table.stem, table.csv, table.caption, files)
+    return table.section
 
 
 def _experiment_section(experiments: list[Experiment], files: Files) -> Section:

@@ -54,7 +54,7 @@ def probe_figure(probe: str, metric: str) -> Figure:
 
 
 def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure:
-    """Return a reader of a radius statistic (evaluation mode), see :class:`radial_vicreg.runs.results.RadiusStatistics`."""
+    """Return a reader of a radius statistic (evaluation mode): :class:`radial_vicreg.runs.results.RadiusStatistics`."""
 
     def read(results: RunResults) -> float | None:
         entry = results.radii.initial if moment == "initial" else results.radii.final

@@ -11,11 +11,13 @@ import numpy as np
 from radial_vicreg.figures import add_legend, literal, name_panels, new_figure
 from radial_vicreg.names.probes import HEADLINES, logged_name
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
+from radial_vicreg.report.drawn import Drawn, Styles
 from radial_vicreg.report.formats import counted
 from radial_vicreg.report.naming import distinguish
 
 MOST_CURVES = 8
+Rank = Callable[[Experiment], tuple[float, ...]]
+"""Orders experiments: the lowest comes first."""
 _PANELS = (
     (("train_vicreg_loss", "loss, VICReg's terms"),),
     tuple(zip(map(logged_name, HEADLINES), ("linear probe (%)", "linear probe (balanced, %)"), strict=True)),
@@ -26,8 +28,19 @@ _LINES = ("-", "--", ":", "-.")
 _MARKERS_A_LINE = 5
 
 
-def training_curves(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
-    """Draw the largest set of comparable experiments whose runs have two epochs or more."""
+def most_seeds(experiment: Experiment) -> tuple[float, ...]:
+    """Rank for sorting: most seeds first."""
+    return (-len(experiment.runs),)
+
+
+def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Rank = most_seeds) -> Drawn:
+    """Draw the largest set of comparable experiments whose runs have two epochs or more.
+
+    Args:
+        experiments: all there are.
+        styles: of their methods.
+        rank: orders them; the first :data:`MOST_CURVES` are drawn.
+    """
     families: dict[str, list[Experiment]] = defaultdict(list)
     for experiment in experiments:
         if len(experiment.runs[0].results.history) > 1:
@@ -35,7 +48,7 @@ def training_curves(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
     largest: list[Experiment] = max(families.values(), key=len, default=[])
     if not largest:
         return Drawn("curves", None, "Training curves: no finished run of two epochs or more.")
-    chosen = sorted(largest, key=paper_rank)
+    chosen = sorted(largest, key=rank)
     figure, common = draw_curves(chosen[:MOST_CURVES], styles)
     left_out = len(chosen) - MOST_CURVES
     setting = chosen[0].setting

@@ -8,8 +8,7 @@ from typing import Any
 
 from radial_vicreg.figures import MethodStyle
 from radial_vicreg.names.probes import HEADLINES, online_key
-from radial_vicreg.paper.values import deviations, matches, nearness, paper
-from radial_vicreg.report.collect import Experiment, Run, probe_figure
+from radial_vicreg.report.collect import Run, probe_figure
 
 Styles = Mapping[str, MethodStyle]
 """Styles by :attr:`~.setting.Setting.key`."""
@@ -34,10 +33,3 @@ class Drawn:
 def accuracy(run: Run) -> float | None:
     """Look up the online linear probe in percent: top-1, or balanced accuracy of attributes."""
     return next((value for figure in _ACCURACY if (value := run.figure(figure)) is not None), None)
-
-
-def paper_rank(experiment: Experiment) -> tuple[float, ...]:
-    """Rank for sorting: nearest to one of the paper's settings first, then most seeds."""
-    setting = experiment.setting
-    near = [nearness(deviations(setting, name)) for name in paper()["configs"] if matches(setting, name)]
-    return (*min(near, default=(float("inf"),)), -len(experiment.runs))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from radial_vicreg.names.terms import ADDED, RADIAL_TERMS
-from radial_vicreg.paper.tables import text_of
 from radial_vicreg.report.collect import Experiment, apart
 from radial_vicreg.report.columns import columns, filled_columns
 from radial_vicreg.report.compare import BOLD_RULE, Lead, by_seed, lead
-from radial_vicreg.report.formats import Text, to_csv
+from radial_vicreg.report.formats import Text, text_of, to_csv
 from radial_vicreg.report.statistics import summarise
 
 _SETTINGS = {"lr": "lr", "max_epochs": "Epochs"}

@@ -8,6 +8,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from radial_vicreg.report.statistics import Summary
+
+MISSING = "—"
+"""Stands where there is no value."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -39,6 +44,14 @@ class Section:
     body: Sequence[Row]
     notes: Sequence[str]
     filled: bool = True
+
+
+def text_of(value: Summary | None, bold: bool = False, decimals: int = 2) -> Text:
+    """Write ``mean ± deviation``."""
+    if value is None:
+        return Text(MISSING)
+    spread = "" if value.std is None else f" ± {value.std:.{decimals}f}"
+    return Text(f"{value.mean:.{decimals}f}{spread}", bold)
 
 
 def counted(number: int, noun: str) -> str:

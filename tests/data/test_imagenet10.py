@@ -24,7 +24,7 @@ from radial_vicreg.data.prepare.imagenet10 import (
     prepare_imagenet10,
 )
 from radial_vicreg.data.prepare.imagenet_source import shorter_side_of_resized
-from radial_vicreg.data.prepare.staging import MARKER
+from radial_vicreg.data.staging import MARKER
 from radial_vicreg.errors import UserError
 
 TEN = tuple(CLASSES["imagenette"])

@@ -14,7 +14,7 @@ from helpers import one_line
 
 from radial_vicreg.cli import main
 from radial_vicreg.data.prepare import staging
-from radial_vicreg.data.prepare.staging import MARKER, prepare_folder
+from radial_vicreg.data.staging import MARKER, prepare_folder
 from radial_vicreg.errors import UserError
 
 FILES: dict[str, Path | None] = {"train/a.png": None, "val/b.png": None}

@@ -25,7 +25,7 @@ from radial_vicreg.data.fingerprint import _listing
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
 from radial_vicreg.data.image import UnreadableImageError, cut_long_image, open_image, unreadable_images
 from radial_vicreg.data.prepare.imagenet_source import find_images
-from radial_vicreg.data.prepare.staging import MARKER
+from radial_vicreg.data.staging import MARKER
 from radial_vicreg.errors import UserError
 from radial_vicreg.gaussianity.images import ImagesBelow
 from radial_vicreg.runtime import distributed

@@ -15,6 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[2]
+TOY_KEYS = "radial_toy_loss_weight, radial_toy_halved"
 Edit = tuple[str, str, str]  # a file, a line of it, and what is written before that line
 
 DECLARATION: list[Edit] = [
@@ -214,7 +215,7 @@ def test_a_declaration_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> N
     for missing in (
         "radial_toy is declared, and radial_vicreg.losses has no toy_loss",
         "radial_toy is declared, and tests/objectives.py defines no such term",
-        "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, which radial_vicreg/names/terms.py declares",
+        f"RadialVICRegLoss takes no {TOY_KEYS}, which radial_vicreg/names/terms.py declares",
         "yaml/shared/method/radialvicreg.yaml has no radial_toy_loss_weight",
         "docs/names.md has 0 rows for radial_toy_loss_weight",
         "docs/objective.md lacks the row | `radial_toy` | `radial_toy_loss_weight` | `toy_loss` |",
@@ -227,7 +228,7 @@ def test_a_function_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> None
     assert status == 1, output
     for missing in (
         "toy_loss: radial_vicreg/names/terms.py declares no term with this function",
-        "radial_vicreg/names/terms.py declares no radial_toy_loss_weight, radial_toy_halved, which RadialVICRegLoss takes",
+        f"radial_vicreg/names/terms.py declares no {TOY_KEYS}, which RadialVICRegLoss takes",
     ):
         assert missing in output, output
 

@@ -1,4 +1,4 @@
-"""A term is its declaration in ``radial_vicreg.names.terms``, its function, and its definition in ``tests/objectives.py``."""
+"""A term is its declaration (``radial_vicreg.names.terms``), its function, its definition (``tests/objectives.py``)."""
 
 from __future__ import annotations
 

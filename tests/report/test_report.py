@@ -17,8 +17,8 @@ from scipy import stats
 from radial_vicreg.cli import main
 from radial_vicreg.errors import UserError
 from radial_vicreg.paper.cells import build_tables
+from radial_vicreg.paper.report import build_report
 from radial_vicreg.paper.values import paper
-from radial_vicreg.report import build_report
 from radial_vicreg.report.collect import collect, group
 from radial_vicreg.report.statistics import pearson, spearman, summarise
 

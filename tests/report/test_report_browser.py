@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from radial_vicreg.report import build_report
+from radial_vicreg.paper.report import build_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless_shell")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)

@@ -12,8 +12,8 @@ import pytest
 
 from radial_vicreg.cli import main
 from radial_vicreg.paper.cells import build_tables
+from radial_vicreg.paper.report import build_report
 from radial_vicreg.paper.values import our_choices, paper
-from radial_vicreg.report import build_report
 
 KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"
 IMAGENET, IMAGENET_VICREG = "imagenet10/resnet18/radialvicreg_d512", "imagenet10/resnet18/vicreg_d512"
@@ -27,7 +27,7 @@ def weights(beta1: float, beta2: float) -> list[str]:
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes longer than all the rest."""
-    monkeypatch.setattr("radial_vicreg.report.build.draw_all", lambda experiments: [])
+    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda experiments: [])
 
 
 @pytest.fixture

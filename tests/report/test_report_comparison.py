@@ -16,7 +16,7 @@ from radial_vicreg.cli import main
 from radial_vicreg.errors import UserError
 from radial_vicreg.figures import figure_style
 from radial_vicreg.paper.figures import draw_all
-from radial_vicreg.report import build_report
+from radial_vicreg.paper.report import build_report
 from radial_vicreg.report.collect import Experiment, collect, group
 from radial_vicreg.report.differences import difference_csv, difference_rows, differences
 from radial_vicreg.report.experiments import experiment_notes, experiment_rows

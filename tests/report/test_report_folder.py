@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def report(make_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Writes a report of one run, with a figure that is not drawn; returns its folder."""
-    monkeypatch.setattr(build, "draw_all", lambda _: [Drawn("curves", object(), "drawn")])
+    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda _: [Drawn("curves", object(), "drawn")])
     monkeypatch.setattr(build, "build_page", lambda title, *_: f"<html><title>{title}</title></html>")
     figures = {f"figures/curves{suffix}": suffix.encode() for suffix in (".png", ".svg")}
     monkeypatch.setattr(build, "figure_files", lambda *_: figures)

@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         UserError: no such folder, or no one experiment that ``--against`` names.
     """
     parsed = parser().parse_args(list(arguments))
-    from radial_vicreg.report import build_report
+    from radial_vicreg.paper.report import build_report
 
     report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.style, parsed.against)
     print(report.summary)

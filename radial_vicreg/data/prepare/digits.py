@@ -9,7 +9,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from radial_vicreg.data.prepare.staging import claim_folder, prepare_folder
+from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UserError
 
 _VAL_FRACTION = 0.2

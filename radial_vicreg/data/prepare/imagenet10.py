@@ -15,7 +15,7 @@ from radial_vicreg.data.prepare.imagenet_source import (
     shorter_side_of_resized,
     sort_by_name,
 )
-from radial_vicreg.data.prepare.staging import claim_folder, prepare_folder, read_marker
+from radial_vicreg.data.staging import claim_folder, prepare_folder, read_marker
 from radial_vicreg.errors import UserError
 
 _FIRST_VERSION: dict[str, Any] = {  # had the clustering choice only, and said nothing of it in the marker

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from radial_vicreg.data.cifar import prepare_cifar
 from radial_vicreg.data.listing import Omitted, flat_files
-from radial_vicreg.data.prepare.staging import claim_folder, prepare_folder
+from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UserError
 
 _CLASSES = 10

@@ -1,0 +1,75 @@
+"""The report with the paper's tables and figures in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from radial_vicreg.paper.cells import OPTIMISTIC, Cell, Table, build_tables
+from radial_vicreg.paper.figures import draw_all
+from radial_vicreg.paper.tables import table_csv, table_notes, table_rows
+from radial_vicreg.report import build
+from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.formats import Section
+
+
+@dataclass
+class PaperReport(build.Report):
+    """What was written.
+
+    Attributes:
+        filled: cells of the paper's tables that have a value, and all cells.
+        choices: what ``select="best"`` chose for which cell.
+    """
+
+    filled: tuple[int, int]
+    choices: list[str]
+
+
+def build_report(
+    runs_dir: str | Path,
+    out: str | Path,
+    source: str = "online",
+    select: str = "paper",
+    style: str = "paper",
+    against: str | None = None,
+) -> PaperReport:
+    """Write the report of :func:`radial_vicreg.report.build.build_report` with tables 1 to 4 and figures 2, 4 and 5.
+
+    Args:
+        runs_dir: every ``results.json`` below it is read, and nothing else.
+        out: folder to write.
+        source: ``"online"`` or ``"offline"`` probes for the tables.
+        select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (of what the paper swept).
+        style: of the figures.
+        against: the experiment whose differences to the others are wanted, too.
+
+    Returns:
+        What was written.
+
+    Raises:
+        UserError: another source or selection, or as that function raises it.
+    """
+    tables: list[Table] = []
+
+    def added(experiments: Sequence[Experiment]) -> list[build.Added]:
+        tables.extend(build_tables(experiments, source, select))
+        return [_added(table) for table in tables]
+
+    made = build.build_report(runs_dir, out, style, against, added, draw_all)
+    cells = [cell for table in tables for cell in table.cells]
+    filled = (sum(bool(cell.values) for cell in cells), len(cells))
+    return PaperReport(made.out, made.summary, made.experiments, made.problems, filled, _choices(cells))
+
+
+def _added(table: Table) -> build.Added:
+    header, body = table_rows(table)
+    filled = any(cell.values for cell in table.cells)
+    section = Section(f"Table {table.number}: {table.caption}", header, body, table_notes(table), filled)
+    return build.Added(f"table{table.number}", section, table.caption, table_csv(table))
+
+
+def _choices(cells: Sequence[Cell]) -> list[str]:
+    chosen = [f"{cell.config}, {cell.features} {cell.probe}: {cell.remarks[0]}" for cell in cells if cell.candidates]
+    return [OPTIMISTIC, *chosen] if chosen else []

@@ -1,0 +1,3 @@
+"""Former place of :mod:`radial_vicreg.runs.results`."""
+
+from radial_vicreg.runs.results import *  # noqa: F403
