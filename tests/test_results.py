@@ -195,19 +195,22 @@ def test_what_follows_from_a_file_is_never_written_to_it(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "owner"),
     [
-        ("args.json", "stored_runs.py"),
-        ("checkpoints", "checkpoints.py"),
-        ("finished", "results.py"),
-        ("last.ckpt", "checkpoints.py"),
-        ("latest", "stored_runs.py"),
-        ("results.json", "results.py"),
+        ("args.json", "runs/stored.py"),
+        ("checkpoints", "runs/checkpoints.py"),
+        ("finished", "runs/results.py"),
+        ("last.ckpt", "runs/checkpoints.py"),
+        ("latest", "runs/stored.py"),
+        ("results.json", "runs/results.py"),
     ],
 )
 def test_the_names_of_a_run_s_files_and_its_end_are_written_in_one_module(text: str, owner: str) -> None:
     package = Path(radial_vicreg.__file__).parent
     modules = [file.relative_to(package) for file in package.rglob("*.py") if f'"{text}"' in file.read_text()]
     # Synthetic experiments and their figures are no runs: their results have another form.
-    apart = {Path("commands/synthetic.py"), *(module for module in modules if module.parts[0] == "synthetic")}
+    apart = {
+        Path("cli/commands/synthetic.py"),
+        *(module for module in modules if module.parts[:2] == ("paper", "synthetic")),
+    }
     assert [str(module) for module in modules if module not in apart] == [owner]
 
 

@@ -19,7 +19,7 @@ def gain(rows: dict, dim: str) -> str:
 
 
 def test_the_readme_gives_every_gain_of_the_papers_linear_probes() -> None:
-    tables = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())["tables"]
+    tables = json.loads(resources.files("radial_vicreg").joinpath("paper/paper.json").read_text())["tables"]
     resnet, vit, ten = tables["1"]["resnet18"], tables["1"]["vit_tiny"], tables["2"]
     said = " ".join((REPOSITORY / "README.md").read_text().split())
     assert (

@@ -19,7 +19,7 @@ from radial_vicreg.train.multi_label import attribute_scores, log_balanced_accur
 from radial_vicreg.train.step import RadialTraining
 
 
-class RadialVICRegModule(RadialTraining, pl.LightningModule):
+class PretrainingModule(RadialTraining, pl.LightningModule):
     """Backbone, online linear probe, projector and objective; the same parts, names and rules as solo-learn's method.
 
     Parameter names, the order of initialisation, parameter groups, rates and logged names are those of

@@ -72,10 +72,10 @@ class Host(NamedTuple):
 
 def build_standalone(config: RunConfig, data: RunData) -> Parts:
     """Build the parts of the embedded host: Lightning, timm, torchvision."""
-    from radial_vicreg.train.module import RadialVICRegModule
+    from radial_vicreg.train.module import PretrainingModule
 
     train_loader = build_train_loader(config, build_training_set(config, data))
-    return Parts(RadialVICRegModule(config, data.num_classes), train_loader)
+    return Parts(PretrainingModule(config, data.num_classes), train_loader)
 
 
 def embedded(config: RunConfig) -> Host:

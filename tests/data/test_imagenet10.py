@@ -116,13 +116,13 @@ def run(
 
 
 def test_the_default_classes_are_those_of_the_authors_script() -> None:
-    paper = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())
+    paper = json.loads(resources.files("radial_vicreg").joinpath("paper/paper.json").read_text())
     assert list(TEN) == paper["imagenet10_synsets"]["synsets"]
     assert {len(set(names)) for names in CLASSES.values()} == {10}
 
 
 def test_table_2_counts_images_of_500_over_three_seeds() -> None:
-    paper = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())
+    paper = json.loads(resources.files("radial_vicreg").joinpath("paper/paper.json").read_text())
     methods = [paper["tables"]["2"][name] for name in ("radialvicreg", "vicreg")]
     accuracies = [mean for method in methods for cell in method.values() for mean, _ in cell.values()]
     assert len(accuracies) == 12

@@ -27,7 +27,7 @@ from radial_vicreg.probes.heads import layers
 from radial_vicreg.probes.knn import knn_scores
 from radial_vicreg.probes.metrics import BalancedAccuracy, ProbeMetrics
 from radial_vicreg.probes.online import FeatureBank, HeadTrainer
-from radial_vicreg.train.module import RadialVICRegModule
+from radial_vicreg.train.module import PretrainingModule
 
 pytestmark = pytest.mark.skipif(
     version(torch.__version__) < version("2.14"),
@@ -174,11 +174,11 @@ def test_a_training_step_stays_on_the_device_and_never_waits(
     with fake_gpu(MAY_WAIT) as waiting:
         waiting.preparing = True
         with torch.device(GPU):
-            module = RadialVICRegModule(config, num_classes=40 if attributes else 3).to(dtype)
+            module = PretrainingModule(config, num_classes=40 if attributes else 3).to(dtype)
         waiting.preparing = False
         logged: dict[str, Any] = {}
         monkeypatch.setattr(module, "_trainer", SimpleNamespace(precision="32-true", log_every_n_steps=1))
-        monkeypatch.setattr(RadialVICRegModule, "global_step", 0)
+        monkeypatch.setattr(PretrainingModule, "global_step", 0)
         monkeypatch.setattr(module, "log", lambda name, value, **_: logged.__setitem__(name, value))
         sizes = [crop.crop_size for crop in config.augmentations for _ in range(crop.num_crops)]
         for _ in range(2):

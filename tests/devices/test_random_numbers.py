@@ -189,4 +189,4 @@ def test_no_other_module_seeds_the_generators_that_all_share() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("torch.manual_seed", "torch.random.fork_rng")
     }
-    assert found == {"train/epoch_seed.py"}
+    assert found == {"train/callbacks/epoch_seed.py"}

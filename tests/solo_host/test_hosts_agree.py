@@ -22,7 +22,7 @@ from radial_vicreg.config import RunConfig  # noqa: E402
 from radial_vicreg.data.build import open_data  # noqa: E402
 from radial_vicreg.solo.data import solo_config  # noqa: E402
 from radial_vicreg.solo.method import RadialVICReg  # noqa: E402
-from radial_vicreg.train.module import RadialVICRegModule  # noqa: E402
+from radial_vicreg.train.module import PretrainingModule  # noqa: E402
 from radial_vicreg.train.run import prepare  # noqa: E402
 
 
@@ -37,7 +37,7 @@ def build(host: str, config: RunConfig) -> pl.LightningModule:
     data = open_data(config)
     if host == "solo":
         return RadialVICReg(solo_config(config, data), own=config)
-    return RadialVICRegModule(config, data.num_classes)
+    return PretrainingModule(config, data.num_classes)
 
 
 class Record(pl.Callback):

@@ -17,7 +17,7 @@ PACKAGE = Path(str(resources.files("radial_vicreg")))
 YAML = PACKAGE / "yaml"
 FOLDER = YAML / "sweeps"
 SWEEPS = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.yaml"))
-PAPER: dict[str, Any] = json.loads((PACKAGE / "report" / "paper.json").read_text())
+PAPER: dict[str, Any] = json.loads((PACKAGE / "paper" / "paper.json").read_text())
 KEYS = {
     "lr": "optimizer.lr",
     "beta1": "method_kwargs.radial_ce_loss_weight",

@@ -54,7 +54,7 @@ def test_the_full_preset_is_the_papers_sweep() -> None:
 
 
 def test_the_papers_sweep_equals_the_golden_record() -> None:
-    golden = resources.files("radial_vicreg").joinpath("report/paper.json")
+    golden = resources.files("radial_vicreg").joinpath("paper/paper.json")
     stated = json.loads(golden.read_text())["sweeps"]["synthetic"]
     assert {name: list(values) for name, values in PRESETS["full"].axes.items()} == {
         name: values for name, values in stated.items() if name != "runs"

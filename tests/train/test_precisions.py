@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
-from radial_vicreg.train.module import RadialVICRegModule
+from radial_vicreg.train.module import PretrainingModule
 from radial_vicreg.train.run import prepare
 
 
@@ -55,7 +55,7 @@ def test_every_callback_measures_under_every_precision(
     precision: str, tiny_overrides: list[str], tmp_path: Path
 ) -> None:
     config = prepare(run_config(compose("radialvicreg", [*tiny_overrides, *SMALLEST])))
-    module = RadialVICRegModule(config, num_classes=3)
+    module = PretrainingModule(config, num_classes=3)
     module.results_folder = str(tmp_path / "run")
     # Larger images for validation, as solo-learn has them: the callbacks resize, the transformer takes one size alone.
     module.validation_step = lambda batch, batch_idx: module(batch[0][..., :32, :32]) and None  # type: ignore

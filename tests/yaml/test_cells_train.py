@@ -25,7 +25,7 @@ from radial_vicreg.data.prepare.imagenet10 import CLASSES, COUNTS, prepare_image
 from radial_vicreg.solo.host import build_solo
 from radial_vicreg.train.run import build_standalone, prepare
 
-CELLS = sorted(json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())["configs"])
+CELLS = sorted(json.loads(resources.files("radial_vicreg").joinpath("paper/paper.json").read_text())["configs"])
 QUICK = {"cifar100/resnet18/radialvicreg_d512"}
 HOSTS = ["standalone", pytest.param("solo", marks=pytest.mark.solo)]
 BATCH = 4

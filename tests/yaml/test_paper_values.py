@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.sweeps import load_sweep
 
-PAPER: dict[str, Any] = json.loads(resources.files("radial_vicreg").joinpath("report/paper.json").read_text())
+PAPER: dict[str, Any] = json.loads(resources.files("radial_vicreg").joinpath("paper/paper.json").read_text())
 YAML = Path(str(resources.files("radial_vicreg").joinpath("yaml")))
 
 WHERE = {

@@ -23,7 +23,7 @@ from radial_vicreg.sweeps.marks import marks_of
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = Path(str(resources.files("radial_vicreg")))
 PAGE = (REPOSITORY / "docs" / "tables.md").read_text()
-PAPER: dict[str, Any] = json.loads((PACKAGE / "report" / "paper.json").read_text())
+PAPER: dict[str, Any] = json.loads((PACKAGE / "paper" / "paper.json").read_text())
 SWEEPS = sorted(
     str(p.relative_to(PACKAGE / "yaml" / "sweeps").with_suffix("")) for p in PACKAGE.glob("yaml/sweeps/**/*.yaml")
 )
