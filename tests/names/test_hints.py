@@ -18,7 +18,7 @@ from radial_vicreg.config.words import inner_model
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
 from radial_vicreg.runs.identity import config_hash
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SECTIONS = "|".join(name for name, field in RunConfig.model_fields.items() if inner_model(field.annotation) is not None)
 DOTTED = re.compile(rf"(?<![\w./+~-])((?:{SECTIONS})\.[a-z_]+(?:\.[a-z_]+)*)=(?!=)")
 PLAIN = re.compile(r"(?<![\w./+~$-])(?:`+)?([a-z_]+)(?:=(?!=)|`)")

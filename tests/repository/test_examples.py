@@ -12,7 +12,7 @@ import pytest
 import timm
 import torch
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LONGEST = 72  # lines: an example is read before it is run
 
 #: Settings that make each a matter of seconds.

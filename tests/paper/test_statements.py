@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 from radial_vicreg.export import CITATION
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 
 
 def gain(rows: dict, dim: str) -> str:

@@ -31,7 +31,7 @@ from radial_vicreg.runs.results import (
 )
 from radial_vicreg.train.callbacks.record import ResultsWriter
 
-EARLIER = Path(__file__).parent / "fixtures"
+EARLIER = Path(__file__).parents[1] / "fixtures"
 OLD = sorted(
     file for file in EARLIER.rglob("results.json") if "synthetic" not in file.parts and "latest" not in file.parts
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-LINKS = Path(__file__).parents[1] / "bash" / "links.py"
+LINKS = Path(__file__).parents[2] / "bash" / "links.py"
 
 
 def follow(site: Path, **pages: str) -> subprocess.CompletedProcess[str]:

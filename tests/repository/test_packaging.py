@@ -20,7 +20,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 CONFIGURATIONS = sorted(path.relative_to(REPOSITORY / "yaml").as_posix() for path in REPOSITORY.glob("yaml/**/*.yaml"))
 HYDRA = "hydra-core>=1.3,<1.4"
 NEXT_HYDRA = "hydra-core>=1.4.0rc1,<1.5"  # finds plug-ins by entry points; a pre-release is taken until there is more

@@ -14,7 +14,7 @@ import pytest
 
 import yaml
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 WORKFLOWS = sorted(REPOSITORY.glob(".github/workflows/*.yml"))
 
 # A Python of the test's own: it can be asked for its version, makes environments, and notes whatever else it is to run.

@@ -17,7 +17,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from radial_vicreg.cli.commands import doctor
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 Run = Callable[..., CompletedProcess[str]]
 
 OTHER_APPLICATION = """
