@@ -46,7 +46,7 @@ MAY_WAIT = {
     "gaussianity.gaussianity_statistics": "between epochs: its numbers are for a table",
     "metrics.to": "once in a validation: counters",
     "metrics.update": "in a validation: torchmetrics takes unlabelled images out by a mask",
-    "measure.measure_embeddings": "between epochs: radii for the figure",
+    "embeddings.measure_embeddings": "between epochs: radii for the figure",
 }
 
 
