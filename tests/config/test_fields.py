@@ -138,13 +138,13 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "probe --on-bad-image": lambda: choices("data.on_bad_image"),
     "diagnose --on-bad-image": lambda: choices("data.on_bad_image"),
     "export --format": lambda: owner("export", "FORMATS"),
-    "report --source": lambda: owner("report.cells", "SOURCES"),
-    "report --select": lambda: owner("report.cells", "SELECTIONS"),
+    "report --source": lambda: owner("paper.cells", "SOURCES"),
+    "report --select": lambda: owner("paper.cells", "SELECTIONS"),
     "report --style": lambda: owner("figures.style", "STYLES"),
-    "synthetic figure --preset": lambda: owner("synthetic.figure1", "SIZES"),
-    "synthetic sweep --preset": lambda: owner("synthetic.sweep", "PRESETS"),
-    "data imagenet10 --split": lambda: owner("data.imagenet10", "SPLITS"),
-    "data imagenet10 --classes": lambda: owner("data.imagenet10", "CLASSES"),
+    "synthetic figure --preset": lambda: owner("paper.synthetic.figure1", "SIZES"),
+    "synthetic sweep --preset": lambda: owner("paper.synthetic.sweep", "PRESETS"),
+    "data imagenet10 --split": lambda: owner("data.prepare.imagenet10", "SPLITS"),
+    "data imagenet10 --classes": lambda: owner("data.prepare.imagenet10", "CLASSES"),
 }
 """Options with choices, and the module that knows them: some are too heavy for ``--help`` to load."""
 OTHERWISE = {

@@ -186,7 +186,7 @@ print(len(sys.modules), *sorted({"torch", "lightning", "timm", "torchvision"} & 
 """
 
 
-@pytest.mark.parametrize("package", ["config", "compose", "sweeps"])
+@pytest.mark.parametrize("package", ["names", "config", "compose", "sweeps"])
 def test_what_only_reads_configurations_loads_no_torch(
     package: str, run_python: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
