@@ -22,15 +22,16 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.export.loading import CARD
 from radial_vicreg.files import atomic_file, write_json
 from radial_vicreg.probe_names import METRIC_LABELS
-from radial_vicreg.terms import objective_of
+from radial_vicreg.terms import METHOD_LABELS, objective_of
 
 CONFIG = "config.json"
 MODEL_CARD = "README.md"
 
 _TEMPLATE = "model_card.md.j2"
 _METHODS = {
-    "radialvicreg": "Radial-VICReg: VICReg whose embeddings' norms are pulled to the Chi distribution",
-    "vicreg": "VICReg",
+    **METHOD_LABELS,
+    "radialvicreg": f"{METHOD_LABELS['radialvicreg']}: {METHOD_LABELS['vicreg']} whose embeddings' norms are pulled to "
+    "the Chi distribution",
 }
 _SHARE_DIGITS = 1e6
 

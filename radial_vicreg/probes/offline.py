@@ -18,7 +18,7 @@ from radial_vicreg.files import claim_output, write_json
 from radial_vicreg.loaded_run import LoadedRun, open_run
 from radial_vicreg.origin import Images, compare_fingerprints, digits, origin_of
 from radial_vicreg.outputs import claim_file, json_with
-from radial_vicreg.probe_names import FEATURES, METRIC_LABELS, offline_key, offline_words
+from radial_vicreg.probe_names import FEATURES, HOST_PROBE, METRIC_LABELS, offline_key, offline_words
 from radial_vicreg.probes.features import run_features
 from radial_vicreg.probes.registry import probe_class
 from radial_vicreg.results import RESULTS, Probes, RunResults
@@ -26,7 +26,7 @@ from radial_vicreg.results import RESULTS, Probes, RunResults
 
 def probe_run(
     path: str | Path,
-    probe: str = "linear",
+    probe: str = HOST_PROBE,
     features: str = "encoder",
     untrained: bool = False,
     train: str | Path | None = None,

@@ -25,8 +25,9 @@ from radial_vicreg.report.experiments import experiment_csv, experiment_notes, e
 from radial_vicreg.report.formats import Section, counted, markdown_text, to_latex, to_markdown
 from radial_vicreg.report.page import build_page
 from radial_vicreg.report.tables import table_csv, table_notes, table_rows
+from radial_vicreg.terms import METHOD_LABELS
 
-_TITLE = "Radial-VICReg: tables and figures from finished runs"
+_TITLE = f"{METHOD_LABELS['radialvicreg']}: tables and figures from finished runs"
 _FORMER = re.compile(  # what versions up to 0.2 have written, which left no marker
     r"(table[1-4]|experiments|differences)\.(md|tex|csv)|figures/(figure[245]\w*|curves)\.(png|pdf|svg)|report\.(html|md)"
 )

@@ -12,17 +12,20 @@ from radial_vicreg.report.drawn import Drawn, Styles, paper_rank
 from radial_vicreg.report.paper import paper
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import RadiusEntry
+from radial_vicreg.terms import OBJECTIVE_LABELS
 
 _PAPERS_DATA = ("cifar100", "resnet18", 512)
 
 
 def figure2(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
     """Draw the radii before training, after VICReg and after Radial-VICReg."""
-    what = "Figure 2a-c: radii before training, after VICReg, after Radial-VICReg"
+    objectives = ("none", "kl")
+    after = ", ".join(f"after {OBJECTIVE_LABELS[name]}" for name in objectives)
+    what = f"Figure 2a-c: radii before training, {after}"
     values = paper()["figures"]["2"]
-    chosen = _comparable(experiments, ("none", "kl"))
+    chosen = _comparable(experiments, objectives)
     if chosen is None:
-        return _missing("figure2", what, ("none", "kl"))
+        return _missing("figure2", what, objectives)
     setting = chosen[0].setting
     start = _panel(
         ["before training"], chosen[0].runs[0].results.radii.initial, _of_the_paper(setting, values["w1_initial"])

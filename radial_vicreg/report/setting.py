@@ -12,15 +12,22 @@ from radial_vicreg.figures import configured_method
 from radial_vicreg.identity import Identity, canonical_precision, digest
 from radial_vicreg.keys import OPTIMIZER_DEFAULTS
 from radial_vicreg.results import RunResults
-from radial_vicreg.terms import ADDED, RADIAL, RADIAL_TERMS, VICREG, Term, objective_of, terms_of
+from radial_vicreg.terms import (
+    ADDED,
+    METHOD_LABELS,
+    METHODS,
+    RADIAL,
+    RADIAL_TERMS,
+    VICREG,
+    Term,
+    objective_of,
+    terms_of,
+)
 
 _LABELS = {
     # VICReg comes first, also where experiments are sorted.
     **{objective.name: objective.label for objective in sorted(RADIAL, key=lambda each: bool(each.terms))},
-    "e2mc": "VICReg + E2MC",
-    "barlow": "Barlow Twins",
-    "lejepa": "LeJEPA",
-    "visreg": "VISReg",
+    **{method: label for method, label in METHOD_LABELS.items() if method not in METHODS},
 }
 
 

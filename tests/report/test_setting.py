@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import composed
+from helpers import composed, words_in_texts
 from objectives import CASES, other_values
 from omegaconf import OmegaConf
 
@@ -18,13 +18,22 @@ from radial_vicreg.report.experiments import experiment_csv
 from radial_vicreg.report.naming import differences
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.results import RunResults
-from radial_vicreg.terms import ADDED, RADIAL, Key, Term
+from radial_vicreg.terms import ADDED, METHOD_LABELS, OBJECTIVE_LABELS, RADIAL, Key, Term
 
 KL = "cifar100/resnet18/radialvicreg_d512"
 CHOSEN = {term.name: objective.name for objective in RADIAL for term in objective.terms}
 CHOSEN |= {term.name: "none" for term in ADDED}
 WEIGHED = [term for objective in RADIAL for term in objective.terms] + [*ADDED]
 READ = [(term, key) for term in WEIGHED for key in term.reads]
+
+#: Modules that name a method besides ``terms.py``, and why.
+NAMED_BESIDES = {
+    "cli.py": {"Radial-VICReg", "VICReg"},  # what the command line is for
+    "commands/pretrain.py": {"Radial-VICReg", "VICReg"},
+    "solo/register.py": {"Radial-VICReg"},
+    "loaded_run.py": {"Radial-VICReg", "VICReg"},  # what is refused
+    "stored_runs.py": {"Radial-VICReg", "VICReg"},
+}
 
 
 def setting(**kwargs: Any) -> Setting:
@@ -70,3 +79,9 @@ def test_the_list_of_experiments_has_a_column_for_every_weight(make_run: Callabl
     (row,) = csv.DictReader(experiment_csv(group(collect(tmp_path / "runs")[0])[0]).splitlines())
     shown = {term.symbol: float(row[term.symbol]) for term in WEIGHED}
     assert shown == {"beta1": 100, "beta2": 0.5, "gamma": 0, "e2mc": 0, "mean": 3}
+
+
+def test_methods_are_named_by_their_declarations_alone() -> None:
+    found = words_in_texts({*OBJECTIVE_LABELS.values(), *METHOD_LABELS.values()})
+    assert found.pop("terms.py")
+    assert found == NAMED_BESIDES, "ask radial_vicreg.terms for OBJECTIVE_LABELS or METHOD_LABELS"
