@@ -278,7 +278,7 @@ WASSERSTEIN_TARGETS = OBJECTIVE["radial_w1_target"].choices
 """What radii are compared with: fresh chi draws, or exact quantiles."""
 
 METHODS = ("radialvicreg", "vicreg")
-"""Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other brings a loss of its own."""
+"""Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other brings a custom loss."""
 
 METHOD_LABELS = {
     "radialvicreg": OBJECTIVE_LABELS[_CHOICE.default],

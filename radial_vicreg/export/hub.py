@@ -141,7 +141,7 @@ def model_card(card: Mapping[str, Any]) -> str:
         card_file=CARD,
         resized=resized_side(card["image_size"]),
         data=card["config"]["data"].get("name") or card["config"]["data"]["dataset"],
-        method=_METHODS.get(card["config"]["method"], "a method with a loss of its own"),
+        method=_METHODS.get(card["config"]["method"], "a method with a custom loss"),
         objective=_objective(card["config"]),
         training=_training(card),
         probes=_probes(card["metrics"]["probes"] or {}),
@@ -151,7 +151,7 @@ def model_card(card: Mapping[str, Any]) -> str:
 
 
 def _objective(config: Mapping[str, Any]) -> dict[str, Any]:
-    """List what the loss depends on; of a loss of one's own, its class and arguments."""
+    """List what the loss depends on; of a custom loss, its class and arguments."""
     objective = objective_of(config)
     own = objective.get("loss")
     return objective if own is None else {"loss": own["_target_"], **{k: v for k, v in own.items() if k != "_target_"}}
