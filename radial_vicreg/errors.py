@@ -38,7 +38,7 @@ class RunFailed(ReportedError, RuntimeError):
 
 
 class RunStopped(ReportedError, RuntimeError):
-    """A signal has told a run to stop; it goes on from its last checkpoint."""
+    """A signal has told a run to stop; it resumes from its last checkpoint."""
 
     exit_status = 128 + signal.SIGTERM  # the shells' convention
 

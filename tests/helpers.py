@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from PIL import Image
 
+import radial_vicreg
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.io.files import write_json
 from radial_vicreg.nets.models import build_encoder
@@ -298,6 +301,22 @@ def one_line(error: str, *words: str) -> None:
     assert error.count("\n") == 1, error
     for word in words:
         assert word in error
+
+
+def words_in_texts(words: Iterable[str]) -> dict[str, set[str]]:
+    """Which of some words the strings of each module of the package hold, documentation not counted."""
+    package = Path(radial_vicreg.__file__).parent
+    choices = "|".join(re.escape(text) for text in sorted(words, key=len, reverse=True))
+    word = re.compile(rf"(?<![\w-])(?:{choices})(?![\w-])")
+    found: dict[str, set[str]] = {}
+    for file in package.rglob("*.py"):
+        source = file.read_text(encoding="utf-8")
+        nodes = list(ast.walk(ast.parse(source))) if word.search(source) else []
+        documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        strings = (node for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        if there := {text for node in strings if id(node) not in documentation for text in word.findall(node.value)}:
+            found[file.relative_to(package).as_posix()] = there
+    return found
 
 
 def without(overrides: Sequence[str], *keys: str) -> list[str]:

@@ -89,7 +89,7 @@ def _check_method(config: RunConfig) -> None:
                 f" {' or '.join(METHODS)}"
             )
         if config.loss_views != "pair":
-            raise UserError(f"loss_views is read with a loss of one's own: method={config.method} takes every view")
+            raise UserError(f"loss_views is read with a custom loss: method={config.method} takes every view")
         return
     if config.method in RADIAL_OBJECTIVES:
         raise UserError(f"method={config.method} is the name of a radial objective: give the method another name")

@@ -106,7 +106,7 @@ class RunConfig(OpenSection):
     """
 
     method: Annotated[FileName, ALL, Choices(METHODS, pattern=r"^[^/\\]+$")] = Field(
-        description="radialvicreg; vicreg: the same without a radial term; any other name with a loss of its own"
+        description="radialvicreg; vicreg: the same without a radial term; any other name with a custom loss"
     )
     name: Annotated[FileName, _LOGS, ALL] = Field(description="of the run")
     seed: Annotated[int, ALL, Stored()] = Field(5, ge=0, lt=2**32, description="of everything that is random")

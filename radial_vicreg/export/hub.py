@@ -22,15 +22,16 @@ from radial_vicreg.export.loading import CARD
 from radial_vicreg.io.files import atomic_file, write_json
 from radial_vicreg.names.choices import HUB_FORMAT
 from radial_vicreg.names.probes import METRIC_LABELS
-from radial_vicreg.names.terms import objective_of
+from radial_vicreg.names.terms import METHOD_LABELS, objective_of
 
 CONFIG = "config.json"
 MODEL_CARD = "README.md"
 
 _TEMPLATE = "model_card.md.j2"
 _METHODS = {
-    "radialvicreg": "Radial-VICReg: VICReg whose embeddings' norms are pulled to the Chi distribution",
-    "vicreg": "VICReg",
+    **METHOD_LABELS,
+    "radialvicreg": f"{METHOD_LABELS['radialvicreg']}: {METHOD_LABELS['vicreg']} whose embeddings' norms are pulled to "
+    "the Chi distribution",
 }
 _SHARE_DIGITS = 1e6
 
@@ -140,7 +141,7 @@ def model_card(card: Mapping[str, Any]) -> str:
         card_file=CARD,
         resized=resized_side(card["image_size"]),
         data=card["config"]["data"].get("name") or card["config"]["data"]["dataset"],
-        method=_METHODS.get(card["config"]["method"], "a method with a loss of its own"),
+        method=_METHODS.get(card["config"]["method"], "a method with a custom loss"),
         objective=_objective(card["config"]),
         training=_training(card),
         probes=_probes(card["metrics"]["probes"] or {}),
@@ -150,7 +151,7 @@ def model_card(card: Mapping[str, Any]) -> str:
 
 
 def _objective(config: Mapping[str, Any]) -> dict[str, Any]:
-    """List what the loss depends on; of a loss of one's own, its class and arguments."""
+    """List what the loss depends on; of a custom loss, its class and arguments."""
     objective = objective_of(config)
     own = objective.get("loss")
     return objective if own is None else {"loss": own["_target_"], **{k: v for k, v in own.items() if k != "_target_"}}

@@ -145,7 +145,9 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
         cause = error if raw is None or raw.problem is None else raw.problem
         if isinstance(cause, OSError) and cause.errno in FULL:
             kept = "the previous file is unharmed" if path.exists() else "nothing was left there"
-            raise DiskFullError(f"no space left to write {path} ({kept}): free some, then continue") from error
+            raise DiskFullError(
+                f"no space left to write {path} ({kept}): free some, then repeat the command"
+            ) from error
         if isinstance(cause, OSError) and cause.filename is None:
             cause.filename = str(path)  # a call of write knows none
         if cause is not error:
@@ -205,7 +207,8 @@ def append_line(path: str | Path, line: str, sync: bool = False) -> None:
                 os.ftruncate(descriptor, end)
             if isinstance(error, OSError) and error.errno in FULL:
                 raise DiskFullError(
-                    f"no space left to add a line to {path} (the lines before are unharmed): free some, then continue"
+                    f"no space left to add a line to {path} (the lines before are unharmed): free some, then "
+                    "repeat the command"
                 ) from error
             if isinstance(error, OSError) and error.filename is None:
                 error.filename = str(path)

@@ -17,7 +17,7 @@ EXTRA_STATE = "_extra_state"
 
 
 class DrawingModule(nn.Module):
-    """Module with chi draws that are the same on every rank and go on after a resume.
+    """Module with chi draws that are the same on every rank and in a resumed run.
 
     They depend on ``seed`` and on the number of training-mode calls that drew so far. The number is an int (a buffer
     on a GPU would stall each step). A ``state_dict`` holds it as a 0-d int64 tensor on the CPU, from the start, so that

@@ -78,7 +78,7 @@ def online_key(name: str = HOST_PROBE) -> str:
     return f"online_{name}"
 
 
-def frozen_key(probe: str = "linear") -> str:
+def frozen_key(probe: str = HOST_PROBE) -> str:
     """Name the figures of a probe before and after the training in ``probes`` of ``results.json``."""
     return f"frozen_{probe}"
 

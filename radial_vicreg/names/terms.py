@@ -233,7 +233,10 @@ LOGGED = (
 )
 """What ``terms`` of the loss has besides its terms: sums of them, and measurements."""
 
-RADIAL_OBJECTIVES = tuple(objective.name for objective in RADIAL)
+OBJECTIVE_LABELS = {objective.name: objective.label for objective in RADIAL}
+"""How a report calls the methods of the objectives for the radii."""
+
+RADIAL_OBJECTIVES = tuple(OBJECTIVE_LABELS)
 """Objectives for the radii, by the name that configurations use."""
 
 _CHOICE = Key("radial_objective", "kl", "what pulls the radii towards chi(d)", choices=RADIAL_OBJECTIVES)
@@ -275,7 +278,17 @@ WASSERSTEIN_TARGETS = OBJECTIVE["radial_w1_target"].choices
 """What radii are compared with: fresh chi draws, or exact quantiles."""
 
 METHODS = ("radialvicreg", "vicreg")
-"""Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other brings a loss of its own."""
+"""Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other brings a custom loss."""
+
+METHOD_LABELS = {
+    "radialvicreg": OBJECTIVE_LABELS[_CHOICE.default],
+    "vicreg": OBJECTIVE_LABELS["none"],
+    "e2mc": " + ".join([OBJECTIVE_LABELS["none"], *(term.label for term in ADDED if term.symbol == "e2mc")]),
+    "barlow": "Barlow Twins",
+    "lejepa": "LeJEPA",
+    "visreg": "VISReg",
+}
+"""How a report calls the methods of ``yaml/shared/method``; any other by the name that its configuration has."""
 
 
 def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from typing import Any
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.choices import SELECTIONS
-from radial_vicreg.names.probes import FEATURES, SOURCES
+from radial_vicreg.names.probes import CLASS_METRICS, FEATURES, HEADLINES, HOST_PROBE, METRIC_LABELS, SOURCES
+from radial_vicreg.names.terms import METHOD_LABELS, METHODS
 from radial_vicreg.paper.choose import choose_best, choose_nearest
 from radial_vicreg.paper.values import Deviation, matches, paper
-from radial_vicreg.probes.registry import figures_key
+from radial_vicreg.probes.registry import figures_key, probe_in_words
 from radial_vicreg.report.collect import Experiment, probe_figure
 from radial_vicreg.report.compare import by_seed
 from radial_vicreg.report.statistics import Summary, summarise
@@ -20,13 +21,16 @@ OPTIMISTIC = (
     "The choice and the figure are of the same validation images, so the figure is optimistic; each cell chooses by "
     "its own probe."
 )
-_METHODS = {"radialvicreg": "Radial-VICReg", "vicreg": "VICReg"}
+_METHODS = {method: METHOD_LABELS[method] for method in METHODS}
+_VICREG = METHOD_LABELS["vicreg"]
 _VARIANTS = {
-    "vicreg": "VICReg",
-    "radial_ce": "VICReg + Radial CE",
-    "radial_ent": "VICReg + Radial ENT",
-    "radial_kl": "VICReg + Radial KL",
+    "vicreg": _VICREG,
+    "radial_ce": f"{_VICREG} + Radial CE",
+    "radial_ent": f"{_VICREG} + Radial ENT",
+    "radial_kl": f"{_VICREG} + Radial KL",
 }
+_OF_ATTRIBUTES = HEADLINES[1]
+_OF_CLASSES = " / ".join(METRIC_LABELS[metric] for metric in CLASS_METRICS)
 _DIMS = ("512", "2048")
 _HEADINGS = [f"d {d}" for d in _DIMS]
 _ARCHITECTURES = {"resnet18": "ResNet-18", "vit_tiny": "ViT-Tiny"}
@@ -167,7 +171,7 @@ def _table_1() -> Table:
         for name, title in _ARCHITECTURES.items()
         for method in _METHODS
     ]
-    return Table(1, "CIFAR-100, linear probes, top-1 / top-5 (%).", _HEADINGS, rows)
+    return Table(1, f"CIFAR-100, {probe_in_words()}s, {_OF_CLASSES} (%).", _HEADINGS, rows)
 
 
 def _table_2() -> Table:
@@ -176,16 +180,16 @@ def _table_2() -> Table:
         ("", label, [_cell(f"imagenet10/resnet18/{method}_d{d}", values[method][d]) for d in dims])
         for method, label in _METHODS.items()
     ]
-    return Table(2, "ImageNet-10, linear probes, top-1 / top-5 (%).", [f"d {d}" for d in dims], rows)
+    return Table(2, f"ImageNet-10, {probe_in_words()}s, {_OF_CLASSES} (%).", [f"d {d}" for d in dims], rows)
 
 
 def _table_3() -> Table:
-    values = paper()["tables"]["3"]
+    values, probe = paper()["tables"]["3"], "mlp"
     rows = [
-        ("", label, [_cell(f"cifar100/resnet18/{method}_d{d}", values[method][d], probe="mlp") for d in _DIMS])
+        ("", label, [_cell(f"cifar100/resnet18/{method}_d{d}", values[method][d], probe) for d in _DIMS])
         for method, label in _METHODS.items()
     ]
-    return Table(3, "CIFAR-100, MLP probes, top-1 / top-5 (%).", _HEADINGS, rows)
+    return Table(3, f"CIFAR-100, {probe_in_words(probe)}s, {_OF_CLASSES} (%).", _HEADINGS, rows)
 
 
 def _table_4() -> Table:
@@ -196,19 +200,19 @@ def _table_4() -> Table:
         cells = [
             _cell(
                 f"celeba/resnet18/{variant}_d{d}",
-                {"balanced_accuracy": values[variant][features][d]},
+                {_OF_ATTRIBUTES: values[variant][features][d]},
                 features=features,
             )
             for features, d in kinds
         ]
         rows.append(("", label, cells))
     caption = (
-        "CelebA, 40 attributes, linear probes, mean balanced accuracy (%; chance is 50, as in the paper's column; "
-        "it names no metric)."
+        f"CelebA, 40 attributes, {probe_in_words()}s, mean {METRIC_LABELS[_OF_ATTRIBUTES]} (%; chance is 50, as in the "
+        "paper's column; it names no metric)."
     )
     return Table(4, caption, [f"{features} d {d}" for features, d in kinds], rows, swept=("lr", "classifier_lr"))
 
 
-def _cell(config: str, paper_values: dict[str, Any], probe: str = "linear", features: str = "encoder") -> Cell:
+def _cell(config: str, paper_values: dict[str, Any], probe: str = HOST_PROBE, features: str = "encoder") -> Cell:
     values = {metric: (float(pair[0]), float(pair[1])) for metric, pair in paper_values.items()}
     return Cell(config, probe, features, tuple(values), values)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.figures import literal, name_panels, new_figure
+from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, accuracy
 from radial_vicreg.report.formats import counted
@@ -49,7 +50,7 @@ def heat_maps(experiments: Sequence[Experiment]) -> Drawn:
     return Drawn(
         "figure5",
         figure,
-        f"{what}: online linear probe (%), mean over n seeds; empty where no run finished."
+        f"{what}: online {probe_in_words()} (%), mean over n seeds; empty where no run finished."
         + (f" Left out: {counted(left_out, 'smaller grid')}." if left_out else ""),
     )
 

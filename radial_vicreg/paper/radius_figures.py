@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from radial_vicreg.figures import UNTRAINED, literal, radii_figure
+from radial_vicreg.names.terms import OBJECTIVE_LABELS
 from radial_vicreg.paper.values import paper, paper_rank
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, Styles
@@ -18,11 +19,13 @@ _PAPERS_DATA = ("cifar100", "resnet18", 512)
 
 def figure2(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
     """Draw the radii before training, after VICReg and after Radial-VICReg."""
-    what = "Figure 2a-c: radii before training, after VICReg, after Radial-VICReg"
+    objectives = ("none", "kl")
+    after = ", ".join(f"after {OBJECTIVE_LABELS[name]}" for name in objectives)
+    what = f"Figure 2a-c: radii before training, {after}"
     values = paper()["figures"]["2"]
-    chosen = _comparable(experiments, ("none", "kl"))
+    chosen = _comparable(experiments, objectives)
     if chosen is None:
-        return _missing("figure2", what, ("none", "kl"))
+        return _missing("figure2", what, objectives)
     setting = chosen[0].setting
     start = _panel(
         ["before training"], chosen[0].runs[0].results.radii.initial, _of_the_paper(setting, values["w1_initial"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from radial_vicreg.figures import MethodStyle, add_legend, literal, new_figure
 from radial_vicreg.names.probes import HEADLINES
+from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
 from radial_vicreg.report.drawn import Drawn, Styles, accuracy
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
@@ -37,11 +38,11 @@ class Probe:
     score: Callable[[Run], float | None]
 
 
-ONLINE = Probe("figure2d", "online linear probe (%)", "online linear probe", accuracy)
+ONLINE = Probe("figure2d", f"online {probe_in_words()} (%)", f"online {probe_in_words()}", accuracy)
 FROZEN = Probe(
     "figure2d_frozen",
-    "frozen linear probe (%)",
-    "linear probe of the frozen, trained encoder",
+    f"frozen {probe_in_words()} (%)",
+    f"{probe_in_words()} of the frozen, trained encoder",
     lambda run: run.figure(_TRAINED),
 )
 

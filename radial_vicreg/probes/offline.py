@@ -14,7 +14,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import claim_output, write_json
 from radial_vicreg.io.outputs import claim_file, json_with
 from radial_vicreg.names import probes as probe_names
-from radial_vicreg.names.probes import FEATURES, METRIC_LABELS, offline_key, offline_words
+from radial_vicreg.names.probes import FEATURES, HOST_PROBE, METRIC_LABELS, offline_key, offline_words
 from radial_vicreg.probes.features import run_features
 from radial_vicreg.probes.registry import probe_class
 from radial_vicreg.runs.checkpoints import file_checksum
@@ -26,7 +26,7 @@ from radial_vicreg.runtime.devices import process_device
 
 def probe_run(
     path: str | Path,
-    probe: str = "linear",
+    probe: str = HOST_PROBE,
     features: str = "encoder",
     untrained: bool = False,
     train: str | Path | None = None,

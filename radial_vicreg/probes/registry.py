@@ -6,7 +6,7 @@ from importlib import import_module
 
 from radial_vicreg.config import ProbesConfig
 from radial_vicreg.names import probes as probe_names
-from radial_vicreg.names.probes import frozen_key, offline_key, online_key
+from radial_vicreg.names.probes import HOST_PROBE, frozen_key, offline_key, online_key
 from radial_vicreg.probes.base import Online, Probe
 
 
@@ -35,6 +35,11 @@ def probe_class(name: str) -> type[Probe]:
 def probe_classes() -> list[type[Probe]]:
     """List the classes of all probes, in the order of their names."""
     return [probe_class(name) for name in probe_names.PROBES]
+
+
+def probe_in_words(name: str = HOST_PROBE) -> str:
+    """Name a probe as captions and sentences do, such as ``linear probe``."""
+    return f"{probe_class(name).label} probe"
 
 
 def switched_on(settings: ProbesConfig) -> list[tuple[type[Probe], Online]]:

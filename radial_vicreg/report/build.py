@@ -10,6 +10,7 @@ from pathlib import Path
 
 from radial_vicreg.figures import figure_files, figure_style, method_styles
 from radial_vicreg.io.outputs import OutputFolder
+from radial_vicreg.names.terms import METHOD_LABELS
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
 from radial_vicreg.report.curves import training_curves
 from radial_vicreg.report.differences import (
@@ -24,7 +25,7 @@ from radial_vicreg.report.experiments import experiment_csv, experiment_notes, e
 from radial_vicreg.report.formats import Section, counted, markdown_text, to_latex, to_markdown
 from radial_vicreg.report.page import build_page
 
-_TITLE = "Radial-VICReg: tables and figures from finished runs"
+_TITLE = f"{METHOD_LABELS['radialvicreg']}: tables and figures from finished runs"
 _FORMER = re.compile(  # what versions up to 0.2 have written, which left no marker
     r"(table[1-4]|experiments|differences)\.(md|tex|csv)|figures/(figure[245]\w*|curves)\.(png|pdf|svg)|report\.(html|md)"
 )

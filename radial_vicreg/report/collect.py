@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.names.probes import frozen_key
+from radial_vicreg.names.probes import HOST_PROBE, frozen_key
 from radial_vicreg.probes.registry import use_of
 from radial_vicreg.report.image_sets import ImageSet, image_sets
 from radial_vicreg.report.setting import Setting
@@ -63,7 +63,7 @@ def radius_figure(moment: Literal["initial", "final"], statistic: str) -> Figure
     return Figure(read, _RADII)
 
 
-def frozen_figure(moment: Literal["untrained", "trained"], metric: str, probe: str = "linear") -> Figure:
+def frozen_figure(moment: Literal["untrained", "trained"], metric: str, probe: str = HOST_PROBE) -> Figure:
     """Return a reader of a probe of frozen features, before or after training."""
 
     def read(results: RunResults) -> float | None:

@@ -10,6 +10,8 @@ import numpy as np
 
 from radial_vicreg.figures import add_legend, literal, name_panels, new_figure
 from radial_vicreg.names.probes import HEADLINES, logged_name
+from radial_vicreg.names.terms import METHOD_LABELS
+from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.drawn import Drawn, Styles
 from radial_vicreg.report.formats import counted
@@ -18,9 +20,10 @@ from radial_vicreg.report.naming import distinguish
 MOST_CURVES = 8
 Rank = Callable[[Experiment], tuple[float, ...]]
 """Orders experiments: the lowest comes first."""
+_PROBE = probe_in_words()
 _PANELS = (
-    (("train_vicreg_loss", "loss, VICReg's terms"),),
-    tuple(zip(map(logged_name, HEADLINES), ("linear probe (%)", "linear probe (balanced, %)"), strict=True)),
+    (("train_vicreg_loss", f"loss, {METHOD_LABELS['vicreg']}'s terms"),),
+    tuple(zip(map(logged_name, HEADLINES), (f"{_PROBE} (%)", f"{_PROBE} (balanced, %)"), strict=True)),
     (("train_w1_chi", r"$W_1$ to $\chi$ (batch)"),),
 )
 """Keys of ``history`` with their names; of several in a panel the first that any run has."""

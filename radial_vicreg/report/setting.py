@@ -10,17 +10,24 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import canonical_arguments
 from radial_vicreg.figures import configured_method
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
-from radial_vicreg.names.terms import ADDED, RADIAL, RADIAL_TERMS, VICREG, Term, objective_of, terms_of
+from radial_vicreg.names.terms import (
+    ADDED,
+    METHOD_LABELS,
+    METHODS,
+    RADIAL,
+    RADIAL_TERMS,
+    VICREG,
+    Term,
+    objective_of,
+    terms_of,
+)
 from radial_vicreg.runs.identity import Identity, canonical_precision, digest
 from radial_vicreg.runs.results import RunResults
 
 _LABELS = {
     # VICReg comes first, also where experiments are sorted.
     **{objective.name: objective.label for objective in sorted(RADIAL, key=lambda each: bool(each.terms))},
-    "e2mc": "VICReg + E2MC",
-    "barlow": "Barlow Twins",
-    "lejepa": "LeJEPA",
-    "visreg": "VISReg",
+    **{method: label for method, label in METHOD_LABELS.items() if method not in METHODS},
 }
 
 
@@ -34,19 +41,18 @@ class Setting:
             images these are where the name stands for several.
         backbone: ``backbone.name``.
         dim: d of the projector's output.
-        objective: radial objective; ``"none"`` also when all its weights are 0; the method's name where its loss is its
-            own.
+        objective: radial objective; ``"none"`` also when all its weights are 0; the method's name where its loss is
+            custom.
         radial: weights of the objective's radial terms by their symbols (``beta1``, ``beta2`` or ``gamma``); empty
             without a radial objective.
         center: ``radial_center``, False without a radial objective.
         added: weights of the added terms that count, by their symbols (``e2mc``, ``mean``).
-        weights: lambda 1 to 3; empty where the method has a loss of its own.
+        weights: lambda 1 to 3; empty where the method has a custom loss.
         key: the method without its weights, as the figures know it.
         details: the rest that the paper states, by the names of ``paper.json``; ``devices``, the number of processes;
             what radial and added terms read besides their weights, without ``radial_`` (``ce_normalize``,
-            ``spacing``); ``<method>.<argument>`` of
-            a loss of its own. What a configuration leaves open is
-            left out. ``trainer`` lists the arguments of Lightning's Trainer that count and are not at their defaults.
+            ``spacing``); ``<method>.<argument>`` of a custom loss. What a configuration leaves open is left out.
+            ``trainer`` lists the arguments of Lightning's Trainer that count and are not at their defaults.
         family: hash of the images and of everything but method, loss weights, rates, batch size and seed: what may be
             compared.
         grid: hash of everything but beta1, beta2, the 1/d of the cross-entropy and the seed.

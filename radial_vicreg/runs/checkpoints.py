@@ -138,7 +138,7 @@ def named_checkpoint(path: Path, say: Callable[[str], None] = print) -> Path:
     if readable is None or path.name != LAST_CHECKPOINT:
         hint = "" if readable is None else f"; {readable} can be read"
         raise UserError(f"ckpt: {problem}{hint}")
-    say(f"{problem}; continuing from {readable}")
+    say(f"{problem}; resuming from {readable}")
     return readable
 
 
@@ -161,7 +161,7 @@ def furthest_checkpoint(folders: Iterable[Path], say: Callable[[str], None] = pr
             problem = _problem(path)
             if problem is None:
                 for further in damaged:
-                    say(f"{further}; continuing from {path}")
+                    say(f"{further}; resuming from {path}")
                 return path
             damaged.append(problem)
     if damaged:
@@ -194,7 +194,7 @@ def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
 
 
 def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
-    """Check, before a training starts, that it can go on from a checkpoint.
+    """Check, before a training starts, that it can resume from a checkpoint.
 
     Args:
         checkpoint: the file.
@@ -206,7 +206,7 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
     content = read_checkpoint(checkpoint)
     absent = [key for key in _RESUMED if key not in content]
     if absent:
-        raise UserError(f"{checkpoint} holds no state of a training to go on from: it has no {', '.join(absent)}")
+        raise UserError(f"{checkpoint} holds no state of a training to resume from: it has no {', '.join(absent)}")
     wanted, found = model.state_dict(), content["state_dict"]
     names = {name for name in wanted.keys() | found.keys() if name.rpartition(".")[2] != EXTRA_STATE}
     for name in sorted(names):  # only parameters and buffers have shapes; a module judges the rest itself
@@ -298,7 +298,7 @@ def set_aside(checkpoint: Path) -> Path:
 
 
 def _problem(checkpoint: Path) -> str | None:
-    """Say why a file is no checkpoint to go on from, with its name; None when it is one."""
+    """Say why a file is no checkpoint to resume from, with its name; None when it is one."""
     try:
         read_checkpoint(checkpoint)
     except ValueError as error:

@@ -75,7 +75,7 @@ class Identity:
 
     @property
     def radial_objective(self) -> str | None:
-        """The radial objective that counts; None of a loss of its own."""
+        """The radial objective that counts; None of a custom loss."""
         found: str | None = self.parts["objective"].get("radial_objective")
         return found
 

@@ -105,7 +105,7 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
         raise UserError(f"{folder} has neither {RESULTS} nor {ARGUMENTS}, so the network's shape is unknown")
     content = _read_json(folder / ARGUMENTS) if results is None else results.config
     method = content.get("method")
-    # A run with a loss of its own has the same network, and its loss is not looked at.
+    # A run with a custom loss has the same network, and its loss is not looked at.
     if method not in (None, *METHODS) and not content.get("loss"):
         raise UserError(f"{folder} is a run of {method}: only runs of radial-vicreg can be opened")
     try:

@@ -64,11 +64,11 @@ def _lines(
     place = find_run_folder(config)
     if place.checkpoint is not None and model is not None:
         check_resumable(place.checkpoint, model)
-    goes_on = "" if place.checkpoint is None else f", continuing from {place.checkpoint}"
+    resumes = "" if place.checkpoint is None else f", resuming from {place.checkpoint}"
     batches = batches_per_epoch(trainer, config, sizes[0])
     note = equilibrium_note(config)
     return [
-        f"run folder: {place.path or place.parent / 'TIME'}{goes_on}",
+        f"run folder: {place.path or place.parent / 'TIME'}{resumes}",
         f"images: {sizes[0]:,} for training, {sizes[1]:,} for validation",
         _steps(trainer, config, batches),
         *(f"warning: {text}" for text in stability_warnings(config, steps_per_epoch(config, batches))),

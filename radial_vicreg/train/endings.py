@@ -18,7 +18,7 @@ from radial_vicreg.train.callbacks.stop_on_signal import SIGNALS, stop_reason
 
 
 class WorkerDiedError(RunFailed):
-    """A process that loads data is gone, or has no files or memory left to go on with."""
+    """A process that loads data is gone, or has no files or memory left to do so."""
 
 
 def fit(
@@ -31,14 +31,14 @@ def fit(
     """Train until the end, or until SIGTERM, SIGUSR1, SIGHUP or Ctrl-C after the step in flight.
 
     A stopped run keeps the checkpoint of its last whole epoch. What follows an epoch's start depends on seed and epoch
-    alone, so a run that goes on equals one that was never stopped. A checkpoint within an epoch could not promise that.
+    alone, so a resumed run equals one that was never stopped. A checkpoint within an epoch could not promise that.
 
     Args:
         trainer: Lightning's.
         model: either host's module.
         train_loader: its batches.
         val_loader: its validation batches, or None.
-        checkpoint: to go on from.
+        checkpoint: to resume from.
 
     Raises:
         RunStopped: a signal ended the run.
@@ -52,20 +52,20 @@ def fit(
     except SystemExit as exit_:  # what Lightning makes of Ctrl-C
         if not isinstance(exit_.__context__, KeyboardInterrupt):
             raise
-        print(_how_to_continue(trainer, "interrupted"))
+        print(_how_to_resume(trainer, "interrupted"))
         raise KeyboardInterrupt from exit_
     except Exception as error:
         # Anything may break on the way out: workers get the signal as well, say.
         if stop_reason(trainer, error) is not None:
-            raise RunStopped(_how_to_continue(trainer, "stopped by a signal")) from error
+            raise RunStopped(_how_to_resume(trainer, "stopped by a signal")) from error
         if (problem := resource_problem(error)) is not None:
-            raise WorkerDiedError(f"{problem}. {_how_to_continue(trainer, 'Stopped')}") from error
+            raise WorkerDiedError(f"{problem}. {_how_to_resume(trainer, 'Stopped')}") from error
         if "DataLoader worker (pid" in str(error):
             # The queue only says that it "exited unexpectedly"; the cause names the signal that killed it, if any.
             cause = next((e for e in (error, error.__cause__) if "by signal" in str(e)), error)
             raise WorkerDiedError(
                 f"{str(cause).splitlines()[0]} Killed means, as a rule, that memory ran out, and Bus error that shared "
-                f"memory did: lower data.num_workers. {_how_to_continue(trainer, 'Stopped')}"
+                f"memory did: lower data.num_workers. {_how_to_resume(trainer, 'Stopped')}"
             ) from error
         raise
 
@@ -84,9 +84,9 @@ def _handlers_restored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _how_to_continue(trainer: pl.Trainer, what: str) -> str:
+def _how_to_resume(trainer: pl.Trainer, what: str) -> str:
     at = f"{what} in epoch {trainer.current_epoch + 1} at step {trainer.global_step}"
     found = last_checkpoint(trainer)
     if found is None:
         return f"{at}, before the first checkpoint"
-    return f"{at}; the same command with ckpt=last goes on from {found}"
+    return f"{at}; the same command with ckpt=last resumes from {found}"

@@ -87,7 +87,7 @@ class FiniteGuard:
             raise self.error(f"weights are not finite after step {step}")
 
     def error(self, what: str) -> NonFiniteLossError:
-        """Make the error that says what happened, what to change, and where to go on from."""
+        """Make the error that says what happened, what to change, and where to resume."""
         checkpoint = self.last_checkpoint()
         return NonFiniteLossError(
             f"{what}. The network has diverged: lower optimizer.lr, lengthen scheduler.warmup_epochs, or set "

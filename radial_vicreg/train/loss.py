@@ -44,7 +44,7 @@ def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
 
 
 def check_objective(config: RunConfig, device: torch.device) -> None:
-    """Call a loss of one's own with random embeddings, so that what is wrong with it shows before a file is written.
+    """Call a custom loss with random embeddings, so that what is wrong with it shows before a file is written.
 
     Args:
         config: of a run; without a ``loss`` there is nothing to check.

@@ -103,7 +103,7 @@ class PretrainingModule(RadialTraining, pl.LightningModule):
             },
             {"name": "projector", "params": self.projector.parameters()},
         ]
-        if learned := list(self.objective.parameters()):  # a loss of one's own may have some
+        if learned := list(self.objective.parameters()):  # a custom loss may have some
             groups.append({"name": "loss", "params": learned})
         optimizer = build_optimizer(self.config, groups)
         return build_scheduler(self.config, optimizer, int(self.trainer.estimated_stepping_batches))

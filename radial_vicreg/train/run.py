@@ -117,7 +117,7 @@ def _train(run: SetUp) -> Path:
     with no_empty_folder(folder):
         if checkpoint is not None:
             check_resumable(checkpoint, model)
-        rank_zero_only(print)(f"run folder: {folder}" + (f", continuing from {checkpoint}" if checkpoint else ""))
+        rank_zero_only(print)(f"run folder: {folder}" + (f", resuming from {checkpoint}" if checkpoint else ""))
         model.results_folder = str(folder)  # type: ignore[assignment]
         batches = batches_per_epoch(trainer, config, images=len(train_loader.dataset))  # type: ignore[arg-type]
         equip_trainer(trainer, config, folder, steps_per_epoch(config, batches))

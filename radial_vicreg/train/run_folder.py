@@ -28,9 +28,9 @@ class RunFolder(NamedTuple):
     """Where a run is to write.
 
     Attributes:
-        path: the folder of the run that goes on; None for a new run.
+        path: the folder of the run that resumes; None for a new run.
         parent: where a new folder is made.
-        checkpoint: to go on from.
+        checkpoint: to resume from.
     """
 
     path: Path | None
@@ -39,9 +39,9 @@ class RunFolder(NamedTuple):
 
 
 def find_run_folder(config: RunConfig) -> RunFolder:
-    """Find the folder and checkpoint that ``ckpt`` asks to continue, or where a new run's folder belongs.
+    """Find the folder and checkpoint that ``ckpt`` asks to resume, or where a new run's folder belongs.
 
-    A run goes on in place only in a folder whose ``results.json`` is of this very configuration, with the same images.
+    A run resumes in place only in a folder whose ``results.json`` is of this very configuration, with the same images.
     A checkpoint of this configuration from anywhere else is the start of a new run folder, and nothing beside it is
     touched. Nothing is written.
 
@@ -65,7 +65,7 @@ def find_run_folder(config: RunConfig) -> RunFolder:
         run = run_around(checkpoint)
         if run is not None and RunsByIdentity([run]).of(config):
             return RunFolder(run.folder, parent, checkpoint)
-        _say(f"{checkpoint} is not in a run folder of this configuration: its training goes on in a new folder")
+        _say(f"{checkpoint} is not in a run folder of this configuration: its training resumes in a new folder")
         return RunFolder(None, parent, checkpoint)
     stored = RunsByIdentity(stored_runs(Path(config.runs_dir)))
     runs = stored.of(config)
@@ -86,7 +86,7 @@ def find_run_folder(config: RunConfig) -> RunFolder:
 
 
 def choose_run_folder(config: RunConfig) -> tuple[Path, str | None]:
-    """Make a new folder for a new run, or find the one that goes on: :func:`find_run_folder`.
+    """Make a new folder for a new run, or find the one that resumes: :func:`find_run_folder`.
 
     Args:
         config: prepared.

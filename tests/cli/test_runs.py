@@ -332,7 +332,7 @@ class TestMoved:
         move([run, run.parent][depth], tmp_path / "disk")
         capsys.readouterr()
         assert cli.main([*settings, "ckpt=auto"]) == 0
-        assert f"run folder: {run}, continuing from {run}/checkpoints/" in capsys.readouterr().out
+        assert f"run folder: {run}, resuming from {run}/checkpoints/" in capsys.readouterr().out
         assert [found.folder for found in stored_runs(tmp_path / "runs")] == [run]
         assert list((tmp_path / "runs").glob("*/*/results.json")) == [run / "results.json"]
 

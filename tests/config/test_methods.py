@@ -28,7 +28,7 @@ FOLDER = ["shared/dataset=folder", "data.train_path=images"]
         ({**OWN, "loss": "my.Loss"}, "loss must be a section with _target_.*got 'my.Loss'"),
         ({**OWN, "loss": {"_target_": 3}}, "loss must be a section with _target_"),
         ({**OWN, "loss_views": "three"}, "loss_views must be one of pair, all, got 'three'"),
-        ({"loss_views": "all"}, "loss_views is read with a loss of one's own: method=vicreg takes every view"),
+        ({"loss_views": "all"}, "loss_views is read with a custom loss: method=vicreg takes every view"),
         ({**OWN, "method_kwargs__sim_loss_weight": 3.0}, "method_kwargs.sim_loss_weight is not read by loss._target_"),
         ({**OWN, "augmentations__0__num_crops": 3}, "loss_views=pair calls the loss with 2 views.* give 3"),
         ({"augmentations__0__num_crops": 1}, "must give 2 crops or more.* got 1: correct num_crops"),

@@ -182,7 +182,7 @@ def test_the_model_card_names_a_method_with_a_loss_of_its_own(make_run: Callable
     own = ["shared/method=own", "method=a|b", "loss._target_=nowhere.Loss", "+loss.temperature=0.25"]
     card_file, card = export_run(make_run(*own, probes=None), "hf")
     text = (card_file.parent / "README.md").read_text()
-    assert "| method | `a\\|b`, a method with a loss of its own |" in text
+    assert "| method | `a\\|b`, a method with a custom loss |" in text
     assert "| loss | nowhere.Loss |\n| temperature | 0.25 |" in text
     assert "The run has no probe's figures of these weights." in text
     assert "paper of the method is to fill in" in text

@@ -306,7 +306,7 @@ commands=$more
         said = (tmp_path / "said").read_text()
         assert "symbolic links                no (Function not implemented): last.ckpt is a small file" in said
         assert "renaming a file over another  yes" in said
-        assert "continuing from" in said
+        assert "resuming from" in said
         assert (tmp_path / "names").read_text() == "epoch-2.ckpt\n"
         assert results_of(only_run(tmp_path / "copy"))["status"] == "finished"
         assert find_checkpoint(only_run(tmp_path / "copy")).name == "epoch-2.ckpt"

@@ -1,4 +1,7 @@
-"""An objective is added as docs/architecture.md says, in a copy of the package; what is missing is named by a test."""
+"""An objective and a term that any objective may have are added as docs/architecture.md says, in a copy of the package.
+
+What is missing is named by a test.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ import pytest
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[2]
-TOY_KEYS = "radial_toy_loss_weight, radial_toy_halved"
 Edit = tuple[str, str, str]  # a file, a line of it, and what is written before that line
 
 DECLARATION: list[Edit] = [
@@ -36,6 +38,20 @@ DECLARATION: list[Edit] = [
                 reads=(Key("radial_toy_halved", False, "half of it"),),
             ),
         ),
+    ),
+""",
+    ),
+    (
+        "radial_vicreg/names/terms.py",
+        ')\n"""Terms that are read whatever the radial objective."""',
+        """    Term(
+        "drift",
+        Key("drift_loss_weight", 0.0, "weight of the drift, whichever the radial objective", low=0),
+        "drift_loss",
+        r"\\frac1d\\sum_jm_j^4",
+        symbol="drift",
+        label="drift",
+        reads=(Key("drift_doubled", False, "twice of it"),),
     ),
 """,
     ),
@@ -60,13 +76,35 @@ def toy_of(radii: Tensor, halved: bool) -> Tensor:
 
 ''',
     ),
+    (
+        "radial_vicreg/losses/mean.py",
+        "def mean_loss_of(",
+        '''def drift_loss(z: Tensor, doubled: bool = False) -> Tensor:
+    r"""Fourth power of the batch mean.
+
+    :math:`\\frac1d\\sum_jm_j^4`.
+    """
+    z = checked_view(z)
+    with full_precision(z):
+        return drift_of(z, doubled)
+
+
+def drift_of(z: Tensor, doubled: bool) -> Tensor:
+    return z.mean(dim=0).pow(4).mean() * (2.0 if doubled else 1.0)
+
+
+''',
+    ),
     ("radial_vicreg/losses/__init__.py", "    radial_wasserstein_loss,\n)", "    toy_loss,\n"),
-    ("radial_vicreg/losses/__init__.py", '    "variance_loss",\n', '    "toy_loss",\n'),
+    ("radial_vicreg/losses/__init__.py", "mean_loss\nfrom ", "drift_loss, "),
+    ("radial_vicreg/losses/__init__.py", '    "variance_loss",\n', '    "toy_loss",\n    "drift_loss",\n'),
     ("radial_vicreg/losses/objective.py", "    wasserstein_of,\n)", "    toy_of,\n"),
+    ("radial_vicreg/losses/objective.py", "mean_loss_of\nfrom ", "drift_of, "),
     (
         "radial_vicreg/losses/objective.py",
         "    - ``e2mc``: twice",
-        "    - ``radial_toy``: twice the mean over the views, present when that objective is chosen.\n",
+        "    - ``radial_toy``: twice the mean over the views, present when that objective is chosen.\n"
+        "    - ``drift``: twice the mean over the views, present when its weight is positive.\n",
     ),
     (
         "radial_vicreg/losses/objective.py",
@@ -91,6 +129,30 @@ def toy_of(radii: Tensor, halved: bool) -> Tensor:
         '            terms = {"radial_toy": 2 * toy_of(ordered, self.radial_toy_halved)}\n'
         '            terms["radial_loss"] = self.radial_toy_loss_weight * terms["radial_toy"]\n',
     ),
+    (
+        "radial_vicreg/losses/objective.py",
+        "        radial_center: take the radii",
+        "        drift_loss_weight: of the drift.\n        drift_doubled: twice of it.\n",
+    ),
+    (
+        "radial_vicreg/losses/objective.py",
+        "        radial_center: bool",
+        "        drift_loss_weight: float = 0.0,\n        drift_doubled: bool = False,\n",
+    ),
+    (
+        "radial_vicreg/losses/objective.py",
+        "        self.radial_center = ",
+        '        self.drift_loss_weight = checked_setting("drift_loss_weight", drift_loss_weight)\n'
+        '        self.drift_doubled = checked_setting("drift_doubled", drift_doubled)\n',
+    ),
+    (
+        "radial_vicreg/losses/objective.py",
+        "        if is_transformed():",
+        "            if self.drift_loss_weight > 0:\n"
+        "                batches = [gather_with_grad(z) if gather else z for z in views]\n"
+        '                terms["drift"] = twice_the_mean([drift_of(z, self.drift_doubled) for z in batches])\n'
+        '                terms["loss"] = terms["loss"] + self.drift_loss_weight * terms["drift"]\n',
+    ),
 ]
 DEFINITION: list[Edit] = [
     (
@@ -98,6 +160,9 @@ DEFINITION: list[Edit] = [
         '    "e2mc": lambda',
         '    "radial_toy": lambda batch: two_means(\n'
         "        lambda z: losses.toy_loss(z, batch.loss.radial_toy_halved), batch.seen\n"
+        "    ),\n"
+        '    "drift": lambda batch: two_means(\n'
+        "        lambda z: losses.drift_loss(z, batch.loss.drift_doubled), batch.views\n"
         "    ),\n",
     ),
 ]
@@ -105,17 +170,20 @@ PAGES: list[Edit] = [
     (
         "yaml/shared/method/radialvicreg.yaml",
         "  e2mc_loss_weight: 0.0",
-        "  radial_toy_loss_weight: 1.0   # with radial_objective: toy\n  radial_toy_halved: false\n",
+        "  radial_toy_loss_weight: 1.0   # with radial_objective: toy\n  radial_toy_halved: false\n"
+        "  drift_loss_weight: 0.0\n  drift_doubled: false\n",
     ),
     (
         "docs/names.md",
         "| `e2mc_loss_weight`",
-        "| `radial_toy_loss_weight` | | 1 | `train_radial_toy_epoch` |\n| `radial_toy_halved` | | false | |\n",
+        "| `radial_toy_loss_weight` | | 1 | `train_radial_toy_epoch` |\n| `radial_toy_halved` | | false | |\n"
+        "| `drift_loss_weight` | | 0 | `train_drift_epoch` |\n| `drift_doubled` | | false | |\n",
     ),
     (
         "docs/objective.md",
         "| `e2mc` |",
-        "| `radial_toy` | `radial_toy_loss_weight` | `toy_loss` | $\\frac1N\\sum_i(\\\\|z_i\\\\|-1)^2$ |\n",
+        "| `radial_toy` | `radial_toy_loss_weight` | `toy_loss` | $\\frac1N\\sum_i(\\\\|z_i\\\\|-1)^2$ |\n"
+        "| `drift` | `drift_loss_weight` | `drift_loss` | $\\frac1d\\sum_jm_j^4$ |\n",
     ),
 ]
 
@@ -133,6 +201,7 @@ from radial_vicreg.runs.results import RunResults
 from radial_vicreg.train.loss import build_objective
 
 CHOSEN = ["method_kwargs.radial_objective=toy"]
+LABEL = "Radial-VICReg toy"
 
 
 def plain(*overrides):
@@ -165,6 +234,33 @@ def test_toy():
     expected = losses.toy_loss(z) + losses.toy_loss(z + 0.1)
     torch.testing.assert_close(loss.terms["radial_loss"], expected.detach())
     assert torch.autograd.gradcheck(loss, (z, (z + 0.1).detach()), eps=1e-7, atol=1e-4)
+
+
+def test_drift():
+    kwargs = [f"method_kwargs.{change}" for change in ("drift_loss_weight=5", "drift_doubled=true")]
+    changes = [], kwargs[:1], kwargs[1:], kwargs
+    absent, light, unread, doubled = (plain(*each) for each in changes)
+    assert absent["method_kwargs"]["drift_loss_weight"] == 0
+    assert config_hash(absent) == config_hash(unread)
+    assert len({config_hash(each) for each in (absent, light, doubled)}) == 3
+    del absent["method_kwargs"]["drift_loss_weight"], absent["method_kwargs"]["drift_doubled"]
+    assert config_hash(absent) == config_hash(unread)  # a run of an earlier version keeps its identity
+    content = {"schema_version": 2, "status": "finished"}
+    runs = [RunResults.model_validate({**content, "config": each}) for each in (absent, light, doubled)]
+    settings = [Setting.of(run) for run in runs]
+    assert [each.label for each in settings[:2]] == [f"{LABEL} (toy 1)", f"{LABEL} (toy 1) + drift 5"]
+    assert settings[2].details["drift_doubled"] is True
+    assert [each.key for each in settings[:2]] == ["radial_toy", "radial_toy_drift"]
+    assert method_key("none", drift=True) == "vicreg_drift"
+    assert "drift_loss_weight` | a finite number, 0 or more | `0` |" in key_tables()
+
+    loss = losses.RadialVICRegLoss(radial_objective="none", drift_loss_weight=3.0)
+    assert "drift_loss_weight=3.0, drift_doubled=False" in repr(loss)
+    assert "drift" not in repr(losses.RadialVICRegLoss())
+    z = torch.randn(6, 3, dtype=torch.float64)
+    loss(z, z + 0.1)
+    expected = losses.drift_loss(z) + losses.drift_loss(z + 0.1)
+    torch.testing.assert_close(loss.terms["drift"], expected)
 """
 
 
@@ -201,10 +297,12 @@ def answer(place: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_an_objective_is_a_declaration_a_function_and_a_definition(copy: Callable[[list[Edit]], Path]) -> None:
+def test_a_term_is_a_declaration_a_function_and_a_definition(
+    copy: Callable[[list[Edit]], Path],
+) -> None:
     place = copy([*DECLARATION, *FUNCTION, *DEFINITION, *PAGES])
     (place / "tests" / "losses" / "test_toy.py").write_text(FOLLOWS)
-    status, output = answer(place, "tests/losses", "-k", "toy or test_terms")
+    status, output = answer(place, "tests/losses", "-k", "toy or drift or test_terms")
     assert status == 0, output
     assert int(re.findall(r"(\d+) passed", output)[0]) > 100
 
@@ -215,8 +313,14 @@ def test_a_declaration_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> N
     for missing in (
         "radial_toy is declared, and radial_vicreg.losses has no toy_loss",
         "radial_toy is declared, and tests/objectives.py defines no such term",
-        f"RadialVICRegLoss takes no {TOY_KEYS}, which radial_vicreg/names/terms.py declares",
+        "drift is declared, and radial_vicreg.losses has no drift_loss",
+        "drift is declared, and tests/objectives.py defines no such term",
+        "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, drift_loss_weight, drift_doubled, which "
+        "radial_vicreg/names/terms.py declares",
         "yaml/shared/method/radialvicreg.yaml has no radial_toy_loss_weight",
+        "yaml/shared/method/radialvicreg.yaml has no drift_loss_weight",
+        "docs/names.md has 0 rows for drift_loss_weight",
+        "docs/objective.md lacks the row | `drift` | `drift_loss_weight` | `drift_loss` |",
         "docs/names.md has 0 rows for radial_toy_loss_weight",
         "docs/objective.md lacks the row | `radial_toy` | `radial_toy_loss_weight` | `toy_loss` |",
     ):
@@ -228,7 +332,9 @@ def test_a_function_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> None
     assert status == 1, output
     for missing in (
         "toy_loss: radial_vicreg/names/terms.py declares no term with this function",
-        f"radial_vicreg/names/terms.py declares no {TOY_KEYS}, which RadialVICRegLoss takes",
+        "drift_loss: radial_vicreg/names/terms.py declares no term with this function",
+        "radial_vicreg/names/terms.py declares no radial_toy_loss_weight, radial_toy_halved, drift_loss_weight, "
+        "drift_doubled, which RadialVICRegLoss takes",
     ):
         assert missing in output, output
 

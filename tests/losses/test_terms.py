@@ -109,6 +109,8 @@ def test_a_weight_is_a_number_that_is_not_negative() -> None:
         assert (type(term.weight.default), term.weight.low) == (float, 0), term.name
         assert term.symbol.isidentifier(), term.name
         assert term.label, term.name
+    for term in ADDED:
+        assert term.weight.default == 0, f"{term.name} counts by default: earlier runs would be other experiments"
 
 
 @pytest.mark.parametrize("name", RADIAL_OBJECTIVES)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import one_line
+from helpers import one_line, words_in_texts
 from torch.utils.data import DataLoader, TensorDataset
 
 from radial_vicreg import probes
@@ -60,6 +60,22 @@ class NearestMeanProbe(Probe):
     def _raised(self, features):
         return features.sign() * features.abs() ** self._power
 '''
+
+#: Modules that name a probe besides its class and ``probe_names.py``, and why.
+NAMED_BESIDES = {
+    "config/sections.py": {"linear", "kNN", "MLP"},  # what a key means; a warm-up
+    "config/schema.py": {"kNN"},
+    "solo/limits.py": {"kNN"},  # solo-learn's
+    "commands/doctor.py": {"kNN", "knn"},
+    "solo/method.py": {"linear"},  # what `radial-vicreg probe` does
+    "commands/solo.py": {"kNN", "knn"},
+    "report/cells.py": {"mlp"},  # the paper's table 3
+    "commands/probe.py": {"MLP"},  # help, which loads no PyTorch
+    "diagnose/backbones.py": {"linear"},  # layers
+    "gaussianize.py": {"linear"},  # combinations
+    "synthetic/figure1.py": {"linear"},  # schedules
+    "synthetic/schedule.py": {"linear"},
+}
 
 
 @pytest.fixture
@@ -198,3 +214,11 @@ def test_results_have_a_field_for_every_frozen_probe_and_its_cost() -> None:
     frozen = {probe_names.frozen_key(probe.name) for probe in probe_classes() if probe.frozen is not None}
     assert {name for name in Probes.model_fields if name.startswith("frozen_")} == frozen
     assert {f"{name}_{part}" for name in frozen for part in ("seconds", "memory_mb")} <= Cost.model_fields.keys()
+
+
+def test_probes_are_named_by_their_classes_alone() -> None:
+    found = words_in_texts({name for probe in probe_classes() for name in (probe.name, probe.label)})
+    own = {"probe_names.py", *(f"probes/{name}.py" for name in probe_names.PROBES)}
+    assert own <= found.keys()
+    named = {module: words for module, words in found.items() if module not in own}
+    assert named == NAMED_BESIDES, "ask radial_vicreg.probes.registry, or radial_vicreg.names.probes for HOST_PROBE"

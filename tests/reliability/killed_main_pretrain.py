@@ -1,4 +1,4 @@
-"""Runs solo-learn's main_pretrain.py with ``kill -9`` at some moment, then again, which goes on to the end.
+"""Runs solo-learn's main_pretrain.py with ``kill -9`` at some moment, then again, which resumes to the end.
 
     PYTHONPATH=tests python killed_main_pretrain.py FOLDER SEED EPOCHS ARGUMENT ...
 

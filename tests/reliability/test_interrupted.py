@@ -115,7 +115,7 @@ def test_a_truncated_newest_checkpoint_falls_back_to_the_one_before(
     assert cli.main([*settings, "ckpt=last"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "cannot be read" in line)
     assert str(newest) in line
-    assert line.endswith(f"continuing from {checkpoints / 'epoch-2.ckpt'}")
+    assert line.endswith(f"resuming from {checkpoints / 'epoch-2.ckpt'}")
     assert_same_run(checkpoints.parent, expected)
 
 

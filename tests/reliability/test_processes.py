@@ -94,7 +94,7 @@ def test_sigterm_to_the_first_of_two_processes_stops_both_and_the_run_goes_on(
 
 
 @pytest.mark.slow
-def test_two_processes_that_continue_one_run_do_not_overwrite_each_other(
+def test_two_processes_that_resume_one_run_do_not_overwrite_each_other(
     run_settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]
 ) -> None:
     settings = [*run_settings, *ARGUMENTS, "max_epochs=40"]

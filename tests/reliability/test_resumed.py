@@ -87,4 +87,4 @@ def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
     found = json.loads(done.stdout.splitlines()[-1])
     ended = {"whole": [0] * processes, "killed": [KILLED] * processes, "resumed": [0] * processes, "compared": 0}
     assert found == ended, f"killed after step {step}\n{log}"
-    assert "continuing from" in log  # not begun anew
+    assert "resuming from" in log  # not begun anew

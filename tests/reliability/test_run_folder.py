@@ -1,4 +1,4 @@
-"""A run writes into a folder that is proved to be its own, and goes on from the furthest checkpoint."""
+"""A run writes into a folder that is proved to be its own, and resumes from the furthest checkpoint."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestAGivenCheckpoint:
         assert folder.is_relative_to(tmp_path / "runs")
         assert checkpoint == str(mine)
         assert listing(home) == before
-        assert "goes on in a new folder" in capsys.readouterr().out
+        assert "resumes in a new folder" in capsys.readouterr().out
 
     def test_of_another_configuration_is_refused_by_what_it_says_before_what_lies_beside_it(
         self, cfg: DictConfig, tmp_path: Path

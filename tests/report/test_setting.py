@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import composed
+from helpers import composed, words_in_texts
 from objectives import CASES, other_values
 from omegaconf import OmegaConf
 
 from radial_vicreg.figures import method_styles
-from radial_vicreg.names.terms import ADDED, RADIAL, Key, Term
+from radial_vicreg.names.terms import ADDED, METHOD_LABELS, OBJECTIVE_LABELS, RADIAL, Key, Term
 from radial_vicreg.report.collect import collect, group
 from radial_vicreg.report.experiments import experiment_csv
 from radial_vicreg.report.naming import differences
@@ -25,6 +25,15 @@ CHOSEN = {term.name: objective.name for objective in RADIAL for term in objectiv
 CHOSEN |= {term.name: "none" for term in ADDED}
 WEIGHED = [term for objective in RADIAL for term in objective.terms] + [*ADDED]
 READ = [(term, key) for term in WEIGHED for key in term.reads]
+
+#: Modules that name a method besides ``terms.py``, and why.
+NAMED_BESIDES = {
+    "cli.py": {"Radial-VICReg", "VICReg"},  # what the command line is for
+    "commands/pretrain.py": {"Radial-VICReg", "VICReg"},
+    "solo/register.py": {"Radial-VICReg"},
+    "loaded_run.py": {"Radial-VICReg", "VICReg"},  # what is refused
+    "stored_runs.py": {"Radial-VICReg", "VICReg"},
+}
 
 
 def setting(**kwargs: Any) -> Setting:
@@ -69,4 +78,10 @@ def test_the_list_of_experiments_has_a_column_for_every_weight(make_run: Callabl
     make_run(KL, "method_kwargs.mean_loss_weight=3", "method_kwargs.radial_ent_loss_weight=0.5")
     (row,) = csv.DictReader(experiment_csv(group(collect(tmp_path / "runs")[0])[0]).splitlines())
     shown = {term.symbol: float(row[term.symbol]) for term in WEIGHED}
-    assert shown == {"beta1": 100, "beta2": 0.5, "gamma": 0, "e2mc": 0, "mean": 3}
+    assert shown == {**dict.fromkeys(shown, 0.0), "beta1": 100, "beta2": 0.5, "mean": 3}
+
+
+def test_methods_are_named_by_their_declarations_alone() -> None:
+    found = words_in_texts({*OBJECTIVE_LABELS.values(), *METHOD_LABELS.values()})
+    assert found.pop("terms.py")
+    assert found == NAMED_BESIDES, "ask radial_vicreg.names.terms for OBJECTIVE_LABELS or METHOD_LABELS"

@@ -1,4 +1,4 @@
-"""Runs of a sweep never continue from one another: solo-learn's auto-resume tells all of them apart."""
+"""Runs of a sweep never resume from one another: solo-learn's auto-resume tells all of them apart."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_a_run_that_died_before_it_was_called_finished_is_returned_to_and_one_wi
     assert started == [runs[0].arguments(runs_dir, "ckpt=auto")]
 
 
-def test_unfinished_runs_are_continued_on_request(small_sweep: Path, runs_dir: str) -> None:
+def test_unfinished_runs_are_resumed_on_request(small_sweep: Path, runs_dir: str) -> None:
     run = load_sweep(small_sweep).runs()[0]
     assert pretrain_arguments(run, [runs_dir], resume=False) == run.arguments(runs_dir)
     assert pretrain_arguments(run, [runs_dir], resume=True) == run.arguments(runs_dir, "ckpt=auto")

@@ -76,7 +76,7 @@ def test_a_run_that_would_go_on_is_named_with_its_checkpoint(
     before = files(tmp_path)
     capsys.readouterr()
     assert check("ckpt=auto") == 0
-    assert f"run folder: {folder}, continuing from {folder}/checkpoints/epoch-2.ckpt\n" in capsys.readouterr().out
+    assert f"run folder: {folder}, resuming from {folder}/checkpoints/epoch-2.ckpt\n" in capsys.readouterr().out
     assert check(f"ckpt={folder}/checkpoints/epoch-2.ckpt", "method_kwargs.proj_output_dim=8") == 2
     assert "is of another run: method_kwargs.proj_output_dim is 16 there and 8 here" in capsys.readouterr().err
     assert files(tmp_path) == before

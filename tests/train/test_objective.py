@@ -1,4 +1,4 @@
-"""A run with a loss of one's own: what it is called with, what it may return, and what is said otherwise."""
+"""A run with a custom loss: what it is called with, what it may return, and what is said otherwise."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ def train(config: RunConfig, claim: RunClaim | None = None) -> int:
 
 def summary(folder: Path) -> str:
     """Write the last lines of a run: radii, probes, files."""
-    from radial_vicreg.names.probes import online_key
+    from radial_vicreg.names.probes import frozen_key, online_key
+    from radial_vicreg.probes.registry import probe_classes, probe_in_words
     from radial_vicreg.runs.results import RESULTS, RunResults
 
     results = RunResults.read(folder / RESULTS)
@@ -116,13 +117,14 @@ def summary(folder: Path) -> str:
             f"  mean       {_number(first.eval.radius_mean)} -> {_number(last.eval.radius_mean)}"
             f"  (sqrt(d - 1) = {(last.dim - 1) ** 0.5:.2f})",
         ]
-    frozen = None if results.probes is None else results.probes.frozen_linear
-    if frozen is not None and frozen.untrained is not None and frozen.trained is not None:
-        before, after = (f"{_number(figures.top1, '.1f')} %" for figures in (frozen.untrained, frozen.trained))
-        lines.append(f"linear probe of frozen features: untrained {before}, trained {after}")
+    for name in (probe.name for probe in probe_classes() if probe.frozen is not None):
+        frozen = getattr(results.probes, frozen_key(name), None)
+        if frozen is not None and frozen.untrained is not None and frozen.trained is not None:
+            before, after = (f"{_number(figures.top1, '.1f')} %" for figures in (frozen.untrained, frozen.trained))
+            lines.append(f"{probe_in_words(name)} of frozen features: untrained {before}, trained {after}")
     online = results.probe(online_key()).top1  # None for attributes
     if online is not None:
-        lines.append(f"online linear probe: {online:.1f} %")
+        lines.append(f"online {probe_in_words()}: {online:.1f} %")
     files = [file.relative_to(folder) for file in folder.rglob("*") if file.suffix in (".ckpt", ".png", ".json")]
     lines.append(f"in {folder}: {', '.join(sorted(map(str, files)))}")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.cli.tables import name_bad_file, print_json, print_table
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.probes import HOST_PROBE
 
 if TYPE_CHECKING:
     from radial_vicreg.runs.summaries import RunSummary
@@ -22,7 +23,7 @@ def parser() -> Parser:
     made = Parser(
         prog="radial-vicreg runs",
         description="List the runs below a folder, the newest last. W1 is that of the radii to chi(d), probe the "
-        "online linear probe in percent. A run that was killed stays `running`.",
+        f"online {HOST_PROBE} probe in percent. A run that was killed stays `running`.",
     )
     made.add_argument("folder", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="default: runs")
     made.add_argument("--json", action="store_true", help="for programs")

@@ -39,7 +39,7 @@ class RunCheckpoint(Checkpoint):
         self.keep_all = keep_all
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Set aside what a former course of this run has left beyond the epoch from which it goes on.
+        """Set aside what a former course of this run has left beyond the epoch from which it resumes.
 
         Their numbers would make them the newest. They are renamed, never removed: whoever goes back to an earlier epoch
         may want to compare.

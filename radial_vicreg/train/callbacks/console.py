@@ -104,7 +104,7 @@ class EpochSummary(pl.Callback):
             if (name := logged_name(headline)) in metrics:
                 parts.append(f"online probe {metrics[name]:.1f} %{remark}")
         if trainer.is_global_zero:
-            print("  ".join(parts), flush=True)  # a log file is read while the run goes on
+            print("  ".join(parts), flush=True)  # a log file is read during the run
             self._say_offset(mean("embedding_mean_share"))
 
     def _say_offset(self, share: float | None) -> None:
@@ -121,7 +121,7 @@ class RunBar(pl.Callback):
         self._bar: Bar | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Show the bar, at the first step of the epoch from which the run goes on."""
+        """Show the bar, at the first step of the epoch from which the run resumes."""
         if trainer.is_global_zero:
             batches, epochs = trainer.num_training_batches, trainer.max_epochs or 0
             self._bar = Bar(_epoch(trainer), total=batches * epochs, done=batches * trainer.current_epoch)

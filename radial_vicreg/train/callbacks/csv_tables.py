@@ -27,7 +27,7 @@ class EpochTable(pl.Callback):
     """Write ``epochs.csv``: the epochs of ``results.json`` with the radii that were measured after them.
 
     Epoch 0 is the untrained network, of which there are radii alone. Epochs are counted from 1, and names are those of
-    TensorBoard and W&B. The table is written anew each time, from what a checkpoint holds: a run that goes on has every
+    TensorBoard and W&B. The table is written anew each time, from what a checkpoint holds: a resumed run has every
     epoch once.
 
     Args:

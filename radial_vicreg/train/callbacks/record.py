@@ -215,7 +215,7 @@ class ResultsWriter(pl.Callback):
         remove_leftovers(self.folder / CHECKPOINTS)
 
     def _start_of_run(self) -> str:
-        """Say when the run began; one that goes on in its folder keeps the time of its first start."""
+        """Say when the run began; one that resumes in its folder keeps the time of its first start."""
         before = None if self.folder is None else read_stored_run(self.folder)
         return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
@@ -235,7 +235,7 @@ class ResultsWriter(pl.Callback):
         """Note in a killed run's results in which folder it is resumed: solo-learn gives each start its own."""
         if before.folder == self.folder or before.results.status != "running" or not trainer.is_global_zero:
             return
-        reason = f"the process was killed; {self.folder} goes on from {Path(str(trainer.ckpt_path)).name}"
+        reason = f"the process was killed; {self.folder} resumes from {Path(str(trainer.ckpt_path)).name}"
 
         def interrupted(stored: RunResults | None) -> RunResults:
             results = stored or before.results
@@ -248,7 +248,7 @@ class ResultsWriter(pl.Callback):
     def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
         """Find the unfinished run of this configuration under solo-learn's script whose checkpoint was loaded.
 
-        ``radial-vicreg pretrain`` goes on in the run's own folder.
+        ``radial-vicreg pretrain`` resumes in the run's own folder.
         """
         run = None if trainer.ckpt_path is None else run_around(Path(trainer.ckpt_path))
         if run is None or not run.is_of_script or run.results.is_finished:
