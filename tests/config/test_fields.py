@@ -140,7 +140,6 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "export --format": lambda: owner("export", "FORMATS"),
     "report --source": lambda: owner("report.cells", "SOURCES"),
     "report --select": lambda: owner("report.cells", "SELECTIONS"),
-    "report --style": lambda: owner("figures.style", "STYLES"),
     "synthetic figure --preset": lambda: owner("synthetic.figure1", "SIZES"),
     "synthetic sweep --preset": lambda: owner("synthetic.sweep", "PRESETS"),
     "data imagenet10 --split": lambda: owner("data.imagenet10", "SPLITS"),
