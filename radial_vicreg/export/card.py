@@ -36,7 +36,7 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         The card, still without the weights' checksum.
 
     Raises:
-        UserError: a ViT for torchvision.
+        UserError: a ViT for torchvision, or for the Hub a network that timm does not have.
     """
     from radial_vicreg.data.augmentation import mean_and_std
 
@@ -45,9 +45,12 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     small_stem = not is_timms and run.config.has_small_stem
     if fmt == "torchvision" and is_timms:
         raise UserError(f"torchvision has no {name}; use --format timm, safetensors or hf")
-    # A configuration's arguments of a ResNet are torchvision's.
-    on_the_hub_as_timm = fmt == HUB_FORMAT and not small_stem and not arguments
-    library = "timm" if is_timms or fmt == "timm" or on_the_hub_as_timm else "torchvision"
+    if fmt == HUB_FORMAT and (small_stem or (arguments and not is_timms)):  # of a ResNet they are torchvision's
+        what = "the small-image stem" if small_stem else f"the arguments {arguments}"
+        raise UserError(
+            f"timm, which loads what --format {fmt} writes, has no {name} with {what}; use --format safetensors"
+        )
+    library = "timm" if is_timms or fmt in ("timm", HUB_FORMAT) else "torchvision"
     mean, std = mean_and_std(run.config.data.dataset, run.config.augmentations[0])
     settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's
     architecture = str(settings["architecture"]) if is_timms else name

@@ -1,8 +1,6 @@
-"""An export as a repository of the Hugging Face Hub: weights, timm's configuration, a model card; nothing is uploaded.
+"""What an export for the Hugging Face Hub has besides weights and card: timm's configuration and a model card.
 
-timm reads such a repository by ``hf-hub:OWNER/NAME``, and such a folder by ``local-dir:FOLDER`` (from 1.0.16 on). A
-ResNet with the small-image stem, or with arguments of torchvision's, is no network of timm's: it gets no
-``config.json``, and its model card names ``load_exported``.
+timm loads such a repository as ``hf-hub:OWNER/NAME``, and such a folder as ``local-dir:FOLDER`` (from 1.0.16 on).
 """
 
 from __future__ import annotations
@@ -17,10 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from torch import nn
 
 from radial_vicreg.data.build import resized_side
-from radial_vicreg.errors import UserError
 from radial_vicreg.export.loading import CARD
-from radial_vicreg.io.files import atomic_file, write_json
-from radial_vicreg.names.choices import HUB_FORMAT
 from radial_vicreg.names.probes import METRIC_LABELS
 from radial_vicreg.names.terms import METHOD_LABELS, objective_of
 
@@ -34,38 +29,6 @@ _METHODS = {
     "the Chi distribution",
 }
 _SHARE_DIGITS = 1e6
-
-
-def is_for_timm(card: Mapping[str, Any]) -> bool:
-    """Tell whether an export is one for the Hub that timm can build by itself."""
-    return (card["format"], card["library"]) == (HUB_FORMAT, "timm")
-
-
-def refuse_what_is_there(folder: Path) -> None:
-    """Refuse a folder with a model card, where somebody may have filled in a license, or with a configuration.
-
-    Args:
-        folder: of the export; it need not exist.
-
-    Raises:
-        UserError: one of the two is there.
-    """
-    for name in (MODEL_CARD, CONFIG):
-        if (folder / name).exists():
-            raise UserError(f"{folder / name} is there already: move it away, or choose another folder with --out")
-
-
-def write_repository(folder: Path, card: Mapping[str, Any]) -> None:
-    """Write what goes beside weights and card: ``config.json`` where timm has the network, and the model card.
-
-    Args:
-        folder: of the export.
-        card: of the export.
-    """
-    if is_for_timm(card):
-        write_json(folder / CONFIG, timm_config(card))
-    with atomic_file(folder / MODEL_CARD) as stream:
-        stream.write(model_card(card).encode())
 
 
 def timm_config(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +100,6 @@ def model_card(card: Mapping[str, Any]) -> str:
     pages.filters["cell"] = _cell
     return pages.get_template(_TEMPLATE).render(
         card=card,
-        timm=is_for_timm(card),
         card_file=CARD,
         resized=resized_side(card["image_size"]),
         data=card["config"]["data"].get("name") or card["config"]["data"]["dataset"],

@@ -32,16 +32,16 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     Args:
         path: run folder or checkpoint, see :func:`radial_vicreg.runs.loaded.open_run`.
         fmt: ``"torchvision"`` or ``"timm"``: a state dict in that library's names, ``backbone.pth``;
-            ``"safetensors"``: the same in ``backbone.safetensors``; ``"hf"``: what a repository on the Hugging Face Hub
-            holds, see :mod:`radial_vicreg.export.hub`.
+            ``"safetensors"``: the same in ``backbone.safetensors``; ``"hf"``: a repository for the Hugging Face Hub
+            that timm loads, see :mod:`radial_vicreg.export.hub`.
         out: folder; default: ``<run>/export/<fmt>``.
 
     Returns:
         The card's file and its content.
 
     Raises:
-        UserError: an unknown format, a ViT for torchvision, a folder that cannot be written, or holds weights or a card
-            that no export wrote or (``"hf"``) a model card, or features that differ after loading.
+        UserError: an unknown format, a network that it does not have, a folder that cannot be written, or holds weights
+            or a card that no export wrote or (``"hf"``) a model card, or features that differ after loading.
         ImportError: safetensors is not installed.
     """
     if fmt not in FORMATS:
@@ -52,8 +52,6 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
         claim_output(out, "folder")
     run = open_run(path)
     folder = claim_output(run.folder / "export" / fmt if out is None else out, "folder")
-    if fmt == HUB_FORMAT:
-        hub.refuse_what_is_there(folder)
     weights = _claim_files(folder, fmt)
     card = make_card(run, fmt)
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +69,9 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
         weights.unlink()
         raise
     if fmt == HUB_FORMAT:
-        hub.write_repository(folder, card)
+        write_json(folder / hub.CONFIG, hub.timm_config(card))
+        with atomic_file(folder / hub.MODEL_CARD) as stream:
+            stream.write(hub.model_card(card).encode())
     return write_json(card_file, card), card
 
 
@@ -81,7 +81,7 @@ def _largest_difference(backbone: nn.Module, card_file: Path, card: dict[str, An
     size = card["image_size"]
     images = torch.randn(_PROBE_IMAGES, 3, size, size, generator=torch.Generator().manual_seed(0))
     loaded = [load_exported(card_file)]
-    if hub.is_for_timm(card):
+    if card["format"] == HUB_FORMAT:
         loaded.append(hub.load_with_timm(card, card_file.parent / card["weights"]))
     expected = backbone.eval()(images)
     difference = max(float((expected - model(images)).abs().max()) for model in loaded)
@@ -91,7 +91,13 @@ def _largest_difference(backbone: nn.Module, card_file: Path, card: dict[str, An
 
 
 def _claim_files(folder: Path, fmt: str) -> Path:
-    """Refuse to replace a card that is none of an export, and weights that are not those of the card next to them."""
+    """Refuse to replace a card that is none of an export, and weights that are not those of the card next to them.
+
+    A model card, where somebody may have filled in a license, and its configuration are never replaced.
+    """
+    for name in (hub.MODEL_CARD, hub.CONFIG) if fmt == HUB_FORMAT else ():
+        if (folder / name).exists():
+            raise UserError(f"{folder / name} is there already: move it away, or choose another folder with --out")
     card = claim_file(folder / CARD, json_with("library", "architecture", "weights", "sha256"), "export")
 
     def is_described(weights: Path) -> bool:

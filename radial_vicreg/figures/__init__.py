@@ -3,7 +3,6 @@
 from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, configured_method, method_key, method_styles
 from radial_vicreg.figures.radius_histograms import draw_radii, radii_figure
 from radial_vicreg.figures.style import (
-    STYLES,
     SUFFIXES,
     add_legend,
     figure_files,
@@ -15,7 +14,6 @@ from radial_vicreg.figures.style import (
 )
 
 __all__ = [
-    "STYLES",
     "SUFFIXES",
     "UNTRAINED",
     "MethodStyle",

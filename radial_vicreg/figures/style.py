@@ -11,18 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file
 
 SUFFIXES = (".png", ".pdf", ".svg")
 """A figure is written as each of them."""
-STYLES: dict[str, dict[str, Any]] = {
-    # The size is that of one column; a conference's is 3.25 inches wide, its page 6.75.
-    "paper": {"figure.figsize": (3.25, 2.5), "font.size": 8, "figure.dpi": 200, "lines.markersize": 4},
-    "screen": {"figure.figsize": (5.2, 4.0), "font.size": 11, "figure.dpi": 150, "lines.markersize": 6},
-}
-"""``paper`` goes into a manuscript as it is; ``screen`` is larger, for slides and wide windows."""
-_GUTTER = 1 / 13  # between two columns, as a share of one
+_COLUMN, _PAGE = 3.25, 6.75  # inches: width of one column of a conference's page, and of the page
 _LONGEST_TEXT = 120  # characters; a figure has no room for more
 _FILES: Any = {
     "pdf.fonttype": 42,  # TrueType; the default, Type 3, is refused by the checks of conferences
@@ -30,8 +23,11 @@ _FILES: Any = {
     "svg.fonttype": "none",  # text stays text: the SVG is there to be edited, and the PDF to be printed
     "svg.hashsalt": "radial-vicreg",  # drawn again, the file is the same
 }
-_COMMON: Any = {
+_STYLE: Any = {
     **_FILES,
+    "figure.figsize": (_COLUMN, 2.5),
+    "figure.dpi": 200,
+    "font.size": 8,
     "axes.titlesize": "medium",
     "figure.titlesize": "medium",
     "axes.titlelocation": "left",
@@ -41,26 +37,18 @@ _COMMON: Any = {
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "lines.linewidth": 1.2,
+    "lines.markersize": 4,
     "legend.frameon": False,
     "legend.handlelength": 2.6,  # a dash pattern shows twice
 }
 
 
 @contextmanager
-def figure_style(name: str = "paper") -> Iterator[None]:
-    """Draw in one of the :data:`STYLES`, whatever the user's own matplotlibrc says.
-
-    Args:
-        name: ``"paper"`` or ``"screen"``.
-
-    Raises:
-        UserError: another name.
-    """
-    if name not in STYLES:
-        raise UserError(f"the style of the figures must be one of {', '.join(STYLES)}, got {name!r}")
+def figure_style() -> Iterator[None]:
+    """Draw figures that go into a manuscript as they are, whatever the user's own matplotlibrc says."""
     from matplotlib import style
 
-    with style.context(["default", {**_COMMON, **STYLES[name]}]):
+    with style.context(["default", _STYLE]):
         yield
 
 
@@ -76,12 +64,10 @@ def new_figure(rows: int = 1, columns: int = 1, *, wide: bool = False, aspect: f
     Returns:
         The figure and its axes, an array of shape ``(rows, columns)``.
     """
-    from matplotlib import rcParams
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    column = rcParams["figure.figsize"][0]
-    width = column * (2 + _GUTTER) if wide else column
+    width = _PAGE if wide else _COLUMN
     figure = Figure(figsize=(width, width * aspect), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(rows, columns, squeeze=False) if rows else None

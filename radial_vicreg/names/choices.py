@@ -16,9 +16,6 @@ EXPORT_FILES = {
 SELECTIONS = ("paper", "best")
 """What fills a cell of the paper's tables: the experiment nearest to the paper's settings, or the best of a sweep."""
 
-FIGURE_STYLES = ("paper", "screen")
-"""Figures for a manuscript, or for slides and wide windows."""
-
 SYNTHETIC_FIGURES = ("1", "3")
 """Figures of the paper that are of synthetic runs."""
 

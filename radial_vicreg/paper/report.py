@@ -32,7 +32,6 @@ def build_report(
     out: str | Path,
     source: str = "online",
     select: str = "paper",
-    style: str = "paper",
     against: str | None = None,
 ) -> PaperReport:
     """Write the report of :func:`radial_vicreg.report.build.build_report` with tables 1 to 4 and figures 2, 4 and 5.
@@ -42,7 +41,6 @@ def build_report(
         out: folder to write.
         source: ``"online"`` or ``"offline"`` probes for the tables.
         select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (of what the paper swept).
-        style: of the figures.
         against: the experiment whose differences to the others are wanted, too.
 
     Returns:
@@ -57,7 +55,7 @@ def build_report(
         tables.extend(build_tables(experiments, source, select))
         return [_added(table) for table in tables]
 
-    made = build.build_report(runs_dir, out, style, against, added, draw_all)
+    made = build.build_report(runs_dir, out, against, added, draw_all)
     cells = [cell for table in tables for cell in table.cells]
     filled = (sum(bool(cell.values) for cell in cells), len(cells))
     return PaperReport(made.out, made.summary, made.experiments, made.problems, filled, _choices(cells))

@@ -78,7 +78,6 @@ def draw_curves(experiments: Sequence[Experiment]) -> list[Drawn]:
 def build_report(
     runs_dir: str | Path,
     out: str | Path,
-    style: str = "paper",
     against: str | None = None,
     tables: Callable[[Sequence[Experiment]], Sequence[Added]] = lambda _: (),
     draw: Callable[[Sequence[Experiment]], list[Drawn]] = draw_curves,
@@ -88,7 +87,6 @@ def build_report(
     Args:
         runs_dir: every ``results.json`` below it is read, and nothing else.
         out: folder to write: an empty one, or that of an earlier report, whose files are replaced.
-        style: of the figures, a key of :data:`radial_vicreg.figures.STYLES`.
         against: the beginning of an experiment's hash, or a method, whose differences to the others are wanted, too:
             see :func:`radial_vicreg.report.differences.differences`.
         tables: makes those that a publication adds.
@@ -98,9 +96,8 @@ def build_report(
         What was written.
 
     Raises:
-        UserError: ``runs_dir`` does not exist, another style, ``against`` is not one experiment,
-            or ``out`` cannot be written or holds what no report has written, or what has changed since; it is named,
-            and nothing is written then.
+        UserError: ``runs_dir`` does not exist, ``against`` is not one experiment, or ``out`` cannot be written or holds
+            what no report has written, or what has changed since; it is named, and nothing is written then.
     """
     target = OutputFolder(out, "report", _files_of_earlier_versions, alone=True).claim()
     runs, problems = collect(runs_dir)
@@ -110,7 +107,7 @@ def build_report(
     compared = None if against is None else differences(experiments, against)
     summary = _summary(experiments, problems, runs_dir)
     files: Files = {}
-    with figure_style(style):
+    with figure_style():
         figures = draw(experiments)
         for drawn in figures:
             if drawn.figure is not None:

@@ -140,7 +140,6 @@ OWNERS: dict[str, Callable[[], Any]] = {
     "export --format": lambda: owner("export", "FORMATS"),
     "report --source": lambda: owner("paper.cells", "SOURCES"),
     "report --select": lambda: owner("paper.cells", "SELECTIONS"),
-    "report --style": lambda: owner("figures.style", "STYLES"),
     "synthetic figure --preset": lambda: owner("paper.synthetic.figure1", "SIZES"),
     "synthetic sweep --preset": lambda: owner("paper.synthetic.sweep", "PRESETS"),
     "data imagenet10 --split": lambda: owner("data.prepare.imagenet10", "SPLITS"),

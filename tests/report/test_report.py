@@ -11,11 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from figure_checks import check_files
-from PIL import Image
 from scipy import stats
 
 from radial_vicreg.cli import main
-from radial_vicreg.errors import UserError
 from radial_vicreg.paper.cells import build_tables
 from radial_vicreg.paper.report import build_report
 from radial_vicreg.paper.values import paper
@@ -256,20 +254,6 @@ def test_ones_own_experiments_stand_before_the_papers_tables_and_empty_ones_come
     assert headings == order
     text = (tmp_path / "out" / "report.md").read_text()
     assert [re.sub("[:(].*", "", found).strip() for found in re.findall("(?m)^##? (.*)", text)][1:] == order
-
-
-def test_the_style_of_the_figures_is_chosen_on_the_command_line(make_run: Callable, tmp_path: Path) -> None:
-    make_run(KL, epochs=2)
-    widths = {}
-    for style in ("paper", "screen"):
-        assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / style), "--style", style]) == 0
-        with Image.open(tmp_path / style / "figures" / "curves.png") as image:
-            widths[style] = image.width
-    assert widths == {"paper": 1350, "screen": 1620}  # 6.75 inches at 200 pixels, 10.8 at 150
-    assert main(["report", str(tmp_path / "runs"), "--style", "poster"]) == 2
-    with pytest.raises(UserError, match="one of paper, screen"):
-        build_report(tmp_path / "runs", tmp_path / "not made", style="poster")
-    assert not (tmp_path / "not made").exists()
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ def parser() -> Parser:
         choices=formats,
         default=formats[0],
         help=f"default: {formats[0]}; {HUB_FORMAT}: "
-        "what a repository on the Hugging Face Hub holds, model card included",
+        "a repository for the Hugging Face Hub that timm loads, model card included",
     )
     made.add_argument("--out", type=Path, help="folder (default: export/FORMAT in the run's folder)")
     return made

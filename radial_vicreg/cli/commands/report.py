@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg.cli.parser import Parser
-from radial_vicreg.names.choices import FIGURE_STYLES, SELECTIONS
+from radial_vicreg.names.choices import SELECTIONS
 from radial_vicreg.names.probes import SOURCES
 
 
@@ -32,13 +32,6 @@ def parser() -> Parser:
         "what the paper swept, by the cell's own validation figure",
     )
     made.add_argument(
-        "--style",
-        choices=FIGURE_STYLES,
-        default=FIGURE_STYLES[0],
-        help="figures for a manuscript: 3.25 or 6.75 inches wide, text of 8 points (paper, the default), or for slides "
-        "and wide windows: 5.2 or 10.8 inches, 11 points (screen)",
-    )
-    made.add_argument(
         "--against",
         metavar="BASE",
         help="differences of every comparable experiment to this one, with 95 %% intervals, paired by seed: the "
@@ -62,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.paper.report import build_report
 
-    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.style, parsed.against)
+    report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.against)
     print(report.summary)
     for problem in report.problems:
         print(f"  not used: {problem.path}: {problem.kind}; {problem.reason}")

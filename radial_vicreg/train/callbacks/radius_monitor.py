@@ -195,7 +195,7 @@ class RadiusMonitor(pl.Callback):
     def _log(self, trainer: pl.Trainer, entry: dict[str, Any], radii: Tensor) -> None:
         figures = {}
         if takes_images(trainer.loggers):
-            with figure_style("screen"):
+            with figure_style():
                 panel = (_title(f"epoch {entry['epoch']}", entry, radii), radii)
                 figures["radii"] = radii_figure([panel], entry["dim"], [self._style if entry["epoch"] else UNTRAINED])
         log_measurement(trainer.loggers, logged_radii(entry), trainer.global_step, figures)
