@@ -69,7 +69,7 @@ def test_config_name_alone_trains_the_method(
 def test_small_crops_are_further_views(
     checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
 ) -> None:
-    multicrop = [*tiny_overrides, "shared/augmentation=cifar_multicrop", "data.val_path=null"]
+    multicrop = [*tiny_overrides, "radialvicreg/augmentation=cifar_multicrop", "data.val_path=null"]
     script = str(checkout / "main_pretrain.py")
     done = run_python(script, "--config-name", "radialvicreg", *multicrop)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -207,7 +207,7 @@ def test_an_unrelated_hydra_application_runs_beside_it_in_every_way(installed: I
     plain = app("+a=1")
     assert "{'a': 1}" in plain
     assert nothing in plain
-    assert "shared/dataset: celeba, cifar10" in app("--help")
+    assert "radialvicreg/dataset: celeba, cifar10" in app("--help")
     ours = app("--config-name", "radialvicreg")
     assert "'method': 'radialvicreg'" in ours
     assert nothing in ours
@@ -215,8 +215,8 @@ def test_an_unrelated_hydra_application_runs_beside_it_in_every_way(installed: I
     assert "{'a': 1}" in sweep
     assert "{'a': 2}" in sweep
     assert "hydra_bash_completion" in app("-sc", "install=bash")
-    offered = app("-sc", "query=bash", COMP_LINE="python app.py shared/optimizer=")
-    assert offered.split()[:2] == ["shared/optimizer=adam", "shared/optimizer=adamw"]
+    offered = app("-sc", "query=bash", COMP_LINE="python app.py radialvicreg/optimizer=")
+    assert offered.split()[:2] == ["radialvicreg/optimizer=adam", "radialvicreg/optimizer=adamw"]
     (shown,) = [line for line in app("--info", "searchpath").splitlines() if line.startswith("| radial-vicreg ")]
     path = Path(shown.split("|")[2].strip().removeprefix("file://"))  # as it is: nothing is quoted
     assert " " in str(path)

@@ -102,7 +102,7 @@ DEFINITION: list[Edit] = [
 ]
 PAGES: list[Edit] = [
     (
-        "yaml/shared/method/radialvicreg.yaml",
+        "yaml/radialvicreg/method/radialvicreg.yaml",
         "  e2mc_loss_weight: 0.0",
         "  radial_toy_loss_weight: 1.0   # with radial_objective: toy\n  radial_toy_halved: false\n",
     ),
@@ -215,7 +215,7 @@ def test_a_declaration_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> N
         "radial_toy is declared, and radial_vicreg.losses has no toy_loss",
         "radial_toy is declared, and tests/objectives.py defines no such term",
         "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, which radial_vicreg/terms.py declares",
-        "yaml/shared/method/radialvicreg.yaml has no radial_toy_loss_weight",
+        "yaml/radialvicreg/method/radialvicreg.yaml has no radial_toy_loss_weight",
         "docs/names.md has 0 rows for radial_toy_loss_weight",
         "docs/objective.md lacks the row | `radial_toy` | `radial_toy_loss_weight` | `toy_loss` |",
     ):

@@ -19,7 +19,7 @@ from helpers import with_resnet, without
 pytest.importorskip("wandb", reason="wandb is not installed")
 pytestmark = [pytest.mark.slow]
 
-SWEEPS = Path(str(resources.files("radial_vicreg"))) / "yaml" / "sweeps"
+SWEEPS = Path(str(resources.files("radial_vicreg"))) / "yaml" / "radialvicreg" / "sweeps"
 SECONDS = 500
 
 
