@@ -104,7 +104,7 @@ def setting(optimizer: str, momentum: float, normalize: bool, dim: int, batch: i
 @functools.cache
 def base_of(optimizer: str) -> RunConfig:
     """The paper's configuration with that optimizer; LARS leaves biases out, as there."""
-    return run_config(compose("radialvicreg", ["data.train_path=.", f"shared/optimizer={optimizer}"]))
+    return run_config(compose("radialvicreg", ["data.train_path=.", f"radialvicreg/optimizer={optimizer}"]))
 
 
 if __name__ == "__main__":

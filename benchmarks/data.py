@@ -39,7 +39,7 @@ Batches = Callable[[list[int]], Any]
 def configuration(options: argparse.Namespace, blur: float, *overrides: str) -> RunConfig:
     place = [f"data.train_path={options.images}", "data.num_workers=1"]
     settings = [f"accelerator={'cpu' if options.device == 'cpu' else 'gpu'}", f"augment.gaussian_blur={blur}"]
-    return run_config(compose("radialvicreg", ["shared/dataset=folder", *place, *settings, *overrides]))
+    return run_config(compose("radialvicreg", ["radialvicreg/dataset=folder", *place, *settings, *overrides]))
 
 
 def one_by_one(dataset: Dataset[Any]) -> Batches:

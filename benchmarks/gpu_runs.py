@@ -27,8 +27,8 @@ SWEEPS = ("study_full_short", "study_full_tune", "study_full")
 
 #: Runs of a few steps on small images, without online heads.
 _SHORT = [
-    "shared/dataset=folder",
-    "shared/optimizer=adamw",
+    "radialvicreg/dataset=folder",
+    "radialvicreg/optimizer=adamw",
     "optimizer.lr=1e-3",
     "optimizer.batch_size=128",
     "scheduler.warmup_epochs=0",
@@ -39,7 +39,7 @@ _SHORT = [
 ]
 _QUIET = ["diagnostics.enabled=false", "checkpoint.enabled=false", "loggers.csv=false", "host=standalone"]
 _TWO_EPOCHS = ["max_epochs=2", "checkpoint.keep_prev=true", "diagnostics.enabled=false", "host=standalone"]
-_VIT = ["shared/backbone=vit_tiny", "+backbone.kwargs={drop_path_rate:0.5,img_size:32,patch_size:4}"]
+_VIT = ["radialvicreg/backbone=vit_tiny", "+backbone.kwargs={drop_path_rate:0.5,img_size:32,patch_size:4}"]
 _SPEED = ["optimizer.batch_size=256", "method_kwargs.small_image_stem=true", "host=standalone", "data.num_workers=8"]
 _CELL = load_sweep(SWEEPS[0]).runs()[1]
 
@@ -58,11 +58,11 @@ RUNS: dict[str, Run] = {
         **{f"precision {kind}": [*_QUIET, f"precision={kind}"] for kind in ("32", "16-mixed", "bf16-mixed")},
         "resume folder": [*_TWO_EPOCHS, "+deterministic=warn"],
         "resume device": [*_TWO_EPOCHS, "data.format=device", "+deterministic=warn"],
-        "resume lejepa": [*_TWO_EPOCHS, "shared/method=lejepa", "+deterministic=warn"],
+        "resume lejepa": [*_TWO_EPOCHS, "radialvicreg/method=lejepa", "+deterministic=warn"],
         "resume drop_path": [*_TWO_EPOCHS, *_VIT, "+deterministic=warn"],
         "waits folder": [*_QUIET, "precision=bf16-mixed"],
-        "waits device": [*_QUIET, "precision=bf16-mixed", "data.format=device", "shared/optimizer=lars"],
-        "waits VICReg": [*_QUIET, "precision=bf16-mixed", "data.format=device", "shared/method=vicreg"],
+        "waits device": [*_QUIET, "precision=bf16-mixed", "data.format=device", "radialvicreg/optimizer=lars"],
+        "waits VICReg": [*_QUIET, "precision=bf16-mixed", "data.format=device", "radialvicreg/method=vicreg"],
         "speed folder": _SPEED,
         "speed device": [*_SPEED, "data.format=device"],
         "dali": ["data.format=dali"],

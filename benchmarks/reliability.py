@@ -105,7 +105,12 @@ def long_run(host: str, steps: int, folder: Path) -> list[dict[str, float]]:
     try:
         status = cli.main(
             [
-                *("pretrain", "shared/dataset=folder", "shared/backbone=vit_tiny", "shared/optimizer=adamw"),
+                *(
+                    "pretrain",
+                    "radialvicreg/dataset=folder",
+                    "radialvicreg/backbone=vit_tiny",
+                    "radialvicreg/optimizer=adamw",
+                ),
                 *(f"host={host}", f"runs_dir={folder / host}", f"max_epochs={steps // STEPS_PER_EPOCH}"),
                 *(f"data.train_path={folder / 'train'}", f"data.val_path={folder / 'val'}", "data.num_workers=2"),
                 *("augment.crop_size=16", f"optimizer.batch_size={BATCH}", "scheduler.warmup_epochs=2"),

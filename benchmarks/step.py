@@ -119,7 +119,7 @@ def configuration(images: Path, dim: int, options: argparse.Namespace, extra: li
     cfg = compose(
         "radialvicreg",
         [
-            "shared/dataset=folder",
+            "radialvicreg/dataset=folder",
             f"data.train_path={images}",
             f"data.num_workers={options.workers}",
             f"optimizer.batch_size={options.batch_size}",

@@ -1,6 +1,6 @@
 """Losses of other methods by lightly's classes, called as ours are: with the views, and with named terms.
 
-They are what the groups ``shared/method=lejepa``, ``visreg`` and ``barlow`` name. Defaults are each paper's own.
+They are what the groups ``radialvicreg/method=lejepa``, ``visreg`` and ``barlow`` name. Defaults are each paper's own.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def tiny_settings(train: Path, val: Path, root: Path) -> list[str]:
         root: where runs go.
     """
     return [
-        "shared/dataset=folder",
+        "radialvicreg/dataset=folder",
         f"data.train_path={train}",
         f"data.val_path={val}",
         "data.num_workers=0",

@@ -80,7 +80,7 @@ def squares() -> Iterator[None]:
 
 def write_yaml(folder: Path, place: Path) -> Path:
     """Write the YAML of the data set into a user's folder of configurations, and a configuration that takes it."""
-    group = folder / "shared" / "dataset"
+    group = folder / "radialvicreg" / "dataset"
     group.mkdir(parents=True)
     (group / "squares.yaml").write_text(YAML.format(place=place))
     return folder

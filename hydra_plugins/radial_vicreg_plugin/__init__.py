@@ -9,24 +9,30 @@ import sys
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
+_SOLO_LEARN = "solo.methods"
+_OUR_COMPOSITION = "radial_vicreg.compose"
+
 
 class RadialVICRegSearchPath(SearchPathPlugin):
-    """Append the package's YAML files to the search path of every Hydra application.
+    """Append the package's YAML files to the search path where solo-learn or this package composes.
 
-    Hydra runs this at start-up, before a solo-learn script checks ``cfg.method in METHODS``. The method's own
-    code (and with it PyTorch) is imported only when the running application has already imported solo-learn:
-    any other Hydra application in the environment gets one more search path and nothing else.
+    Hydra calls this at the start of every application of the environment and of every composition, and shares one
+    search path among all who append to it. An application that has imported neither solo-learn nor this package's
+    composition must not list or read our groups: it gets nothing. A solo-learn script is called before it checks
+    ``cfg.method in METHODS``; only there is the method's own code, and with it PyTorch, imported.
     """
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Append the configuration folder; called once by Hydra."""
+        """Append the configuration folder where it is needed; called by Hydra once for each composition."""
+        if _SOLO_LEARN not in sys.modules and _OUR_COMPOSITION not in sys.modules:
+            return
         folder = configuration_folder()
         if folder is not None:
             # As it is: Hydra cuts off the scheme and unquotes nothing. Not pkg://, which lists the folder with
             # importlib.resources: without an __init__.py that ends in StopIteration from Python 3.12 on, and with
             # one the folder would be a second package `yaml` beside PyYAML.
             search_path.append(provider="radial-vicreg", path=f"file://{folder}")
-        if "solo.methods" in sys.modules:
+        if _SOLO_LEARN in sys.modules:
             from radial_vicreg.solo.register import register
 
             register()

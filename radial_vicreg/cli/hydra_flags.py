@@ -14,7 +14,7 @@ from radial_vicreg.names.configurations import configurations
 _PRINTED = ("job", "hydra", "all")  # what Hydra's --cfg may print
 _ELSEWHERE = {
     ("-m", "--multirun"): "a command here is one run: put the values into a sweep file (`radial-vicreg sweep FILE "
-    "--run`; yaml/sweeps has examples), or loop in the shell",
+    "--run`; yaml/radialvicreg/sweeps has examples), or loop in the shell",
     ("-i", "--info"): "`--cfg job` prints the configuration, `radial-vicreg configs` lists all of them, and "
     "`radial-vicreg doctor` says whether Hydra finds them",
     ("-p", "--package"): "--cfg prints the whole configuration",

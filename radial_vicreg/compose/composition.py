@@ -10,12 +10,12 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from radial_vicreg.compose.overrides import how_to_write, sweeping
+from radial_vicreg.compose.overrides import how_to_write, sweeping, with_present_groups
 from radial_vicreg.compose.yaml_guard import check_anchors, check_references, yaml_text
 from radial_vicreg.config.reading import is_setting
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.secrets import HIDDEN, is_secret, without_secrets
-from radial_vicreg.names.configurations import configurations
+from radial_vicreg.names.configurations import configurations, full_name, groups, new_group, new_name
 from radial_vicreg.names.hints import meant
 
 _LONGEST_SHOWN = 100
@@ -27,8 +27,8 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
     """Compose a configuration of the package, or of a folder whose defaults may use the package's groups.
 
     Args:
-        config_name: name without ``.yaml``, with its folder.
-        overrides: Hydra overrides.
+        config_name: name without ``.yaml``, with its folder; ``radialvicreg/`` may be omitted.
+        overrides: Hydra overrides; groups may have the names of release 0.2, of which one line is said.
         config_path: folder to look in first.
 
     Returns:
@@ -49,15 +49,17 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         raise UserError(f"one value a key, not a choice of several: {' '.join(shown)}{how_to_write(shown) or _A_SWEEP}")
     if config_path is not None:
         check_anchors(config_path)
+    config_name = full_name(config_name, config_path)
+    overrides = with_present_groups(overrides, config_path)
     GlobalHydra.instance().clear()
     if config_path is None:
-        # No folder is given: the package's plug-in puts its configurations on every search path.
+        # No folder is given: since this module is imported, the package's plug-in adds its configurations.
         context: Any = initialize(config_path=None, **_version_base())
     else:
         context = initialize_config_dir(str(Path(config_path).resolve()), **_version_base())
     with context:
         try:
-            cfg = hydra_compose(config_name, overrides=list(overrides))
+            cfg = hydra_compose(config_name, overrides=overrides)
         except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
             raise UserError(_explain(error, config_name, config_path)) from error
     unresolved = OmegaConf.to_container(cfg, resolve=False)
@@ -105,6 +107,8 @@ def _explain(error: Exception, config_name: str, config_path: str | None) -> str
     text = _first_words(error)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file == config_name:
         return _no_such_configuration(config_name, config_path)
+    if isinstance(error, MissingConfigException) and (new := new_name(str(error.missing_cfg_file))) is not None:
+        return f"{text.removesuffix('.')}; since release 0.3 it is named /{new}"
     if isinstance(error, OverrideParseException):
         key, sign, value = error.override.partition("=")
         shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
@@ -119,8 +123,11 @@ def _explain(error: Exception, config_name: str, config_path: str | None) -> str
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         text = f"{text}: {_first_words(error.__cause__)}"
     found = re.search(r"[Cc]ould not override '([^']+)'", text) or re.search(r"Key '([^']+)' is not in struct", text)
-    if found and found.group(1).startswith("shared/"):
-        return f"{found.group(1)}: {text}"
+    if found and found.group(1).startswith(("shared/", "radialvicreg/")):
+        known = {group.partition("/")[2]: group for group in groups()}
+        near = new_group(found.group(1)) or known.get(meant(found.group(1).partition("/")[2], known) or "")
+        hint = f"the groups are {', '.join(known.values())}" if near is None else f"did you mean {near}?"
+        return f"{text.partition('. ')[0]}; {hint}"
     if found:
         key = found.group(1)
         inner = re.search(r"Key '([^']+)' is not in struct", text)

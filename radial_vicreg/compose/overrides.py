@@ -12,12 +12,40 @@ from pydantic import ValidationError, create_model
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.types import Section
 from radial_vicreg.config.words import field_of
+from radial_vicreg.io.notices import warn
+from radial_vicreg.names.configurations import new_group
 
 _KEY = re.compile(r"(\+{0,2}[\w.@/-]+)=(.+)", re.DOTALL)
+_GROUP = re.compile(r"([+~]?)([\w/]+)(?=[@=]|$)")
 _LONGEST = 400
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _INDEX = re.compile(r"\.\d+(?=\.|$)")  # of an entry of a list, whose fields are those of the list
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+
+
+def with_present_groups(overrides: Sequence[str], config_path: str | None = None) -> list[str]:
+    """Replace the names that groups had until release 0.2, and say so once for each group.
+
+    Args:
+        overrides: as given, for example ``shared/optimizer=adamw`` or ``+study=radial_kl``.
+        config_path: folder that comes first; a group of that name in it is meant instead.
+
+    Returns:
+        The overrides with the present names: ``radialvicreg/optimizer=adamw``, ``+radialvicreg/study=radial_kl``.
+    """
+    return [_with_present_group(override, config_path) for override in overrides]
+
+
+def _with_present_group(override: str, config_path: str | None) -> str:
+    match = _GROUP.match(override)
+    if match is None or ("/" not in match[2] and not match[1]):  # `study=` may be a key
+        return override
+    sign, old = match.groups()
+    new = new_group(old, config_path)
+    if new is None:
+        return override
+    warn(f"the group {old} is named {new} since release 0.3: write {sign}{new}=...")
+    return f"{sign}{new}{override[match.end() :]}"
 
 
 def quoted(override: str) -> str | None:

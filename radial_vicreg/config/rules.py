@@ -84,8 +84,8 @@ def _check_method(config: RunConfig) -> None:
     if config.loss is None:
         if config.method not in METHODS:
             raise UserError(
-                f"method={config.method} needs a loss: shared/method={config.method} brings one where there is such a"
-                " group, shared/method=own takes loss._target_=my.module.Loss; without any, method is"
+                f"method={config.method} needs a loss: radialvicreg/method={config.method} brings one where there is"
+                " such a group, radialvicreg/method=own takes loss._target_=my.module.Loss; without any, method is"
                 f" {' or '.join(METHODS)}"
             )
         if config.loss_views != "pair":

@@ -113,7 +113,7 @@ class RunConfig(OpenSection):
     backbone: Annotated[BackboneConfig, ALL]
     data: DataConfig
     augmentations: Annotated[tuple[AugmentationConfig, ...], Field(min_length=1), Items, ALL] = Field(
-        description="pipelines of random crops, see yaml/shared/augmentation"
+        description="pipelines of random crops, see yaml/radialvicreg/augmentation"
     )
     method_kwargs: Annotated[MethodConfig, ALL]
     loss: Annotated[

@@ -1,4 +1,4 @@
-"""The sections of a configuration, in the order of ``yaml/shared/base.yaml``."""
+"""The sections of a configuration, in the order of ``yaml/radialvicreg/base.yaml``."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ class OptimizerConfig(Section):
     """Optimizer and rates; rates are as written, for 256 images."""
 
     name: Annotated[Text, Choices(tuple(OPTIMIZER_DEFAULTS))] = Field(
-        description="shared/optimizer=NAME brings its arguments, too"
+        description="radialvicreg/optimizer=NAME brings its arguments, too"
     )
     batch_size: int = Field(ge=2, le=LARGEST_COUNT, description="of each process; BatchNorm needs 2")
     lr: float = Field(ge=0, description="peak rate of backbone and projector for 256 images")

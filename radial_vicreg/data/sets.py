@@ -156,7 +156,7 @@ def data_set(dataset: str) -> DataSet:
         return found
     known = [name for name, kind in _REGISTERED.items() if kind.dataset == name]
     if found is not None:
-        hint = f"{dataset} is a folder of images, data.dataset={found.dataset}: shared/dataset={dataset}"
+        hint = f"{dataset} is a folder of images, data.dataset={found.dataset}: radialvicreg/dataset={dataset}"
     elif dataset in DATA_SETS:
         hint = "solo-learn's main_pretrain.py reads it"
     else:

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 CONFIGURATIONS = Path(__file__).parents[1] / "yaml"
-SWEEPS = CONFIGURATIONS / "sweeps"
+SWEEPS = CONFIGURATIONS / "radialvicreg" / "sweeps"
 
-_PARTS = ("shared", "sweeps")  # groups of configurations, and lists of runs
+_PREFIX = "radialvicreg/"  # before the names of our groups on Hydra's search path, which others share
+# What no run starts from, below the prefix: parts of configurations, and lists of runs.
+_PARTS = ("augmentation", "backbone", "base", "dataset", "method", "optimizer", "setting", "sweeps")
+_OLD_GROUP = re.compile(r"shared/(augmentation|backbone|dataset|method|optimizer|setting)|study|study/full|study2")
 _DIRECTIVE = re.compile(r"#\s*(@package|yaml-language-server:|-\*-)")
 _COMMAND = re.compile(r"#\s{2,}")  # indented: a line to copy
 _SENTENCE = re.compile(r"(.+?)\.(?=\s|$)")
@@ -22,7 +25,7 @@ class Configuration(NamedTuple):
     """A configuration that ``--config-name`` takes.
 
     Attributes:
-        name: without ``.yaml``, with its folder.
+        name: without ``.yaml``, with its folder; without ``radialvicreg/`` (see :func:`full_name`).
         about: the first sentence of its first comment; empty without one.
     """
 
@@ -41,9 +44,60 @@ def configurations(own: str | Path | None = None) -> list[Configuration]:
     """
     found = {} if own is None else dict(_files(Path(own)))
     for name, file in _files(CONFIGURATIONS):
-        if name.partition("/")[0] not in _PARTS:
-            found.setdefault(name, file)
+        if name.removeprefix(_PREFIX).partition("/")[0] not in _PARTS:
+            found.setdefault(name.removeprefix(_PREFIX), file)
     return [Configuration(name, about(file)) for name, file in found.items()]
+
+
+def full_name(name: str, own: str | Path | None = None) -> str:
+    """Give the name that Hydra knows to what ``--config-name`` takes: ``radialvicreg/quickstart`` for ``quickstart``.
+
+    Args:
+        name: as given; ``radialvicreg/`` may be omitted.
+        own: folder of ``--config-path``, whose files come first.
+
+    Returns:
+        The name, with ``radialvicreg/`` where there is no file without it; as given where there is none with it.
+    """
+    file = f"{name.removesuffix('.yaml')}.yaml"
+    folders = [CONFIGURATIONS] if own is None else [Path(own), CONFIGURATIONS]
+    if any((folder / file).is_file() for folder in folders) or not (CONFIGURATIONS / _PREFIX / file).is_file():
+        return name
+    return _PREFIX + name
+
+
+def groups() -> list[str]:
+    """List the package's groups below ``radialvicreg/``, by the names that Hydra knows."""
+    found = {name.rpartition("/")[0] for name, _ in _files(CONFIGURATIONS / _PREFIX)}
+    return [_PREFIX + name for name in sorted(found - {""}) if name.partition("/")[0] != SWEEPS.name]
+
+
+def new_group(group: str, own: str | Path | None = None) -> str | None:
+    """Give the present name of a group that had another one until release 0.2.
+
+    Args:
+        group: ``shared/optimizer``, ``study``, ...
+        own: folder of ``--config-path``, which may have a group of that name.
+
+    Returns:
+        ``radialvicreg/optimizer``, ``radialvicreg/study``, ...; None for any other group.
+    """
+    if not _OLD_GROUP.fullmatch(group) or (own is not None and (Path(own) / group).is_dir()):
+        return None
+    return _PREFIX + group.removeprefix("shared/")
+
+
+def new_name(name: str) -> str | None:
+    """Give the present name of a configuration that had another one until release 0.2.
+
+    Args:
+        name: in a defaults list: ``shared/base``, ``quickstart``, ``study/vicreg``, ...
+
+    Returns:
+        ``radialvicreg/base``, ``radialvicreg/quickstart``, ...; None where there is no such file.
+    """
+    found = _PREFIX + name.removeprefix("/").removeprefix("shared/").removesuffix(".yaml")
+    return found if (CONFIGURATIONS / f"{found}.yaml").is_file() else None
 
 
 def names_in(folder: str | Path) -> list[str]:

@@ -92,7 +92,7 @@ def _check_kwargs(name: str, kwargs: Mapping[str, Any]) -> None:
     if foreign:
         raise UserError(
             f"optimizer.kwargs {', '.join(foreign)} do not fit optimizer.name={name}: exchange the whole group with"
-            f" shared/optimizer={name}, or remove them: {' '.join(f'~optimizer.kwargs.{key}' for key in foreign)}"
+            f" radialvicreg/optimizer={name}, or remove them: {' '.join(f'~optimizer.kwargs.{key}' for key in foreign)}"
         )
 
 

@@ -132,7 +132,7 @@ def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
         f"a warm-up of {warmup:.0f} steps to a rate of {found.rate:.3g} is short: the radial term pulls with "
         "(d - 1) / r, which is large while radii are small, so that they overshoot and the covariance term throws them "
         f"far; about {found.shortest_warmup:.0f} steps are needed. Lengthen scheduler.warmup_epochs (here one epoch is "
-        f"{steps_per_epoch} steps), lower optimizer.lr, or use shared/optimizer=adamw"
+        f"{steps_per_epoch} steps), lower optimizer.lr, or use radialvicreg/optimizer=adamw"
     ]
 
 

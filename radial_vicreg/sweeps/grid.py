@@ -73,7 +73,7 @@ def load_sweep(name: str | Path) -> Sweep:
     """Read a sweep file.
 
     Args:
-        name: a path, or the name of one of the package's own below ``yaml/sweeps``, for example
+        name: a path, or the name of one of the package's own below ``yaml/radialvicreg/sweeps``, for example
             ``cifar100_resnet18_d512`` or ``tables/table1``.
 
     Returns:
@@ -85,7 +85,7 @@ def load_sweep(name: str | Path) -> Sweep:
     path = _find(name)
     content = read_yaml(path)  # its ${...} are W&B's
     if not isinstance(content, dict) or not isinstance(content.get("parameters"), dict):
-        raise UserError(f"{path} has no `parameters`: a sweep file of W&B is needed, see yaml/sweeps")
+        raise UserError(f"{path} has no `parameters`: a sweep file of W&B is needed, see yaml/radialvicreg/sweeps")
     if content.get("method") != "grid":
         raise UserError(
             f"{path}: method {content.get('method')!r} needs W&B's server (wandb sweep); here: method: grid"

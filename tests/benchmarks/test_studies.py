@@ -32,8 +32,8 @@ def test_final_runs_have_the_rates_that_were_chosen(name: str) -> None:
     trials, finals = (studies.runs_of(studies.EVIDENCE / f"{name}{suffix}") for suffix in ("_tune", ""))
     chosen = {method: studies.best_rate(trials, method) for method in studies.methods_of(trials)}
     assert {(run.setting.kind, studies.rate_of(run)) for run in finals} == set(chosen.items())
-    for file in (ROOT / "yaml" / name).glob("*.yaml"):
-        config = run_config(compose("cell", [f"+{name}={file.stem}"]))
+    for file in (ROOT / "yaml" / "radialvicreg" / name).glob("*.yaml"):
+        config = run_config(compose("cell", [f"+radialvicreg/{name}={file.stem}"]))
         content = {"schema_version": 2, "status": "finished", "config": config.plain()}
         method = Setting.of(RunResults.model_validate(content)).kind
         assert config.optimizer.lr == chosen[method], file

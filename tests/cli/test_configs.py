@@ -31,15 +31,18 @@ def test_every_configuration_has_one_line(name: str) -> None:
 
 def test_what_is_listed_is_every_file_that_composes() -> None:
     files = {file.relative_to(CONFIGURATIONS).with_suffix("").as_posix() for file in CONFIGURATIONS.rglob("*.yaml")}
-    parts = {name for name in files if name.startswith(("shared/", "sweeps/"))}
-    assert NAMES.keys() == files - parts
+    below = {name.removeprefix("radialvicreg/") for name in files if name.startswith("radialvicreg/")}
+    runs = {name for name in below if name == "quickstart" or name.startswith("study")}
+    assert NAMES.keys() == {name for name in files if not name.startswith("radialvicreg/")} | runs
     for name in ("quickstart", "cell", "celeba/resnet18/vicreg_d512"):
         assert compose(name, []) is not None
 
 
-@pytest.mark.parametrize("method", sorted(file.stem for file in (CONFIGURATIONS / "shared" / "method").glob("*.yaml")))
+@pytest.mark.parametrize(
+    "method", sorted(file.stem for file in (CONFIGURATIONS / "radialvicreg" / "method").glob("*.yaml"))
+)
 def test_every_method_takes_a_stem(method: str) -> None:
-    choice = [f"shared/method={method}", "method_kwargs.small_image_stem=true"]
+    choice = [f"radialvicreg/method={method}", "method_kwargs.small_image_stem=true"]
     own = ["method=mse", "loss._target_=torch.nn.MSELoss"] if method == "own" else []
     assert run_config(compose("radialvicreg", [*choice, *own])).has_small_stem
 

@@ -57,7 +57,7 @@ def three(make_run: MakeRun, tmp_path: Path) -> list[str]:
     """Runs of several kinds, one of another method, and what is no run; their folders in the order of their starts."""
     names = ["vicreg/a", "radial/b", "theirs/c"]
     make_run("radial/b", "tag=pilot", hours=30)
-    make_run("vicreg/a", "shared/method=vicreg", hours=24 * 9)
+    make_run("vicreg/a", "radialvicreg/method=vicreg", hours=24 * 9)
     theirs = make_run("theirs/c", hours=2, status="running", epochs=3, radii={}, probes=None)
     content = read_results(theirs)
     content["method"] = content["config"]["method"] = "lejepa"
@@ -124,7 +124,7 @@ def test_a_time_that_cannot_be_read_has_no_age() -> None:
 
 def test_two_runs_are_compared_by_what_differs_alone(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
     first = make_run("a", seed=5)
-    second = make_run("b", "optimizer.lr=0.1", "shared/method=vicreg", "method_kwargs.cov_loss_weight=1.0")
+    second = make_run("b", "optimizer.lr=0.1", "radialvicreg/method=vicreg", "method_kwargs.cov_loss_weight=1.0")
     content = read_results(second)
     content["config"]["method_kwargs"]["sim_loss_weight"] = 25  # 25.0 in the other: no difference
     del content["config"]["accumulate_grad_batches"]  # its default

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 import time
+import warnings
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
+from helpers import one_line
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.compose.overrides import quoted
+from radial_vicreg.compose.overrides import quoted, with_present_groups
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.configurations import SWEEPS
+from radial_vicreg.runs.identity import config_hash
+from radial_vicreg.sweeps import load_sweep
+from radial_vicreg.sweeps.status import composed_runs
 
-GIVEN = ["shared/dataset=folder", "data.train_path=images", "name=run"]
+GIVEN = ["radialvicreg/dataset=folder", "data.train_path=images", "name=run"]
 
 
 def said_by(message: str) -> str:
@@ -71,7 +78,7 @@ def test_the_quoted_form_is_what_a_shell_and_hydra_take(capsys: pytest.CaptureFi
         ("max_epochs=1,000", None),
         ("seed=1,2,3", None),
         ("optimizer.lr=[0.3", None),
-        ("shared/optimizer=lars,sgd", None),
+        ("radialvicreg/optimizer=lars,sgd", None),
     ],
 )
 def test_only_a_form_that_the_key_takes_is_suggested(override: str, form: str | None) -> None:
@@ -153,4 +160,115 @@ def test_references_that_blow_up_are_refused_at_once(tmp_path: Path) -> None:
 def test_ordinary_anchors_are_taken(tmp_path: Path) -> None:
     text = "defaults: [/radialvicreg, _self_]\nseed: &s 7\nname: run\ndata: {train_path: a, num_workers: *s}\n"
     (tmp_path / "study.yaml").write_text(text)
-    assert compose("study", ["shared/dataset=folder"], str(tmp_path)).data.num_workers == 7
+    assert compose("study", ["radialvicreg/dataset=folder"], str(tmp_path)).data.num_workers == 7
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, list[str]]:
+    """What ``pretrain --cfg`` prints of a command line, and the lines it says besides."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # once for each text, as in a process of its own
+        warnings.showwarning = lambda message, *_: print(message, file=sys.stderr)
+        assert cli.main(["pretrain", *arguments, "--cfg"]) == 0
+    said = capsys.readouterr()
+    return said.out, said.err.splitlines()
+
+
+def test_the_command_line_of_a_sweep_of_0_2_means_what_it_meant_and_says_the_new_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fixed = ("--config-name", "cell", "wandb.enabled=true")  # as W&B's agent writes it: swept values last
+    now, nothing = printed(capsys, *fixed, "+radialvicreg/study=radial_kl", "seed=7")
+    assert nothing == []
+    old, said = printed(capsys, *fixed, "+study=radial_kl", "seed=7")
+    assert old == now
+    assert said == ["the group study is named radialvicreg/study since release 0.3: write +radialvicreg/study=..."]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["+study2=vicreg"], ["+radialvicreg/study2=vicreg"]),
+        (["+study=full/vicreg"], ["+radialvicreg/study=full/vicreg"]),
+        (["+study/full=vicreg"], ["+radialvicreg/study/full=vicreg"]),
+        (["shared/optimizer=adamw", "seed=3"], ["radialvicreg/optimizer=adamw", "seed=3"]),
+        (["~shared/method"], ["~radialvicreg/method"]),
+        (["shared/dataset@x=digits"], ["radialvicreg/dataset@x=digits"]),
+        (["study=a", "shared/other=b", "+cifar100=resnet18/vicreg_d512", "++study=5", "sharedx/method=c", "="], None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the group .* is named")
+def test_groups_of_0_2_are_written_by_their_present_names(old: list[str], new: list[str] | None) -> None:
+    assert with_present_groups(old) == (old if new is None else new)
+
+
+@pytest.mark.filterwarnings("ignore:the group .* is named")
+def test_a_sweep_file_of_0_2_has_the_runs_of_the_present_one(tmp_path: Path) -> None:
+    text = (
+        (SWEEPS / "study2_length.yaml").read_text().replace("      - vicreg\n", "").replace("      - radial_kl\n", "")
+    )
+    (tmp_path / "now.yaml").write_text(text)
+    (tmp_path / "old.yaml").write_text(text.replace("+radialvicreg/study2", "+study2"))
+    now, old = (
+        [config_hash(config.plain()) for config in composed_runs(load_sweep(tmp_path / name).runs(), [])]
+        for name in ("now.yaml", "old.yaml")
+    )
+    assert old == now
+    assert len(set(now)) == 10  # five seeds, two lengths
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A folder that extends ours, and has a group which ours had until 0.2."""
+    group = tmp_path / "shared" / "optimizer"
+    group.mkdir(parents=True)
+    for name in ("lars", "mine"):
+        (group / f"{name}.yaml").write_text(f"# @package _global_\noptimizer: {{name: {name}, lr: 7}}\n")
+    (tmp_path / "mine.yaml").write_text("defaults: [radialvicreg, _self_]\nseed: 77\n")
+    (tmp_path / "other.yaml").write_text("defaults: [radialvicreg, shared/optimizer: lars, _self_]\n")
+    return tmp_path
+
+
+def test_a_folder_that_extends_ours_does_not_fill_our_groups(own: Path) -> None:
+    assert compose("mine", [], str(own)) == compose("radialvicreg", ["seed=77"])
+
+
+def test_a_group_of_ones_own_keeps_its_name(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, said = printed(capsys, "--config-dir", str(own), "--config-name", "other", "shared/optimizer=mine")
+    assert "\n  lr: 7\n" in found
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("defaults", "said"),
+    [
+        (
+            "/quickstart",
+            "In 'own': Could not load 'quickstart'; since release 0.3 it is named /radialvicreg/quickstart",
+        ),
+        ("/study: vicreg", "'study/vicreg'; since release 0.3 it is named /radialvicreg/study/vicreg"),
+        ("/shared/base", "'shared/base'; since release 0.3 it is named /radialvicreg/base"),
+        ("/shared/dataset: digits", "since release 0.3 it is named /radialvicreg/dataset/digits"),
+        ("/radialvicreg, override /shared/backbone: vit_tiny", "did you mean radialvicreg/backbone?"),
+        ("/radialvicreg, override /radialvicreg/back: vit_tiny", "did you mean radialvicreg/backbone?"),
+        ("/radialvicreg, override /radialvicreg/zzz: a", "the groups are radialvicreg/augmentation, "),
+    ],
+)
+def test_a_name_of_0_2_in_a_file_is_answered_with_the_present_one(
+    defaults: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.yaml").write_text(f"defaults: [{defaults}, _self_]\n")
+    assert cli.main(["pretrain", "-cp", str(tmp_path), "-cn", "own", "--cfg"]) == 2
+    one_line(capsys.readouterr().err, said)
+
+
+@pytest.mark.parametrize("name", ["quickstart", "quickstart.yaml", "study/full/vicreg"])
+def test_a_configuration_is_found_without_the_prefix_unless_ones_own_has_its_name(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short, said = printed(capsys, "--config-name", name)
+    assert said == []
+    assert short == printed(capsys, "--config-name", f"radialvicreg/{name}")[0]
+    file = tmp_path / f"{name.removesuffix('.yaml')}.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("# @package _global_\nmine: true\n")
+    assert printed(capsys, "--config-path", str(tmp_path), "--config-name", name)[0] == "mine: true\n\n"

@@ -22,48 +22,94 @@ Run = Callable[..., CompletedProcess[str]]
 
 OTHER_APPLICATION = """
 import hydra, json, sys
+from omegaconf import OmegaConf
 
 @hydra.main(version_base=None, config_path="conf", config_name="config")
 def main(cfg):
-    print(json.dumps({"cfg": dict(cfg), "torch": "torch" in sys.modules, "solo": "solo" in sys.modules,
+    print(json.dumps({"cfg": OmegaConf.to_container(cfg),
+                      "torch": "torch" in sys.modules, "solo": "solo" in sys.modules,
                       "ours": sorted(name for name in sys.modules if name.startswith("radial_vicreg"))}))
 
 main()
 """
 
+PLUGIN_ALONE = """
+import sys
+from hydra import compose, initialize
+from hydra.errors import MissingConfigException
+
+def found(name):
+    with initialize(version_base=None, config_path=None):
+        try:
+            return compose(name) is not None
+        except MissingConfigException:
+            return False
+
+NAMES = ("radialvicreg", "radialvicreg/quickstart", "cifar100/resnet18/vicreg_d512", "cell", "quickstart")
+before = [name for name in NAMES if found(name)]
+"""
+
+
+FOUND = ["radialvicreg", "radialvicreg/quickstart", "cifar100/resnet18/vicreg_d512", "cell"]
+
 
 @pytest.fixture
 def other_application(tmp_path: Path) -> Path:
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "config.yaml").write_text("a: 1\nhydra: {output_subdir: null, run: {dir: .}}\n")
+    """An application whose configuration has a group that a release of ours had, too."""
+    group = tmp_path / "conf" / "shared" / "optimizer"
+    group.mkdir(parents=True)
+    (group / "lars.yaml").write_text("mine: true\n")
+    (tmp_path / "conf" / "config.yaml").write_text(
+        "defaults: [shared/optimizer: lars, _self_]\na: 1\nhydra: {output_subdir: null, run: {dir: .}}\n"
+    )
     (tmp_path / "app.py").write_text(OTHER_APPLICATION)
     return tmp_path / "app.py"
 
 
-def _plain_application(folder: Path) -> tuple[str, ...]:
+def _plain_application(folder: Path, imports: str = "json") -> tuple[str, ...]:
     """Arguments of Python for an application without configurations, which leaves no files."""
     (folder / "app.py").write_text(
-        "import hydra, json\nfrom omegaconf import OmegaConf\n"
+        f"import hydra, json, {imports}\nfrom omegaconf import OmegaConf\n"
         "@hydra.main(version_base=None)\n"
         "def main(cfg):\n    print(json.dumps(OmegaConf.to_container(cfg)))\nmain()\n"
     )
     return str(folder / "app.py"), "hydra.run.dir=.", "hydra.output_subdir=null"
 
 
-def test_other_hydra_applications_get_a_search_path_and_nothing_else(run_python: Run, other_application: Path) -> None:
+def test_other_hydra_applications_read_their_own_groups_and_load_nothing_of_ours(
+    run_python: Run, other_application: Path
+) -> None:
     done = run_python(str(other_application))
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
-    assert seen["cfg"] == {"a": 1}
+    assert seen["cfg"] == {"a": 1, "shared": {"optimizer": {"mine": True}}}
     assert not seen["torch"]
     assert not seen["solo"]
     assert seen["ours"] == []
+
+
+def test_a_composition_finds_ours_only_after_ours_is_imported(run_python: Run, tmp_path: Path) -> None:
+    code = PLUGIN_ALONE + "import radial_vicreg.compose\nprint(before, [name for name in NAMES if found(name)])"
+    done = run_python("-c", code)
+    assert done.stdout.strip() == f"[] {FOUND}", done.stderr
+
+
+@pytest.mark.solo
+@pytest.mark.slow
+def test_a_notebook_finds_ours_only_after_it_imports_solo_learn(run_python: Run) -> None:
+    code = PLUGIN_ALONE + (
+        "import solo.methods\nprint(before, [name for name in NAMES if found(name)])\n"
+        "print('radialvicreg' in solo.methods.METHODS)"
+    )
+    done = run_python("-c", code)
+    assert done.stdout.splitlines() == [f"[] {FOUND}", "True"], done.stderr
 
 
 def test_the_search_path_is_appended_last_so_that_an_applications_own_files_win(
     run_python: Run, other_application: Path
 ) -> None:
     (other_application.parent / "conf" / "radialvicreg.yaml").write_text("mine: true\n")
+    other_application.write_text("import radial_vicreg.compose\n" + OTHER_APPLICATION)
     done = run_python(
         str(other_application), "--config-name", "radialvicreg", "hydra.run.dir=.", "hydra.output_subdir=null"
     )
@@ -71,11 +117,10 @@ def test_the_search_path_is_appended_last_so_that_an_applications_own_files_win(
 
 
 def test_configurations_resolve_without_a_config_path(run_python: Run, tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(
-        "import hydra\n@hydra.main(version_base=None)\ndef main(cfg):\n    print(cfg.method, cfg.max_epochs)\nmain()\n"
-    )
-    done = run_python(str(tmp_path / "app.py"), "--config-name", "radialvicreg", "max_epochs=7")
-    assert done.stdout.split() == ["radialvicreg", "7"], done.stderr
+    application = _plain_application(tmp_path, "radial_vicreg.compose")[0]
+    done = run_python(application, "--config-name", "radialvicreg", "max_epochs=7", "data.train_path=a")
+    found = json.loads(done.stdout)
+    assert (found["method"], found["max_epochs"]) == ("radialvicreg", 7), done.stderr
     assert [file.name for file in tmp_path.iterdir()] == ["app.py"]  # no outputs folder, no log file
 
 
@@ -89,26 +134,32 @@ def test_the_entry_point_of_hydra_1_4_is_the_plugins_class() -> None:
     assert not inspect.isabstract(point)
 
 
-def test_the_configurations_are_found_in_a_folder_of_any_name_without_importing_the_package(
-    run_python: Run, tmp_path: Path
-) -> None:
-    folder = tmp_path / "a blank, 50%20 a=b #1 größe it's"
+def _package(folder: Path) -> Path:
+    """A package of our name with a composition, and nothing else."""
     package = folder / "radial_vicreg"
+    (package / "compose").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "compose" / "__init__.py").touch()
+    return package
+
+
+def test_the_configurations_are_found_in_a_folder_of_any_name(run_python: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "a blank, 50%20 a=b #1 größe it's"
+    package = _package(folder)
     (package / "yaml" / "group").mkdir(parents=True)
-    (package / "__init__.py").write_text("raise SystemExit('imported')\n")
     (package / "yaml" / "mine.yaml").write_text("defaults: [group: one]\nfound: true\n")
     (package / "yaml" / "group" / "one.yaml").write_text("b: 2\n")
-    done = run_python(*_plain_application(tmp_path), "--config-name", "mine", PYTHONPATH=first_on_path(folder))
+    application = _plain_application(tmp_path, "radial_vicreg.compose")
+    done = run_python(*application, "--config-name", "mine", PYTHONPATH=first_on_path(folder))
     assert json.loads(done.stdout) == {"group": {"b": 2}, "found": True}, done.stderr
 
 
 def test_a_missing_configuration_folder_stops_no_application_and_is_named_where_it_is_needed(
     run_python: Run, tmp_path: Path
 ) -> None:
-    package = tmp_path / "broken" / "radial_vicreg"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    application, path = _plain_application(tmp_path), first_on_path(tmp_path / "broken")
+    package = _package(tmp_path / "broken")
+    application = _plain_application(tmp_path, "radial_vicreg.compose")
+    path = first_on_path(tmp_path / "broken")
     done = run_python(*application, "+a=1", PYTHONPATH=path)
     assert json.loads(done.stdout) == {"a": 1}, done.stderr
     assert run_python(*application, "--help", PYTHONPATH=path).returncode == 0
@@ -132,6 +183,8 @@ def test_what_an_application_tells_of_itself_ends_well(
     done = run_python(str(other_application), *arguments)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+    assert "radialvicreg" not in done.stdout
+    assert "radial-vicreg" not in done.stdout
 
 
 def test_the_losses_import_no_more_than_torch_numpy_and_scipy(run_python: Run) -> None:

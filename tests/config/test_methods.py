@@ -15,13 +15,13 @@ from radial_vicreg.names.terms import LOSS_DEFAULTS
 from radial_vicreg.runs.identity import config_hash
 
 OWN: dict[str, Any] = {"method": "mine", "loss": {"_target_": "my.Loss", "weight": 1.0}}
-FOLDER = ["shared/dataset=folder", "data.train_path=images"]
+FOLDER = ["radialvicreg/dataset=folder", "data.train_path=images"]
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"method": "lejepa"}, "method=lejepa needs a loss: shared/method=lejepa brings one"),
+        ({"method": "lejepa"}, "method=lejepa needs a loss: radialvicreg/method=lejepa brings one"),
         ({**OWN, "method": "vicreg"}, "method=vicreg has its own loss: .* give the method another name"),
         ({**OWN, "method": "kl"}, "method=kl is the name of a radial objective"),
         ({**OWN, "loss": {"weight": 1.0}}, "loss must be a section with _target_, the class of the loss.*got"),
@@ -50,7 +50,7 @@ def test_small_crops_come_last() -> None:
 
 @pytest.mark.parametrize("method", ["lejepa", "visreg", "barlow", "e2mc"])
 def test_a_group_brings_its_loss_and_no_weight_of_ours(method: str) -> None:
-    config = run_config(compose("radialvicreg", [*FOLDER, f"shared/method={method}", "host=standalone"]))
+    config = run_config(compose("radialvicreg", [*FOLDER, f"radialvicreg/method={method}", "host=standalone"]))
     assert config.method == method
     assert config.loss is not None
     assert config.radial_objective == "none"
@@ -59,7 +59,7 @@ def test_a_group_brings_its_loss_and_no_weight_of_ours(method: str) -> None:
 
 
 def test_a_loss_of_one_s_own_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["pretrain", *FOLDER, "shared/method=own"]) == 2
+    assert cli.main(["pretrain", *FOLDER, "radialvicreg/method=own"]) == 2
     assert "loss._target_, method must be given, for example loss._target_=VALUE" in capsys.readouterr().err
 
 

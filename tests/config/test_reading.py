@@ -15,7 +15,9 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.names.terms import LOSS_DEFAULTS
 
 READERS: tuple[Reader, ...] = ("pretrain", "script", "stored")
-WITH_ALL = run_config(compose("radialvicreg", ["shared/dataset=folder", "data.train_path=images", "name=run"])).plain()
+WITH_ALL = run_config(
+    compose("radialvicreg", ["radialvicreg/dataset=folder", "data.train_path=images", "name=run"])
+).plain()
 DIMS = {"proj_hidden_dim": 8, "proj_output_dim": 8}
 
 

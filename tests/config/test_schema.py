@@ -23,7 +23,7 @@ from radial_vicreg.config.words import expected, inner_model
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.names.terms import OBJECTIVE
 
-BASE = Path(__file__).parents[2] / "yaml" / "shared" / "base.yaml"
+BASE = Path(__file__).parents[2] / "yaml" / "radialvicreg" / "base.yaml"
 REQUIRED = {"name", "max_epochs"}  # no value suits every run
 # Without a name there is no schedule, which is solo-learn's rule and part of a run's identity.
 OTHERWISE_LEFT_OUT = {"scheduler.name"}

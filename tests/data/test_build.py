@@ -216,7 +216,7 @@ def test_fraction_of_cifar_works(cifar_root: Path) -> None:
         ({"data__train_path": "/nowhere/at/all"}, "data.train_path=/nowhere/at/all does not exist"),
         ({"data__dataset": "stl10"}, "data.dataset='stl10'.*cifar10, cifar100.*custom; .*main_pretrain.py reads it"),
         ({"data__dataset": "cifar11"}, "did you mean cifar10"),
-        ({"data__dataset": "digits"}, "digits is a folder of images, data.dataset=custom: shared/dataset=digits"),
+        ({"data__dataset": "digits"}, "digits is a folder of images, data.dataset=custom: radialvicreg/dataset=digits"),
         ({"data__format": "h5"}, "data.format='h5'"),
         ({"data__dataset": "cifar10", "data__train_path": None}, "data.train_path is not set"),
     ],

@@ -47,14 +47,14 @@ def celeba(root: Path, patch: pytest.MonkeyPatch) -> list[str]:
 
 def cifar(root: Path, patch: pytest.MonkeyPatch) -> list[str]:
     place = write_cifar10(root / "cifar", patch, per_batch=20)
-    return [*tiny_settings(place, place, root), "shared/dataset=cifar10"][1:]
+    return [*tiny_settings(place, place, root), "radialvicreg/dataset=cifar10"][1:]
 
 
 def toy(root: Path, patch: pytest.MonkeyPatch) -> list[str]:
     (root / "empty").mkdir()
     configurations = write_yaml(root / "configurations", root / "empty")
-    settings = [item for item in tiny_settings(root, root, root) if not item.startswith(("shared/", "data."))]
-    return ["--config-dir", str(configurations), "shared/dataset=squares", *settings]
+    settings = [item for item in tiny_settings(root, root, root) if not item.startswith(("radialvicreg/", "data."))]
+    return ["--config-dir", str(configurations), "radialvicreg/dataset=squares", *settings]
 
 
 KINDS = {
@@ -176,9 +176,7 @@ def test_a_registered_data_set_is_prepared_and_completed(tmp_path: Path, capsys:
 
 def test_a_data_set_without_its_facts_is_refused() -> None:
     """The schema that editors use would not know it, and nobody could tell how many classes there are."""
-    with pytest.raises(
-        ValueError, match=r"forgotten is not in radial_vicreg\.names\.data_sets\.DATA_SETS: .* facts"
-    ):
+    with pytest.raises(ValueError, match=r"forgotten is not in radial_vicreg\.names\.data_sets\.DATA_SETS: .* facts"):
 
         @sets.register
         class Forgotten(sets.DataSet):
@@ -189,5 +187,5 @@ def test_every_data_set_that_is_opened_has_a_reader_and_every_prepared_one_a_con
     read = {name for name, facts in DATA_SETS.items() if facts != DataSetFacts() and name != "stl10"}
     for name in read:
         assert sets.data_set(name).dataset == name
-    shipped = {file.stem for file in (REPOSITORY / "yaml" / "shared").glob("*/*.yaml")}
-    assert set(sets.prepared_sets()) - {"squares"} <= shipped, "add yaml/shared/dataset/NAME.yaml"
+    shipped = {file.stem for file in (REPOSITORY / "yaml" / "radialvicreg").glob("*/*.yaml")}
+    assert set(sets.prepared_sets()) - {"squares"} <= shipped, "add yaml/radialvicreg/dataset/NAME.yaml"

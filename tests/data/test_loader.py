@@ -266,7 +266,7 @@ def test_batches_are_pinned_for_a_gpu_that_trains(
 def pretrain_overrides(device_config: MakeConfig, tmp_path: Path) -> list[str]:
     data = device_config().data
     return [
-        *("shared/dataset=folder", f"data.train_path={data.train_path}", f"data.val_path={data.val_path}"),
+        *("radialvicreg/dataset=folder", f"data.train_path={data.train_path}", f"data.val_path={data.val_path}"),
         *("data.num_workers=0", "method_kwargs.proj_hidden_dim=16", "method_kwargs.proj_output_dim=16"),
         *("optimizer.batch_size=8", "scheduler.warmup_epochs=1", "accelerator=cpu", "precision=32"),
         f"runs_dir={tmp_path / 'runs'}",

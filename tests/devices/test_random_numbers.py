@@ -33,8 +33,8 @@ from radial_vicreg.train.loss import check_objective
 #: What draws on the device, by the settings that ask for it.
 DRAWING = {
     "device_data": ["data.format=device"],
-    "lejepa": ["shared/method=lejepa"],
-    "visreg": ["shared/method=visreg"],
+    "lejepa": ["radialvicreg/method=lejepa"],
+    "visreg": ["radialvicreg/method=visreg"],
     "dropout": ["+backbone.kwargs.proj_drop_rate=0.2"],
     "drop_path": ["+backbone.kwargs.drop_path_rate=0.5", "backbone.kwargs.depth=2"],
 }

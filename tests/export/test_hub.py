@@ -163,7 +163,7 @@ def test_the_model_card_has_the_means_over_attributes(make_run: Callable[..., Pa
 
 
 def test_the_model_card_names_a_method_with_a_loss_of_its_own(make_run: Callable[..., Path]) -> None:
-    own = ["shared/method=own", "method=a|b", "loss._target_=nowhere.Loss", "+loss.temperature=0.25"]
+    own = ["radialvicreg/method=own", "method=a|b", "loss._target_=nowhere.Loss", "+loss.temperature=0.25"]
     card_file, card = export_run(make_run(*own, probes=None), "hf")
     text = (card_file.parent / "README.md").read_text()
     assert "| method | `a\\|b`, a method with a custom loss |" in text

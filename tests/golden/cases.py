@@ -7,13 +7,14 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = REPOSITORY / "tests" / "fixtures" / "second_release" / "images"  # 18 for training, 9 for validation
 
-CONFIGURATIONS = [
+PARTS = ("augmentation", "backbone", "base", "dataset", "method", "optimizer", "setting", "sweeps")
+CONFIGURATIONS = [  # by the names of 0.2, and so are their groups below: both are translated
     *sorted(
         name
         for file in (REPOSITORY / "yaml").rglob("*.yaml")
-        if not (name := file.relative_to(REPOSITORY / "yaml").with_suffix("").as_posix()).startswith(
-            ("shared/", "sweeps/", "cell")  # parts of others, lists of others, and an empty one
-        )
+        if (name := file.relative_to(REPOSITORY / "yaml").with_suffix("").as_posix().removeprefix("radialvicreg/"))
+        != "cell"  # an empty one
+        and not name.startswith(PARTS)
     ),
     "cell +cifar100=resnet18/vicreg_d512",
     "synthetic",
@@ -49,7 +50,7 @@ CORRECTED_SINCE_0_2 = {f"study/full/radial_{name}" for name in ("kl", "centred",
 """Configurations that are another experiment now: in 0.2 they lacked the small stem that the full study asks for."""
 
 TINY = [
-    "shared/dataset=folder",
+    "radialvicreg/dataset=folder",
     f"data.train_path={IMAGES / 'train'}",
     f"data.val_path={IMAGES / 'val'}",
     "data.num_workers=0",
@@ -73,7 +74,7 @@ _NETWORKS = {
 _OBJECTIVES = {
     "kl": [],
     "wasserstein": ["method_kwargs.radial_objective=wasserstein"],
-    "vicreg": ["shared/method=vicreg"],
+    "vicreg": ["radialvicreg/method=vicreg"],
 }
 RUNS = {
     **{

@@ -28,7 +28,7 @@ from radial_vicreg.solo.limits import refuse_impossible
 from radial_vicreg.train.run import prepare
 
 # A short name: the usual one takes longer to resolve than all of the checks.
-BASE = compose("radialvicreg", ["shared/dataset=folder", "data.train_path=images", "name=run"])
+BASE = compose("radialvicreg", ["radialvicreg/dataset=folder", "data.train_path=images", "name=run"])
 VIT = {"backbone.name": "vit_tiny"}
 YAML = {
     "malformed": "a: [1, 2\nb: }",
@@ -256,7 +256,7 @@ def test_a_key_that_nothing_reads_is_refused_in_files_and_sweeps(
     monkeypatch.chdir(tmp_path)
     text = "defaults: [/radialvicreg, _self_]\ncompile: true\nmy_rate: 0.1\noptimizer: {lr: '${my_rate}'}\n"
     (tmp_path / "study.yaml").write_text(text)
-    given = ["shared/dataset=folder", "data.train_path=images"]
+    given = ["radialvicreg/dataset=folder", "data.train_path=images"]
     assert cli.main(["pretrain", "-cp", ".", "-cn", "study", *given, "--check"]) == 2
     assert capsys.readouterr().err.startswith("radial-vicreg pretrain: error: compile is not a setting; ")
     command = ["--config-name", "radialvicreg", *given, "${args_no_hyphens}"]
@@ -268,7 +268,7 @@ def test_a_key_that_nothing_reads_is_refused_in_files_and_sweeps(
 
 
 def test_what_is_printed_as_a_configuration_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["shared/dataset=folder", "data.train_path=images", "name=run"]
+    given = ["radialvicreg/dataset=folder", "data.train_path=images", "name=run"]
     assert cli.main(["pretrain", *given, "--cfg"]) == 0
     (tmp_path / "printed.yaml").write_text(printed := capsys.readouterr().out)
     assert "augment:" in printed  # its ${...} are resolved: nothing reads it any more
@@ -333,7 +333,9 @@ def test_any_value_is_accepted_or_refused_in_words(changes: dict[str, Any]) -> N
         assert isinstance(config, RunConfig)
 
 
-WORDS = st.sampled_from(["seed", "optimizer", "lr", "augmentations", "0", "shared/dataset", "cifar10", "name", "data"])
+WORDS = st.sampled_from(
+    ["seed", "optimizer", "lr", "augmentations", "0", "radialvicreg/dataset", "cifar10", "name", "data"]
+)
 MARKS = st.sampled_from(
     ["=", ".", "+", "~", "[", "]", "{", "}", "${", "'", '"', ",", ":", "@", "/", " ", "\n", "é", "-"]
 )

@@ -135,7 +135,7 @@ def test_images_and_subsets_are_those_of_solo_learn_s_own_data_set(make_folder: 
 
     root, pixels = make_folder(b=6, a=4, c=2), transforms.ToTensor()
     theirs = prepare_datasets("custom", pixels, train_data_path=root, data_fraction=fraction)
-    given = ["shared/dataset=folder", f"data.train_path={root}", f"data.fraction={fraction}"]
+    given = ["radialvicreg/dataset=folder", f"data.train_path={root}", f"data.fraction={fraction}"]
     ours = open_data(run_config(compose("radialvicreg", given))).training_set(pixels)
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs, strict=True):

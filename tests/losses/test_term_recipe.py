@@ -168,7 +168,7 @@ DEFINITION: list[Edit] = [
 ]
 PAGES: list[Edit] = [
     (
-        "yaml/shared/method/radialvicreg.yaml",
+        "yaml/radialvicreg/method/radialvicreg.yaml",
         "  e2mc_loss_weight: 0.0",
         "  radial_toy_loss_weight: 1.0   # with radial_objective: toy\n  radial_toy_halved: false\n"
         "  drift_loss_weight: 0.0\n  drift_doubled: false\n",
@@ -317,8 +317,8 @@ def test_a_declaration_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> N
         "drift is declared, and tests/objectives.py defines no such term",
         "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, drift_loss_weight, drift_doubled, which "
         "radial_vicreg/names/terms.py declares",
-        "yaml/shared/method/radialvicreg.yaml has no radial_toy_loss_weight",
-        "yaml/shared/method/radialvicreg.yaml has no drift_loss_weight",
+        "yaml/radialvicreg/method/radialvicreg.yaml has no radial_toy_loss_weight",
+        "yaml/radialvicreg/method/radialvicreg.yaml has no drift_loss_weight",
         "docs/names.md has 0 rows for drift_loss_weight",
         "docs/objective.md lacks the row | `drift` | `drift_loss_weight` | `drift_loss` |",
         "docs/names.md has 0 rows for radial_toy_loss_weight",

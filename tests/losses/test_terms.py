@@ -155,12 +155,12 @@ def test_a_key_of_the_configuration_is_as_declared(key: Key) -> None:
 @every_key
 def test_the_yaml_has_the_key_at_its_default(key: Key) -> None:
     given = {**_method_kwargs("vicreg"), **_method_kwargs("radialvicreg")}
-    assert key.name in given, f"yaml/shared/method/radialvicreg.yaml has no {key.name}"
+    assert key.name in given, f"yaml/radialvicreg/method/radialvicreg.yaml has no {key.name}"
     assert (type(given[key.name]), given[key.name]) == (type(key.default), key.default)
 
 
 def _method_kwargs(group: str) -> dict[str, Any]:
-    content: Any = OmegaConf.load(ROOT / "yaml" / "shared" / "method" / f"{group}.yaml")
+    content: Any = OmegaConf.load(ROOT / "yaml" / "radialvicreg" / "method" / f"{group}.yaml")
     return dict(OmegaConf.to_container(content.method_kwargs, resolve=False))
 
 

@@ -63,7 +63,7 @@ def test_every_key_that_a_text_names_can_be_given_without_a_plus() -> None:
         "resume_from_checkpoint",
     } <= found.keys()
     known = OmegaConf.to_container(composed("radialvicreg"), resolve=False)
-    with_loss = composed("radialvicreg", "shared/method=lejepa")
+    with_loss = composed("radialvicreg", "radialvicreg/method=lejepa")
     known |= OmegaConf.to_container(OmegaConf.masked_copy(with_loss, ["loss", "loss_views"]))
     refused = {}
     for key, place in found.items():
@@ -98,7 +98,7 @@ def test_defaults_that_are_written_out_change_no_identity() -> None:
 def test_each_optimizer_has_a_group_that_trains(name: str, tiny_overrides: list[str]) -> None:
     from radial_vicreg.train.run import prepare
 
-    config = prepare(run_config(compose("radialvicreg", [f"shared/optimizer={name}", *tiny_overrides])))
+    config = prepare(run_config(compose("radialvicreg", [f"radialvicreg/optimizer={name}", *tiny_overrides])))
     assert config.optimizer.name == name
 
 
@@ -106,5 +106,7 @@ def test_each_optimizer_has_a_group_that_trains(name: str, tiny_overrides: list[
 def test_the_name_of_an_optimizer_alone_leads_to_its_group(name: str, tiny_overrides: list[str]) -> None:
     from radial_vicreg.train.run import prepare
 
-    with pytest.raises(ValueError, match=rf"clip_lr.* do not fit optimizer.name={name}: .*shared/optimizer={name}"):
+    with pytest.raises(
+        ValueError, match=rf"clip_lr.* do not fit optimizer.name={name}: .*radialvicreg/optimizer={name}"
+    ):
         prepare(run_config(compose("radialvicreg", [*tiny_overrides, f"optimizer.name={name}"])))

@@ -112,7 +112,7 @@ def test_the_factor_goes_with_a_beta1_of_100() -> None:
 
 @pytest.mark.parametrize(
     ("sweep", "factor"),
-    [(path.stem, path.stem.endswith("_d512")) for path in sorted(YAML.glob("sweeps/*_d*.yaml"))],
+    [(path.stem, path.stem.endswith("_d512")) for path in sorted(YAML.glob("radialvicreg/sweeps/*_d*.yaml"))],
 )
 def test_a_sweep_has_its_cells_factor(sweep: str, factor: bool) -> None:
     cfg = composed(load_sweep(sweep).config_name)
@@ -127,7 +127,7 @@ def test_every_cells_method_settings_are_accepted(cell: str) -> None:
 
 def test_there_is_one_file_for_each_cell_and_no_other() -> None:
     found = {str(path.relative_to(YAML).with_suffix("")) for path in YAML.glob("*/*/*.yaml")}
-    assert {name for name in found if not name.startswith(("shared/", "sweeps/", "study/"))} == set(CELLS)
+    assert {name for name in found if not name.startswith("radialvicreg/")} == set(CELLS)
 
 
 @pytest.mark.parametrize("cell", [next(cell for cell in CELLS if cell.startswith(name)) for name in sorted(DATA)])

@@ -11,14 +11,14 @@ from omegaconf import OmegaConf
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.sweeps import load_sweep
 
-SECOND = [str(name) for name in load_sweep("study2").parameters["+study2"]]
-METHODS = [str(name) for name in load_sweep("study").parameters["+study"]]
+SECOND = [str(name) for name in load_sweep("study2").parameters["+radialvicreg/study2"]]
+METHODS = [str(name) for name in load_sweep("study").parameters["+radialvicreg/study"]]
 OF_A_METHOD = {"name", "method", "method_kwargs", "loss", "loss_views"}
 
 
 @cache
 def _shared(name: str, group: str = "study") -> dict[str, Any]:
-    cfg = compose("cell", [f"+{group}={name}"])
+    cfg = compose("cell", [f"+radialvicreg/{group}={name}"])
     content: Any = OmegaConf.to_container(cfg, resolve=True)
     content["optimizer"].pop("lr")
     content["small stem"] = run_config(cfg).has_small_stem
@@ -55,12 +55,18 @@ def test_the_full_study_has_the_small_stem(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_rate_is_one_of_its_trials(method: str) -> None:
-    assert compose("cell", [f"+study={method}"]).optimizer.lr in load_sweep("study_tune").parameters["optimizer.lr"]
+    assert (
+        compose("cell", [f"+radialvicreg/study={method}"]).optimizer.lr
+        in load_sweep("study_tune").parameters["optimizer.lr"]
+    )
 
 
 @pytest.mark.parametrize("method", SECOND)
 def test_the_rate_of_the_second_study_is_one_of_its_trials(method: str) -> None:
-    assert compose("cell", [f"+study2={method}"]).optimizer.lr in load_sweep("study2_tune").parameters["optimizer.lr"]
+    assert (
+        compose("cell", [f"+radialvicreg/study2={method}"]).optimizer.lr
+        in load_sweep("study2_tune").parameters["optimizer.lr"]
+    )
 
 
 @pytest.mark.parametrize("place", ["", "_full", "2"])

@@ -16,6 +16,7 @@ from helpers import composed
 from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import RadialEquilibrium
+from radial_vicreg.names.configurations import sweep_names
 from radial_vicreg.nets.stability import equilibrium_of, stability_of
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.marks import marks_of
@@ -24,9 +25,7 @@ REPOSITORY = Path(__file__).parents[2]
 PACKAGE = Path(str(resources.files("radial_vicreg")))
 PAGE = (REPOSITORY / "docs" / "tables.md").read_text()
 PAPER: dict[str, Any] = json.loads((PACKAGE / "paper" / "paper.json").read_text())
-SWEEPS = sorted(
-    str(p.relative_to(PACKAGE / "yaml" / "sweeps").with_suffix("")) for p in PACKAGE.glob("yaml/sweeps/**/*.yaml")
-)
+SWEEPS = sweep_names()
 QUICK = {"cifar100_vit_tiny_d512"}
 
 
@@ -54,7 +53,7 @@ def test_the_papers_values_are_on_the_page(number: str) -> None:
 
 
 def test_every_script_that_the_page_names_exists() -> None:
-    named = set(re.findall(r"bash/(?:sweeps|slurm)/[\w.]+|yaml/[\w./]+", PAGE)) - {"yaml/sweeps/FILE.yaml"}
+    named = set(re.findall(r"bash/(?:sweeps|slurm)/[\w.]+|yaml/[\w./]+", PAGE)) - {"yaml/radialvicreg/sweeps/FILE.yaml"}
     assert named
     assert [name for name in named if not (REPOSITORY / name).exists()] == []
 

@@ -20,8 +20,8 @@ IMAGES = {"train": 1000, "test": 300}  # of each class
 #: A network of two tokens; crops so gentle that both probes see nearly the same images; and a rate at which 20 epochs
 #: are enough for the online head to settle (docs/probes.md has the figures of other settings).
 SETTINGS = [
-    "shared/backbone=vit_tiny",
-    "shared/optimizer=adamw",
+    "radialvicreg/backbone=vit_tiny",
+    "radialvicreg/optimizer=adamw",
     "backbone.kwargs.patch_size=32",
     "augment.crop_size=32",
     "augment.crop_min_scale=0.8",
@@ -53,7 +53,7 @@ def cifar10(tmp_path: Path) -> Path:
 def test_online_and_offline_linear_probe_agree_within_two_points(cifar10: Path) -> None:
     images = [f"data.train_path={cifar10 / 'train'}", f"data.val_path={cifar10 / 'test'}", "data.format=device"]
     trainer = ["host=standalone", "accelerator=cpu", "precision=32", f"runs_dir={cifar10 / 'runs'}"]
-    assert cli.main(["pretrain", "shared/dataset=folder", *images, *trainer, *SETTINGS]) == 0
+    assert cli.main(["pretrain", "radialvicreg/dataset=folder", *images, *trainer, *SETTINGS]) == 0
     (folder,) = (path.parent for path in cifar10.glob("runs/*/*/results.json"))
     assert cli.main(["probe", str(folder), "--probe", "linear", "--add-to-results"]) == 0
     probes = json.loads((folder / "results.json").read_text())["probes"]

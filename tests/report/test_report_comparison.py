@@ -22,7 +22,7 @@ from radial_vicreg.report.differences import difference_csv, difference_rows, di
 from radial_vicreg.report.experiments import experiment_notes, experiment_rows
 
 KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"
-LEJEPA = (VICREG, "shared/method=lejepa")
+LEJEPA = (VICREG, "radialvicreg/method=lejepa")
 
 
 @pytest.fixture

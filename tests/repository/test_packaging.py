@@ -203,20 +203,31 @@ def test_an_unrelated_hydra_application_runs_beside_it_in_every_way(installed: I
     def app(*arguments: str, **variables: str) -> str:
         return run(installed.python, "app.py", *arguments, cwd=folder, **variables)
 
-    nothing = "loaded: []"
     plain = app("+a=1")
     assert "{'a': 1}" in plain
-    assert nothing in plain
-    assert "shared/dataset: celeba, cifar10" in app("--help")
-    ours = app("--config-name", "radialvicreg")
-    assert "'method': 'radialvicreg'" in ours
-    assert nothing in ours
+    assert "loaded: []" in plain
+    for told in (app("--help"), app("--info", "searchpath")):
+        assert "radialvicreg" not in told
+        assert "radial-vicreg" not in told
     sweep = app("-m", "+a=1,2")
     assert "{'a': 1}" in sweep
     assert "{'a': 2}" in sweep
     assert "hydra_bash_completion" in app("-sc", "install=bash")
-    offered = app("-sc", "query=bash", COMP_LINE="python app.py shared/optimizer=")
-    assert offered.split()[:2] == ["shared/optimizer=adam", "shared/optimizer=adamw"]
+    assert app("-sc", "query=bash", COMP_LINE="python app.py radialvicreg/optimizer=").split() == []
+
+
+def test_an_application_of_ours_finds_groups_and_configurations(installed: Installed, tmp_path: Path) -> None:
+    folder = tmp_path / "an application"
+    folder.mkdir()
+    (folder / "app.py").write_text(f"import radial_vicreg.compose\n{UNRELATED}")
+
+    def app(*arguments: str, **variables: str) -> str:
+        return run(installed.python, "app.py", *arguments, cwd=folder, **variables)
+
+    assert "radialvicreg/dataset: celeba, cifar10" in app("--help")
+    assert "'method': 'radialvicreg'" in app("--config-name", "radialvicreg")
+    offered = app("-sc", "query=bash", COMP_LINE="python app.py radialvicreg/optimizer=")
+    assert offered.split()[:2] == ["radialvicreg/optimizer=adam", "radialvicreg/optimizer=adamw"]
     (shown,) = [line for line in app("--info", "searchpath").splitlines() if line.startswith("| radial-vicreg ")]
     path = Path(shown.split("|")[2].strip().removeprefix("file://"))  # as it is: nothing is quoted
     assert " " in str(path)
@@ -227,6 +238,7 @@ def test_hydras_compose_and_ours_find_the_configurations(installed: Installed, t
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "study.yaml").write_text("defaults: [/radialvicreg, _self_]\nseed: 77\n")
     (tmp_path / "test_own.py").write_text(
+        "import radial_vicreg.compose\n"
         "from hydra import compose, initialize, initialize_config_dir\n"
         "with initialize(version_base=None, config_path=None): print(compose('radialvicreg').method)\n"
         f"with initialize_config_dir({str(tmp_path / 'own')!r}, version_base=None): print(compose('study').seed)\n"

@@ -57,11 +57,11 @@ class Record(pl.Callback):
 
 
 SETTINGS = {
-    "lars": ["shared/optimizer=lars"],
-    "adamw": ["shared/optimizer=adamw"],
-    "wasserstein": ["shared/optimizer=adamw", "method_kwargs.radial_objective=wasserstein"],
-    "multicrop": ["shared/optimizer=adamw", "shared/augmentation=cifar_multicrop"],
-    "vit": ["shared/optimizer=adamw", "backbone.name=vit_tiny", "+backbone.kwargs={patch_size:16,img_size:32}"],
+    "lars": ["radialvicreg/optimizer=lars"],
+    "adamw": ["radialvicreg/optimizer=adamw"],
+    "wasserstein": ["radialvicreg/optimizer=adamw", "method_kwargs.radial_objective=wasserstein"],
+    "multicrop": ["radialvicreg/optimizer=adamw", "radialvicreg/augmentation=cifar_multicrop"],
+    "vit": ["radialvicreg/optimizer=adamw", "backbone.name=vit_tiny", "+backbone.kwargs={patch_size:16,img_size:32}"],
 }
 
 

@@ -50,7 +50,7 @@ def completed(cfg: DictConfig) -> DictConfig:
     return METHODS["radialvicreg"].add_and_assert_specific_cfg(parse_cfg(cfg))
 
 
-VIT = "shared/backbone=vit_tiny"
+VIT = "radialvicreg/backbone=vit_tiny"
 DALI = ["data.format=dali", "data.val_path=null"]
 
 
@@ -74,7 +74,7 @@ def with_dali(monkeypatch: pytest.MonkeyPatch) -> None:
         (["backbone.name=timm:resnet10t"], "host=standalone` has timm's networks"),
         (["+backbone.kwargs.foo=1"], "backbone.kwargs={'foo': 1} do not fit resnet18: .*'foo'"),
         (["optimizer.name=adma"], "unknown optimizer.name 'adma': did you mean adam"),
-        (["optimizer.name=sgd"], "clip_lr.*shared/optimizer=sgd"),
+        (["optimizer.name=sgd"], "clip_lr.*radialvicreg/optimizer=sgd"),
         (["scheduler.name=exponential"], "unknown scheduler.name 'exponential': solo-learn has: none, step, warmup"),
         (["scheduler.name=null"], "unknown scheduler.name None: did you mean none"),
         (["scheduler.interval=epochs"], "unknown scheduler.interval 'epochs': did you mean epoch"),
@@ -321,7 +321,7 @@ def test_another_method_s_checkpoint_is_named(tmp_path: Path, script_cfg: MakeCf
 def test_every_sweep_names_the_project_that_its_runs_log_to() -> None:
     import yaml
 
-    folder = Path(__file__).parents[2] / "yaml" / "sweeps"
+    folder = Path(__file__).parents[2] / "yaml" / "radialvicreg" / "sweeps"
     projects = {path.name: yaml.safe_load(path.read_text()).get("project") for path in folder.rglob("*.yaml")}
     assert set(projects.values()) == {compose("radialvicreg", []).wandb.project}, projects
 
@@ -336,7 +336,13 @@ def test_main_pretrain_takes_the_hints_and_the_new_group(
     location = find_solo_learn().location
     assert location is not None
     given = [item for item in tiny_overrides if not item.startswith(("runs_dir=", "data.val_path="))]
-    given += ["shared/optimizer=sgd", "optimizer.lr=1e-3", "data.no_labels=true", "log_every_n_steps=1", "num_nodes=1"]
+    given += [
+        "radialvicreg/optimizer=sgd",
+        "optimizer.lr=1e-3",
+        "data.no_labels=true",
+        "log_every_n_steps=1",
+        "num_nodes=1",
+    ]
     given += ["resume_from_checkpoint=null", "max_epochs=1", "diagnostics.enabled=false", "checkpoint.keep_prev=true"]
     given += [f"data.train_path={tmp_path / 'train' / 'class_0'}"]
     done = run_python(str(location.parent / "main_pretrain.py"), "--config-name", "radialvicreg", *given)

@@ -11,6 +11,7 @@ import pytest
 import torch
 from helpers import on_two_nodes, read_results, with_resnet, without, write_images
 
+import yaml
 from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.solo.limits import knn_fails
 
@@ -66,10 +67,27 @@ def test_config_name_alone_trains_the_method(
     assert untouched(checkout) == before
 
 
+@pytest.mark.parametrize("flag", ["--config-dir", "--config-path"])
+def test_a_folder_that_extends_ours_does_not_fill_our_groups(
+    flag: str, checkout: Path, run_python: Run, tmp_path: Path
+) -> None:
+    own = tmp_path / "own" / "shared" / "optimizer"
+    own.mkdir(parents=True)
+    (own / "lars.yaml").write_text("# @package _global_\noptimizer: {name: sgd, lr: 7}\n")
+    (tmp_path / "own" / "mine.yaml").write_text("defaults: [radialvicreg, _self_]\nseed: 77\n")
+    script = str(checkout / "main_pretrain.py")
+    place = (flag, str(tmp_path / "own"))
+    done = run_python(script, *place, "--config-name", "mine", "radialvicreg/backbone=vit_tiny", "--cfg", "job")
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = yaml.safe_load(done.stdout)
+    assert (found["seed"], found["backbone"]["name"]) == (77, "vit_tiny")
+    assert (found["optimizer"]["name"], found["optimizer"]["lr"]) == ("lars", 0.3)
+
+
 def test_small_crops_are_further_views(
     checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
 ) -> None:
-    multicrop = [*tiny_overrides, "shared/augmentation=cifar_multicrop", "data.val_path=null"]
+    multicrop = [*tiny_overrides, "radialvicreg/augmentation=cifar_multicrop", "data.val_path=null"]
     script = str(checkout / "main_pretrain.py")
     done = run_python(script, "--config-name", "radialvicreg", *multicrop)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -22,7 +22,13 @@ WORKS = "works"
 FEWEST_ROWS = 45
 
 TINY = [
-    *("shared/dataset=folder", "data.train_path=train", "data.num_workers=0", "optimizer.batch_size=6", "max_epochs=1"),
+    *(
+        "radialvicreg/dataset=folder",
+        "data.train_path=train",
+        "data.num_workers=0",
+        "optimizer.batch_size=6",
+        "max_epochs=1",
+    ),
     *("accelerator=cpu", "precision=32", "scheduler.warmup_epochs=0"),
     *("method_kwargs.proj_hidden_dim=16", "method_kwargs.proj_output_dim=16"),
 ]

@@ -15,7 +15,7 @@ from radial_vicreg.sweeps import load_sweep
 
 PACKAGE = Path(str(resources.files("radial_vicreg")))
 YAML = PACKAGE / "yaml"
-FOLDER = YAML / "sweeps"
+FOLDER = YAML / "radialvicreg" / "sweeps"
 SWEEPS = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.yaml"))
 PAPER: dict[str, Any] = json.loads((PACKAGE / "paper" / "paper.json").read_text())
 KEYS = {
@@ -85,11 +85,10 @@ def test_a_tables_sweep_has_three_seeds_of_each_cell(name: str) -> None:
 def test_a_sweep_of_the_study_gives_every_method_the_same_trials_or_seeds(name: str) -> None:
     place, varied, runs = STUDY[name]
     sweep = load_sweep(name)
-    assert list(sweep.parameters) == ["+study", varied]
-    files = {
-        path.relative_to(YAML / "study").with_suffix("").as_posix() for path in (YAML / "study" / place).glob("*.yaml")
-    }
-    assert set(sweep.parameters["+study"]) == files
+    assert list(sweep.parameters) == ["+radialvicreg/study", varied]
+    study = YAML / "radialvicreg" / "study"
+    files = {path.relative_to(study).with_suffix("").as_posix() for path in (study / place).glob("*.yaml")}
+    assert set(sweep.parameters["+radialvicreg/study"]) == files
     assert len(sweep.runs()) == runs
 
 

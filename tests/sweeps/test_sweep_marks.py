@@ -70,7 +70,7 @@ def test_the_list_marks_them_and_its_lines_stay_commands(
 def test_a_list_that_cannot_be_marked_is_printed_all_the_same(
     small_sweep: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["sweep", str(small_sweep), "--list", "shared/dataset=folder"]) == 0
+    assert cli.main(["sweep", str(small_sweep), "--list", "radialvicreg/dataset=folder"]) == 0
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 4
     assert "past stability cannot be told" in printed.err

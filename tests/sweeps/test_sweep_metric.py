@@ -10,7 +10,7 @@ from helpers import read_results
 
 from radial_vicreg.sweeps.grid import load_sweep
 
-FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "sweeps"
+FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "radialvicreg" / "sweeps"
 
 
 def test_sweeps_over_classes_maximise_what_a_run_logs(finished_run: Callable[[str], Path]) -> None:

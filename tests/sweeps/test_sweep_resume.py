@@ -16,7 +16,7 @@ from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.grid import SweepRun
 
-FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "sweeps"
+FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "radialvicreg" / "sweeps"
 SWEEPS = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.yaml"))
 QUICK = {"tables/figure4"}
 

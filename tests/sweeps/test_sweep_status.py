@@ -73,7 +73,7 @@ def test_a_run_on_other_images_does_not_count_and_folders_are_listed_once(
 ) -> None:
     runs = load_sweep(small_sweep).runs()
     paths = [f"data.{name}_path={image_folder(name, per_class=2)}" for name in ("train", "val")]
-    overrides = ["shared/dataset=folder", *paths, runs_dir]
+    overrides = ["radialvicreg/dataset=folder", *paths, runs_dir]
     known = fingerprint.fingerprints_of(next(composed_runs(runs[:1], overrides))).model_dump()
     for run, marks in zip(runs, (known, {**known, "val": ("2:ffffffff",)}, None), strict=False):  # the last: 0.2's
         (config,) = composed_runs([run], overrides)
@@ -102,7 +102,7 @@ def test_the_processes_of_a_sweep_get_what_was_listed(
         return 0
 
     started.then = train
-    overrides = ["shared/dataset=folder", f"data.train_path={images}", "data.val_path=null", runs_dir]
+    overrides = ["radialvicreg/dataset=folder", f"data.train_path={images}", "data.val_path=null", runs_dir]
     assert run_missing("small", load_sweep(small_sweep).runs()[:2], overrides) == ([], [0, 1])
     assert listed == [str(images), str(images)]
 

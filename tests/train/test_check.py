@@ -123,7 +123,7 @@ def test_a_cifar_that_is_not_there_is_not_downloaded(
 
     monkeypatch.setattr("torchvision.datasets.CIFAR100.download", refuse)
     shutil.rmtree(tmp_path / "train")
-    cifar = ["shared/dataset=cifar100", f"data.train_path={tmp_path}/cifar", "data.val_path=null"]
+    cifar = ["radialvicreg/dataset=cifar100", f"data.train_path={tmp_path}/cifar", "data.val_path=null"]
     assert check(*cifar, "max_epochs=1") == 0
     said = capsys.readouterr().out
     assert f"cifar100 is not in {tmp_path}/cifar: the run would download it" in said

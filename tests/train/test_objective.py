@@ -185,7 +185,7 @@ def test_a_module_in_the_working_directory_trains_to_the_end_and_its_terms_are_l
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    own = ["shared/method=own", "method=mine", "loss._target_=lies_here.Loss", "+loss.start=0.5"]
+    own = ["radialvicreg/method=own", "method=mine", "loss._target_=lies_here.Loss", "+loss.start=0.5"]
     assert cli.main(["pretrain", *tiny_overrides, *own, "host=auto"]) == 0
     folder = only_run(tmp_path / "runs")
     results = read_results(folder)
@@ -212,7 +212,7 @@ def test_a_value_error_of_the_loss_on_finite_views_is_no_divergence(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    own = ["shared/method=own", "method=mine", "loss._target_=gives_up.Loss", "diagnostics.enabled=false"]
+    own = ["radialvicreg/method=own", "method=mine", "loss._target_=gives_up.Loss", "diagnostics.enabled=false"]
     with pytest.raises(ValueError, match=r"^the second batch is not for me$"):
         cli.main(["pretrain", *tiny_overrides, *own, "host=standalone"])
     results = read_results(only_run(tmp_path / "runs"))
@@ -229,9 +229,9 @@ def test_the_same_loss_as_one_s_own_gives_the_weights_of_the_method(
 ) -> None:
     standalone = [*tiny_overrides, "host=standalone", "max_epochs=1"]
     added = f"++method_kwargs.{term}_loss_weight={weight}"
-    assert cli.main(["pretrain", *standalone, "shared/method=vicreg", added]) == 0
+    assert cli.main(["pretrain", *standalone, "radialvicreg/method=vicreg", added]) == 0
     expected = weights_of(only_run(tmp_path / "runs"))
-    own = ["shared/method=e2mc", "loss.e2mc_loss_weight=0", f"++loss.{term}_loss_weight={weight}"]
+    own = ["radialvicreg/method=e2mc", "loss.e2mc_loss_weight=0", f"++loss.{term}_loss_weight={weight}"]
     assert cli.main(["pretrain", *standalone, *own, f"runs_dir={tmp_path / 'others'}"]) == 0
     found = weights_of(only_run(tmp_path / "others"))
     assert_equal(found, expected, "weights")
@@ -242,7 +242,7 @@ def test_a_run_with_random_directions_goes_on_as_if_never_stopped(
     tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("lightly")
-    lejepa = [*tiny_overrides, "host=standalone", "shared/method=lejepa", "loss.num_slices=4", "max_epochs=3"]
+    lejepa = [*tiny_overrides, "host=standalone", "radialvicreg/method=lejepa", "loss.num_slices=4", "max_epochs=3"]
     lejepa.append("data.num_workers=2")
     assert cli.main(["pretrain", *lejepa]) == 0
     expected = weights_of(only_run(tmp_path / "runs"))
@@ -258,7 +258,7 @@ def test_a_run_with_random_directions_goes_on_as_if_never_stopped(
 def test_a_failing_choice_writes_nothing(
     tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = ["shared/method=own", "method=mine", "loss._target_=nowhere.Loss"]
+    wrong = ["radialvicreg/method=own", "method=mine", "loss._target_=nowhere.Loss"]
     assert cli.main(["pretrain", *tiny_overrides, *wrong]) == 2
     one_line(capsys.readouterr().err, "loss._target_=nowhere.Loss cannot be built")
     assert not (tmp_path / "runs").exists()

@@ -34,7 +34,7 @@ needs_half = pytest.mark.skipif(not has_half_on_cpu(), reason=f"PyTorch {torch._
 PRECISIONS = ["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true", pytest.param("16-true", marks=needs_half)]
 SMALLEST = [
     # No Adam: its eps of 1e-8 is 0 in float16.
-    *("shared/optimizer=sgd", "optimizer.batch_size=8", "optimizer.lr=1e-3", "optimizer.classifier_lr=1e-3"),
+    *("radialvicreg/optimizer=sgd", "optimizer.batch_size=8", "optimizer.lr=1e-3", "optimizer.classifier_lr=1e-3"),
     *("probes.encoder_knn=true", "probes.knn_neighbours=[3]"),
 ]
 

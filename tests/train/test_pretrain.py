@@ -141,7 +141,12 @@ def test_vicreg_is_the_same_module_without_the_radial_term(tiny_overrides: list[
 def test_a_diverging_run_stops_with_exit_status_1_and_one_line(
     tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = ["shared/optimizer=adamw", "optimizer.lr=1e30", "optimizer.batch_size=8", "scheduler.warmup_epochs=0"]
+    settings = [
+        "radialvicreg/optimizer=adamw",
+        "optimizer.lr=1e30",
+        "optimizer.batch_size=8",
+        "scheduler.warmup_epochs=0",
+    ]
     assert cli.main(["pretrain", *tiny_overrides, *settings, "host=standalone"]) == 1
     results = read_results(only_run(tmp_path / "runs"))
     assert results["status"] == "failed"
@@ -159,7 +164,7 @@ def test_a_diverging_run_stops_with_exit_status_1_and_one_line(
         (["optimizer.batch_size=100"], "24 images, too few for a batch of 100"),
         (["ckpt=last"], "no checkpoint of this configuration"),
         (["seed=[1"], "seed=[1"),
-        (["shared/optimizer=lers"], "lers"),
+        (["radialvicreg/optimizer=lers"], "lers"),
     ],
 )
 def test_wrong_input_is_one_line_exit_status_2_and_no_folder(

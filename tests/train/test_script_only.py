@@ -34,7 +34,7 @@ READ_AS_A_WHOLE = (
 )
 """Beginnings of keys that are handed on together."""
 READ_FROM_PLAIN_CONTAINERS = {
-    "data.name": "${data.name}",  # yaml/shared/base.yaml: part of the run's name
+    "data.name": "${data.name}",  # yaml/radialvicreg/base.yaml: part of the run's name
     "data.fingerprint": '"fingerprint" in config.data.model_fields_set',
     "data.fingerprints.val": "Images(known.train, known.val)",
     "data.fingerprints.seconds": "seconds=round(seconds, 3)",  # recorded
@@ -93,7 +93,7 @@ def test_every_key_is_read_or_refused(
 
 def test_what_is_read_from_plain_containers_is_there() -> None:
     root = Path(cli.__file__).parents[1]
-    text = "".join(path.read_text() for path in (*root.rglob("*.py"), root / "yaml" / "shared" / "base.yaml"))
+    text = "".join(path.read_text() for path in (*root.rglob("*.py"), root / "yaml" / "radialvicreg" / "base.yaml"))
     assert [words for words in READ_FROM_PLAIN_CONTAINERS.values() if words not in text] == []
 
 

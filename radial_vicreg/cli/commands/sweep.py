@@ -57,7 +57,9 @@ def run(arguments: Sequence[str]) -> int:
 def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(prog="radial-vicreg sweep", description="Sweeps in W&B's format, without W&B.")
-    sweep = made.add_argument("sweep", metavar="FILE", help="a sweep file, or a name below yaml/sweeps: tables/table1")
+    sweep = made.add_argument(
+        "sweep", metavar="FILE", help="a sweep file, or a name below yaml/radialvicreg/sweeps: tables/table1"
+    )
     sweep.completer = _names_and_files  # type: ignore[attr-defined]
     made.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides for every run")
     what = made.add_mutually_exclusive_group()

@@ -56,7 +56,7 @@ def offset_note(config: RunConfig, share: float) -> str | None:
         return None
     return (
         f"{share:.0%} of the mean squared radius is an offset that all embeddings share, and W1 to chi cannot tell it "
-        "from spread; method_kwargs.mean_loss_weight holds the mean at zero (shared/method=radialvicreg_mean)"
+        "from spread; method_kwargs.mean_loss_weight holds the mean at zero (radialvicreg/method=radialvicreg_mean)"
     )
 
 
