@@ -288,7 +288,7 @@ METHOD_LABELS = {
     "lejepa": "LeJEPA",
     "visreg": "VISReg",
 }
-"""How a report calls the methods of ``yaml/shared/method``; any other by the name that its configuration has."""
+"""How a report calls the methods of ``yaml/radialvicreg/method``; any other by the name that its configuration has."""
 
 
 def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:
