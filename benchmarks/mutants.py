@@ -1,6 +1,6 @@
 """Do the tests see a fault? Deliberate ones, one at a time, each with the tests of its own room.
 
-    python -m benchmarks.mutants                      # the fast tests: half an hour on one core
+    python -m benchmarks.mutants                      # the fast tests: half an hour on an idle core
     python -m benchmarks.mutants --slow               # also the faults that only slow tests can see
     python -m benchmarks.mutants --only 'losses/*' --list
 
@@ -393,7 +393,7 @@ def main() -> None:
 
 def _spans(text: str, definition: str) -> Iterator[tuple[int, int]]:
     """Find a function, class or name by its dotted path: the characters from its decorators to its end."""
-    starts = list(itertools.accumulate((len(line) for line in text.splitlines(keepends=True)), initial=0))
+    starts = list(itertools.accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
 
     def walk(nodes: Sequence[ast.stmt], names: list[str]) -> Iterator[tuple[int, int]]:
         for node in nodes:
