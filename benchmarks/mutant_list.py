@@ -342,11 +342,11 @@ _CONFIG = (
         ("test_run_name.py",),
     ),
     Mutant(
-        "compose/points-of-a-grid-share-a-copy",
-        "every run of a sweep has the last one's settings",
+        "compose/points-of-a-grid-share-their-groups",
+        "every run of a sweep over methods is one of the first method",
         "composed_points",
-        "cfg = bases[groups].copy()",
-        "cfg = bases[groups]",
+        "groups = tuple(item for item in point if _chooses_group(item))",
+        "groups = ()",
         ("test_sweep_status.py::test_the_short_way_to_compose_gives_what_hydra_gives",),
     ),
     Mutant(
@@ -430,7 +430,7 @@ _RUNS = (
         "RunResults.owns",
         "return is_of(origin, self.images) or is_of(origin, self.measured_images())",
         "return True",
-        ("test_origin.py",),
+        ("test_origin.py", "test_results.py", "test_runs.py", "test_image_sets.py", "test_report.py"),
     ),
     Mutant(
         "runs/images-are-compared-by-names",
@@ -511,6 +511,14 @@ _RUNS = (
         "if self._named() in ({}, self._own_name):",
         "if self._lock is not None:",
         ("test_locks.py",),
+    ),
+    Mutant(
+        "runs/a-figure-replaces-all-others",
+        "the figures of a second offline probe take the place of all figures",
+        "add_to_results",
+        "Probes.model_validate(known | {key: figures})",
+        "Probes.model_validate({key: figures})",
+        ("test_offline.py",),
     ),
 )
 
@@ -715,6 +723,46 @@ _TRAIN = (
         "min(majors) >= 8",
         "min(majors) > 8",
         ("test_hardware.py",),
+    ),
+    Mutant(
+        "train/terms-of-one-process",
+        "with several processes, logged terms are the first one's, and one process alone stops at NaN",
+        "RadialTraining.radial_step",
+        "values = mean_over_ranks(torch.stack([number.detach().float().reshape(()) for number in numbers.values()]))",
+        "values = torch.stack([number.detach().float().reshape(()) for number in numbers.values()])",
+        ("test_collectives.py", "test_ranks.py"),
+    ),
+    Mutant(
+        "train/a-resumed-run-begins-anew",
+        "a run that is resumed in its folder counts as the one that began last",
+        "ResultsWriter._start_of_run",
+        "before = None if self.folder is None else read_stored_run(self.folder)",
+        "before = None",
+        ("test_interrupted.py", "test_resumed.py", "test_killed_at_writes.py"),
+    ),
+    Mutant(
+        "train/latest-stays-behind",
+        "runs/latest leads to an earlier run",
+        "ResultsWriter.on_train_start",
+        "            point_link(Path(self.requested.runs_dir) / LATEST, self.folder)\n",
+        "            pass\n",
+        ("test_pretrain.py", "test_runs.py", "test_file_systems.py"),
+    ),
+    Mutant(
+        "train/radii-of-other-images-stay",
+        "a training that goes on with other validation images keeps the radii of the first",
+        "RadiusMonitor.load_state_dict",
+        '[entry for entry in history if is_of(entry.get("origin"), self.run_images)]',
+        "list(history)",
+        ("test_origin.py",),
+    ),
+    Mutant(
+        "train/figures-name-the-epoch-before",
+        "the origin of validation figures is an epoch early",
+        "ResultsWriter.on_validation_end",
+        "[trainer.current_epoch + 1, trainer.global_step]",
+        "[trainer.current_epoch, trainer.global_step]",
+        ("test_origin.py",),
     ),
 )
 
@@ -954,6 +1002,14 @@ _PROBES = (
         "",
         ("test_probes_common.py", "test_offline.py"),
     ),
+    Mutant(
+        "probes/heads-of-one-process",
+        "with several processes, online heads learn from the images of one",
+        "HeadTrainer._average_gradients",
+        "mean_over_ranks(torch.cat([gradient.flatten() for gradient in gradients]))",
+        "torch.cat([gradient.flatten() for gradient in gradients])",
+        ("test_online_probes.py", "test_collectives.py", "test_shared_measurements.py"),
+    ),
 )
 
 _REPORT = (
@@ -1061,6 +1117,14 @@ _REPORT = (
         'isinstance(value, str) and value.startswith("=")',
         ("test_report_page.py",),
     ),
+    Mutant(
+        "report/differences-with-the-other-sign",
+        "an experiment that is better than the one it is compared with is shown as worse",
+        "_compare",
+        "return compare(first, second) if first and second else None",
+        "return compare(second, first) if first and second else None",
+        ("test_report_comparison.py",),
+    ),
 )
 
 _EXPORT = (
@@ -1111,6 +1175,14 @@ _EXPORT = (
         "_without_folders(config) if fmt == HUB_FORMAT else config",
         "config",
         ("test_hub.py",),
+    ),
+    Mutant(
+        "export/a-killed-export-is-somebody-elses",
+        "after an export was killed, its folder is refused for ever",
+        "_claim_files",
+        'in (known["sha256"], known.get(_REPLACED))',
+        'in (known["sha256"],)',
+        ("test_export.py", "test_outputs.py"),
     ),
 )
 
@@ -1186,6 +1258,14 @@ _SWEEPS = (
         "    refuse_paths_of_this_machine(content, str(run / RESULTS))\n",
         "",
         ("test_evidence.py",),
+    ),
+    Mutant(
+        "sweeps/a-second-training-of-a-run",
+        "a worker starts a run whose training outlived another worker",
+        "WorkerClaim.__enter__",
+        "        if self._of_training.is_held():\n",
+        "        if self._of_training.lock.take and self._of_training.is_held():\n",
+        ("test_workers.py",),
     ),
 )
 
