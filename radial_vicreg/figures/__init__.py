@@ -5,6 +5,8 @@ from radial_vicreg.figures.radii import draw_radii, radii_figure
 from radial_vicreg.figures.style import (
     STYLES,
     SUFFIXES,
+    Dashes,
+    LineLook,
     add_legend,
     figure_files,
     figure_style,
@@ -18,6 +20,8 @@ __all__ = [
     "STYLES",
     "SUFFIXES",
     "UNTRAINED",
+    "Dashes",
+    "LineLook",
     "MethodStyle",
     "add_legend",
     "configured_method",

@@ -9,14 +9,32 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.files import atomic_file
 
+Dashes = Literal["-", "--", "-.", ":", ""] | tuple[float, tuple[float, ...]]
+"""A style of lines: matplotlib's sign of it, or an offset with lengths of strokes and gaps."""
+
+
+class LineLook(TypedDict, total=False):
+    """Arguments of matplotlib that say how lines and markers look."""
+
+    color: str
+    marker: str
+    markersize: float
+    markeredgecolor: str
+    markeredgewidth: float
+    fillstyle: Literal["full", "none"]
+    linestyle: Dashes
+    linewidth: float
+    alpha: float
+
+
 SUFFIXES = (".png", ".pdf", ".svg")
 """A figure is written as each of them."""
-STYLES: dict[str, dict[str, Any]] = {
+STYLES: dict[str, dict[str, float | tuple[float, float]]] = {
     # The size is that of one column; a conference's is 3.25 inches wide, its page 6.75.
     "paper": {"figure.figsize": (3.25, 2.5), "font.size": 8, "figure.dpi": 200, "lines.markersize": 4},
     "screen": {"figure.figsize": (5.2, 4.0), "font.size": 11, "figure.dpi": 150, "lines.markersize": 6},

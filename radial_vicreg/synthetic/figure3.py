@@ -24,10 +24,10 @@ from radial_vicreg.synthetic.config import SyntheticConfig
 from radial_vicreg.synthetic.folder import drawn_files, result_folder
 from radial_vicreg.synthetic.metrics import measure
 from radial_vicreg.synthetic.run import run
+from radial_vicreg.synthetic.selection import Row
 from radial_vicreg.synthetic.sweep import PRESETS, Grid, sweep
 
 Array = NDArray[np.float64]
-Row = dict[str, Any]
 OnRow = Callable[[int, int, Row | None], None]
 
 BETA2 = (0.0, 0.1, 1.0, 10.0, 100.0)

@@ -35,10 +35,10 @@ from radial_vicreg.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.synthetic.engine_torch import TorchEngine
 from radial_vicreg.synthetic.metrics import measure
 from radial_vicreg.synthetic.run import HARDLY_MOVED, relative_displacement
+from radial_vicreg.synthetic.selection import Row
 
 _SHOWN = 40  # bytes of a damaged line
 
-Row = dict[str, Any]
 Task = Callable[[], Row]
 
 ORDER_SEED = 0
