@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticUndefined
 
 from radial_vicreg.config.fields import Key, leaves
@@ -18,7 +18,7 @@ from radial_vicreg.config.words import expected, inner_model
 _INTERPOLATION = {"type": "string", "pattern": r"\$\{"}
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonSchemaValue:
     """Describe a configuration file for editors: unknown keys and bad values are marked while somebody writes.
 
     A file may leave out what its ``defaults`` bring, and give ``${...}`` for any value.
@@ -135,7 +135,7 @@ def _default(field: FieldInfo) -> str:
     return f"`{text}`"
 
 
-def _or_interpolation(value: dict[str, Any]) -> dict[str, Any]:
+def _or_interpolation(value: JsonSchemaValue) -> JsonSchemaValue:
     about = {key: item for key, item in value.items() if key in ("description", "default")}
     kind = {key: item for key, item in value.items() if key not in (*about, "title")}
     return {**about, "anyOf": [kind, _INTERPOLATION]}

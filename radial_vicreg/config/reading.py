@@ -178,7 +178,7 @@ def _known(content: Any, model: type[BaseModel]) -> Any:
     """Leave out of the sections what they do not have, and sections that are null; the top keeps its other keys."""
     if not isinstance(content, Mapping):
         return content
-    kept: dict[str, Any] = {}
+    kept: dict[str, object] = {}
     for key, value in content.items():
         field = model.model_fields.get(str(key))
         if field is None:

@@ -73,7 +73,7 @@ TRAINER_ARGUMENTS: dict[str, TrainerArgument] = {
 """Arguments without a field of :class:`radial_vicreg.config.RunConfig`, by name."""
 
 
-def canonical_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
+def canonical_arguments(config: Mapping[str, Any]) -> dict[str, object]:
     """List the arguments that are part of the identity and not at their defaults, in canonical form.
 
     Args:
@@ -82,7 +82,7 @@ def canonical_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         Names and values; a whole number of batches is a text, ``"1 batches"``.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, argument in TRAINER_ARGUMENTS.items():
         if argument.outside is None and (value := _canonical(argument, config.get(name))) != argument.default:
             found[name] = value

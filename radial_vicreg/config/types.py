@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 Mark = TypeVar("Mark")
@@ -94,10 +95,10 @@ class Choices(NamedTuple):
     names: Collection[str]
     pattern: str | None = None
 
-    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """List the names in the schema."""
         null = {"type": "null"}
-        found: list[dict[str, Any]] = [{"enum": list(self.names)}]
+        found: list[JsonSchemaValue] = [{"enum": list(self.names)}]
         found += [] if self.pattern is None else [{"type": "string", "pattern": self.pattern}]
         found += [null] if null in handler(core_schema).get("anyOf", ()) else []
         return found[0] if len(found) == 1 else {"anyOf": found}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def prepare_cifar(name: str, out: str | Path, as_folder: bool = False, replace: 
     return root
 
 
-def _export(dataset: CIFAR10, folder: Path, description: dict[str, Any], replace: bool) -> None:
+def _export(dataset: CIFAR10, folder: Path, description: Mapping[str, object], replace: bool) -> None:
     names = [f"{dataset.classes[target]}/{index:05d}.png" for index, target in enumerate(dataset.targets)]
 
     def fill(folder: Path) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.sections import FingerprintsConfig
@@ -95,8 +95,8 @@ def _listing(data_format: str, path: str | None) -> _Listing:
     return found
 
 
-def _already_listed() -> dict[str, Any]:
-    known: dict[str, Any] = json.loads(os.environ.get(_LISTED, "{}"))
+def _already_listed() -> dict[str, tuple[list[str], float]]:
+    known: dict[str, tuple[list[str], float]] = json.loads(os.environ.get(_LISTED, "{}"))
     return known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,9 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     }
 
 
-def _build_lines(library: str, architecture: str, arguments: dict[str, Any], small_stem: bool, file: str) -> list[str]:
+def _build_lines(
+    library: str, architecture: str, arguments: Mapping[str, Any], small_stem: bool, file: str
+) -> list[str]:
     """Write the card's recipe, for people who do not have this package."""
     given = "".join(f", {key}={value!r}" for key, value in arguments.items())
     lines = ["import torch"]
@@ -115,7 +118,7 @@ def _without_folders(value: Any) -> Any:
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
-def _metrics(results: RunResults | None) -> dict[str, Any]:
+def _metrics(results: RunResults | None) -> dict[str, object]:
     """Choose the probes and the last radii; their histogram and history stay in results.json."""
     probes = None if results is None else results.probes
     final = None if results is None else results.radii.final

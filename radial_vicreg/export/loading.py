@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def _is_known(library: str, architecture: str) -> bool:
     return ":" not in architecture and timm.is_model(architecture)  # hf-hub:NAME would be fetched
 
 
-def _architecture(library: str, architecture: str, arguments: dict[str, Any]) -> nn.Module:
+def _architecture(library: str, architecture: str, arguments: Mapping[str, Any]) -> nn.Module:
     try:
         if library == "timm":
             import timm

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
 
 
 @torch.no_grad()
-def _largest_difference(backbone: nn.Module, card_file: Path, card: dict[str, Any]) -> float:
+def _largest_difference(backbone: nn.Module, card_file: Path, card: Mapping[str, Any]) -> float:
     """Compare features of the checkpoint with those of the export, loaded in every way that it claims."""
     size = card["image_size"]
     images = torch.randn(_PROBE_IMAGES, 3, size, size, generator=torch.Generator().manual_seed(0))

@@ -4,6 +4,8 @@ from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, configured_met
 from radial_vicreg.figures.radius_histograms import draw_radii, radii_figure
 from radial_vicreg.figures.style import (
     SUFFIXES,
+    Dashes,
+    LineLook,
     add_legend,
     figure_files,
     figure_style,
@@ -16,6 +18,8 @@ from radial_vicreg.figures.style import (
 __all__ = [
     "SUFFIXES",
     "UNTRAINED",
+    "Dashes",
+    "LineLook",
     "MethodStyle",
     "add_legend",
     "configured_method",

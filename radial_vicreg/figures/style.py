@@ -9,9 +9,27 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from radial_vicreg.io.files import atomic_file
+
+Dashes = Literal["-", "--", "-.", ":", ""] | tuple[float, tuple[float, ...]]
+"""A style of lines: matplotlib's sign of it, or an offset with lengths of strokes and gaps."""
+
+
+class LineLook(TypedDict, total=False):
+    """Arguments of matplotlib that say how lines and markers look."""
+
+    color: str
+    marker: str
+    markersize: float
+    markeredgecolor: str
+    markeredgewidth: float
+    fillstyle: Literal["full", "none"]
+    linestyle: Dashes
+    linewidth: float
+    alpha: float
+
 
 SUFFIXES = (".png", ".pdf", ".svg")
 """A figure is written as each of them."""

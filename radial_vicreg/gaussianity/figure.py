@@ -7,24 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from radial_vicreg.figures import UNTRAINED, add_legend, literal, method_styles, name_panels, new_figure
+from radial_vicreg.figures import (
+    UNTRAINED,
+    Dashes,
+    LineLook,
+    add_legend,
+    literal,
+    method_styles,
+    name_panels,
+    new_figure,
+)
+from radial_vicreg.gaussianity.content import Curves, Details, Diagnosis
 from radial_vicreg.gaussianity.table import outputs_of
 
 STANDARDISED = ("encoder",)
 """Outputs that are drawn standardised: nothing asks an encoder's features to have unit variance."""
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito; of what is not a run
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))  # told apart without colours
-_NORMAL: dict[str, Any] = {"color": "black", "linewidth": 0.9}
+_DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))  # told apart without colours
+_NORMAL: LineLook = {"color": "black", "linewidth": 0.9}
 _FILL = "0.85"
 _ROW, _LEGEND = 0.28, 0.05  # heights, as shares of the figure's width
 _DECADES = 6.0  # of a spectrum that are shown; smaller eigenvalues are rounding
 
-_Curve = tuple[dict[str, Any], dict[str, Any]]
+_Curve = tuple[Curves, LineLook]
 """What is drawn of an output, and the style of its lines."""
 
 
-def diagnose_figure(content: dict[str, Any]) -> Any:
+def diagnose_figure(content: Diagnosis) -> Any:
     """Draw every output of every source.
 
     Args:
@@ -44,12 +54,12 @@ def diagnose_figure(content: dict[str, Any]) -> Any:
     return figure
 
 
-def _styles(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _styles(sources: list[Details]) -> list[LineLook]:
     """Give runs the colour of their method, everything else one that is free, and equal colours different dashes."""
     methods = method_styles(source["method"] for source in sources if "method" in source)
     taken = {UNTRAINED.colour, *(style.colour for style in methods.values())}
     others = cycle([colour for colour in _COLOURS if colour not in taken] or _COLOURS)
-    chosen: list[tuple[str, Any]] = []
+    chosen: list[tuple[str, Dashes]] = []
     for place, source in enumerate(sources):
         if source.get("untrained"):
             colour = UNTRAINED.colour
@@ -61,7 +71,7 @@ def _styles(sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"color": colour, "linestyle": dash, "linewidth": 1.5} for colour, dash in chosen]
 
 
-def _draw_row(panels: Any, content: dict[str, Any], output: str, styles: list[dict[str, Any]]) -> list[str]:
+def _draw_row(panels: Any, content: Diagnosis, output: str, styles: list[LineLook]) -> list[str]:
     """Draw the three panels of an output, and return their titles."""
     variant = "standardised" if output in STANDARDISED else "raw"
     having = [
@@ -115,7 +125,7 @@ def _slices(axis: Any, curves: list[_Curve]) -> None:
     axis.set(xlabel="Epps-Pulley of a slice", ylabel="share of slices below", xscale="log", ylim=(0, 1.02))
 
 
-def _legend(figure: Any, labels: list[str], styles: list[dict[str, Any]]) -> None:
+def _legend(figure: Any, labels: list[str], styles: list[LineLook]) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -24,6 +24,7 @@ from radial_vicreg.diagnostics import (
 from radial_vicreg.diagnostics.gaussianity import DRAWS, normal_sample
 from radial_vicreg.diagnostics.slices import SLICES
 from radial_vicreg.errors import UserError
+from radial_vicreg.gaussianity.content import Diagnosis, Measured, Output, Variants
 from radial_vicreg.gaussianity.images import evenly_spaced
 from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.gaussianity.sources import Matrix, Network, Source, open_sources
@@ -34,7 +35,7 @@ MATRIX = "embeddings"
 """Name of the one output of a matrix."""
 
 
-def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) -> dict[str, Any]:
+def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) -> Diagnosis:
     """Diagnose sources side by side.
 
     Args:
@@ -53,23 +54,23 @@ def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) 
         UserError: a source that cannot be opened, or embeddings that are not finite.
     """
     sources = open_sources(names, settings, untrained)
-    content: dict[str, Any] = {
+    measured = [_measure(source, settings) for source in sources]
+    sizes = sorted({(o["count"], o["dim"]) for source in measured for o in source["outputs"].values()})
+    return {
         "radial_vicreg": __version__,
         "seed": settings.seed,
         "slices": SLICES,
         "normal_draws": DRAWS,
-        "sources": [_measure(source, settings) for source in sources],
+        "sources": measured,
+        "normal_curves": {
+            f"{count}x{dim}": _curves(normal_sample(count, dim, settings.seed), settings.seed) for count, dim in sizes
+        },
     }
-    sizes = sorted({(o["count"], o["dim"]) for source in content["sources"] for o in source["outputs"].values()})
-    content["normal_curves"] = {
-        f"{count}x{dim}": _curves(normal_sample(count, dim, settings.seed), settings.seed) for count, dim in sizes
-    }
-    return content
 
 
-def _measure(source: Source, settings: Settings) -> dict[str, Any]:
+def _measure(source: Source, settings: Settings) -> Measured:
     embeddings = {MATRIX: source.embeddings} if isinstance(source, Matrix) else _embed(source, settings)
-    outputs = {}
+    outputs: dict[str, Output] = {}
     for name, z in embeddings.items():
         if z.ndim != 2:
             raise UserError(f"{source.label}: one vector an image is needed, got {name} outputs {tuple(z.shape)}")
@@ -91,7 +92,7 @@ def _measure(source: Source, settings: Settings) -> dict[str, Any]:
 _normal = lru_cache(maxsize=None)(normal_statistics)
 
 
-def _curves(z: Tensor, seed: int) -> dict[str, Any]:
+def _curves(z: Tensor, seed: int) -> Variants:
     return {
         name: {
             "radii": radius_histogram(x.norm(dim=1)),

@@ -22,6 +22,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.export import CARD, load_exported, read_card
 from radial_vicreg.figures import configured_method
 from radial_vicreg.gaussianity.backbones import LIBRARIES, build_named
+from radial_vicreg.gaussianity.content import Details
 from radial_vicreg.gaussianity.images import ImagesBelow, evenly_spaced, plain_transform
 from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.names.probes import FEATURES
@@ -46,7 +47,7 @@ class Network:
     """
 
     label: str
-    details: dict[str, Any]
+    details: Details
     model: nn.Module
     outputs: dict[str, str]
     images: Dataset[Any]
@@ -64,7 +65,7 @@ class Matrix:
     """
 
     label: str
-    details: dict[str, Any]
+    details: Details
     embeddings: Tensor = field(repr=False)
 
 
@@ -133,7 +134,7 @@ def _open_named(name: str, settings: Settings) -> Network:
     backbone, transform = build_named(library, model_name, settings.pretrained, settings.seed)
     weights = "pretrained" if settings.pretrained else f"random, seed {settings.seed}"
     images, workers = _folder_images(settings, transform)
-    details = {"kind": library, "source": name, "weights": weights, **_described(images, str(settings.images))}
+    details: Details = {"kind": library, "source": name, "weights": weights, **_described(images, str(settings.images))}
     return Network(name, details, _Backbone(backbone), _FEATURES, images, workers)
 
 
@@ -145,8 +146,8 @@ def _open_export(card_file: Path, settings: Settings) -> Network:
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{card_file} does not say how images are normalised: {error}") from error
     images, workers = _folder_images(settings, transform)
-    details = {"kind": "export", "source": str(card_file.parent), **_described(images, str(settings.images))}
-    details |= {"architecture": card["architecture"], "weights_sha256": card["sha256"]}
+    details: Details = {"kind": "export", "source": str(card_file.parent), **_described(images, str(settings.images))}
+    details["architecture"], details["weights_sha256"] = card["architecture"], card["sha256"]
     backbone = _Backbone(load_exported(card_file))
     return Network(f"exported {card['architecture']}", details, backbone, _FEATURES, images, workers)
 
@@ -154,14 +155,15 @@ def _open_export(card_file: Path, settings: Settings) -> Network:
 def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Network:
     run = open_run(path, untrained=untrained)
     images, described = _run_images(run, settings)
-    details = {
+    details: Details = {
         "kind": "run",
         "source": str(path),
         "untrained": untrained,
         "method": configured_method(run.config.plain()),
         "epoch": run.epoch,
         "checkpoint": None if untrained else run.checkpoint.name,
-        **run.hashes,
+        "config_hash": run.hashes["config_hash"],
+        "experiment_hash": run.hashes["experiment_hash"],
         **described,
     }
     label = "untrained" if untrained else str(run.config.method)
@@ -169,7 +171,7 @@ def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Networ
     return Network(label, details, run.model, dict(FEATURES), images, workers)
 
 
-def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], dict[str, Any]]:
+def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], Details]:
     config = run.config
     policy = settings.on_bad_image or config.data.on_bad_image
     if settings.images is not None:
@@ -190,7 +192,7 @@ def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], dict[
         raise UserError(f"the run's own images cannot be read, give others with --images DIR: {error}") from error
 
 
-def _described(images: ImageSet, where: str) -> dict[str, Any]:
+def _described(images: ImageSet, where: str) -> Details:
     """Name the images, and count the files among them whose type is not read."""
     omitted = images.omitted
     return {"images": where, "omitted_files": omitted.counts()} if omitted.others else {"images": where}
@@ -219,7 +221,7 @@ def _open_matrix(path: Path, max_rows: int) -> Matrix:
         raise UserError(f"{path} has {len(array)} row: 2 or more embeddings are needed")
     with np.errstate(over="ignore"):  # what float32 cannot hold is reported as not finite
         rows = np.asarray(array[evenly_spaced(len(array), max_rows)], dtype=np.float32)
-    details = {"kind": "matrix", "source": str(path), "rows": len(array)}
+    details: Details = {"kind": "matrix", "source": str(path), "rows": len(array)}
     return Matrix(path.stem, details, torch.from_numpy(rows))
 
 

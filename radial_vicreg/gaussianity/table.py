@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+
+from radial_vicreg.gaussianity.content import Details, Diagnosis, Output
 
 ROWS = {
     "count": "embeddings N",
@@ -27,7 +28,7 @@ ROWS = {
 _NORMAL = "normal"
 
 
-def print_tables(content: dict[str, Any]) -> None:
+def print_tables(content: Diagnosis) -> None:
     """Print what was embedded and one table for each output.
 
     Args:
@@ -41,12 +42,12 @@ def print_tables(content: dict[str, Any]) -> None:
     print(f"{_NORMAL}: mean over {content['normal_draws']} standard normal samples of the same N and d")
 
 
-def outputs_of(content: dict[str, Any]) -> list[str]:
+def outputs_of(content: Diagnosis) -> list[str]:
     """List the outputs that any source has, in their order."""
     return list(dict.fromkeys(name for source in content["sources"] for name in source["outputs"]))
 
 
-def _table(content: dict[str, Any], output: str) -> tuple[list[str], list[list[str]]]:
+def _table(content: Diagnosis, output: str) -> tuple[list[str], list[list[str]]]:
     """Build a column for each source, and one for a normal sample behind the last source of each size in a row."""
     sources = [source for source in content["sources"] if output in source["outputs"]]
     having = [(source["label"], source["outputs"][output]) for source in sources]
@@ -61,7 +62,7 @@ def _table(content: dict[str, Any], output: str) -> tuple[list[str], list[list[s
     return header, [list(line) for line in zip(*columns, strict=True)]
 
 
-def _column(found: dict[str, Any], statistics: dict[str, float]) -> list[str]:
+def _column(found: Output, statistics: dict[str, float]) -> list[str]:
     values = {**statistics, "count": found["count"], "dim": found["dim"]}
     return [_text(values[name]) for name in ROWS]
 
@@ -71,7 +72,7 @@ def _text(value: float) -> str:
     return f"{value:.0f}" if whole else f"{value:#.3g}".rstrip(".")
 
 
-def _describe(details: dict[str, Any]) -> str:
+def _describe(details: Details) -> str:
     parts = [details["source"]]
     if details.get("untrained"):
         parts.append("random weights of its seed")

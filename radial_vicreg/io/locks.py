@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from time import sleep
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -51,7 +50,7 @@ class HeldLock:
         self.take = take
         self.remedy = remedy
         self._lock: FileLock | None = None
-        self._own_name: dict[str, Any] = {}
+        self._own_name: dict[str, object] = {}
 
     def acquire(self, on_wait: Callable[[str], object] | None = None) -> None:
         """Take the lock at once, or as soon as it is free.
@@ -115,7 +114,7 @@ class HeldLock:
         found = self._named()
         return f" (process {found['pid']} on {found['host']}, since {found['since']})" if found else ""
 
-    def _named(self) -> dict[str, Any]:
+    def _named(self) -> dict[str, object]:
         """Read who holds the lock; empty where the file does not say."""
         try:
             found = json.loads(self._holder_file.read_text())

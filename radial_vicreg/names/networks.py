@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-OPTIMIZER_DEFAULTS: dict[str, dict[str, Any]] = {
+OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool | list[float]]] = {
     "sgd": {"momentum": 0.9},
     "lars": {"momentum": 0.9, "eta": 1e-3, "clip_lr": False, "exclude_bias_n_norm": False},
     "adam": {},

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+Value = float | int | bool | str | None
+"""A value of a setting of the objective."""
+
 
 class Key(NamedTuple):
     """A setting of the objective: an argument of the loss and a key of ``method_kwargs``.
@@ -306,7 +309,7 @@ def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:
     return effective_objective(str(config.get("method")), config.get("method_kwargs") or {})
 
 
-def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Value]:
     """Reduce ``method_kwargs`` to what the loss depends on.
 
     A key that the chosen objective does not read, or that belongs to a term of weight zero, is left out: two
@@ -323,7 +326,7 @@ def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Any
     objective = "none" if method == "vicreg" else str(given["radial_objective"])
     if objective not in RADIAL_OBJECTIVES:
         return {**given, "radial_objective": objective}  # of another version: what it reads is not known
-    kept: dict[str, Any] = {term.weight.name: given[term.weight.name] for term in VICREG}
+    kept: dict[str, Value] = {term.weight.name: given[term.weight.name] for term in VICREG}
     kept |= _counted(ADDED, given)
     radial = _counted(terms_of(objective), given)
     if not radial:
@@ -331,7 +334,7 @@ def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Any
     return {"radial_objective": objective, "radial_center": bool(given["radial_center"]), **kept, **radial}
 
 
-def _counted(terms: tuple[Term, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def _counted(terms: tuple[Term, ...], given: Mapping[str, Value]) -> dict[str, Value]:
     """Keep the weights that are not zero, each with what its term reads."""
     counted = (term for term in terms if given[term.weight.name])
     return {key.name: given[key.name] for term in counted for key in (term.weight, *term.reads)}

@@ -197,7 +197,7 @@ def apply_small_stem(resnet: nn.Module) -> nn.Module:
     return resnet
 
 
-def _build_resnet(name: str, arguments: dict[str, Any], small_stem: bool) -> tuple[nn.Module, int]:
+def _build_resnet(name: str, arguments: Mapping[str, Any], small_stem: bool) -> tuple[nn.Module, int]:
     # The head and the large stem are built first and then replaced: they consume random numbers, and the
     # weights that solo-learn draws later follow them.
     resnet = _RESNETS[name](**arguments)

@@ -145,7 +145,7 @@ def _build_warmup_cosine(config: RunConfig, optimizer: Optimizer, total_steps: i
     )
 
 
-def _build_lars(groups: list[dict[str, Any]], kwargs: dict[str, Any], shared: dict[str, Any]) -> Optimizer:
+def _build_lars(groups: list[dict[str, Any]], kwargs: Mapping[str, Any], shared: Mapping[str, Any]) -> Optimizer:
     arguments = dict(kwargs)
     adaptive = {
         "trust_coeff": arguments.pop("eta"),
@@ -161,7 +161,7 @@ def _build_lars(groups: list[dict[str, Any]], kwargs: dict[str, Any], shared: di
 
 
 def _split(
-    groups: list[dict[str, Any]], is_special: Callable[[Tensor], bool], suffix: str, settings: dict[str, Any]
+    groups: list[dict[str, Any]], is_special: Callable[[Tensor], bool], suffix: str, settings: Mapping[str, object]
 ) -> list[dict[str, Any]]:
     """Move the special parameters of each group into a group of their own, with other settings."""
     split = []

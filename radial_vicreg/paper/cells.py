@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.choices import SELECTIONS
@@ -64,7 +63,7 @@ class Cell:
     values: dict[str, Summary] = field(default_factory=dict)
     seeds: dict[str, dict[Hashable, float]] = field(default_factory=dict)
     deviations: list[Deviation] = field(default_factory=list)
-    chosen: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, object] = field(default_factory=dict)
     candidates: int = 0
     remarks: list[str] = field(default_factory=list)
 
@@ -213,6 +212,8 @@ def _table_4() -> Table:
     return Table(4, caption, [f"{features} d {d}" for features, d in kinds], rows, swept=("lr", "classifier_lr"))
 
 
-def _cell(config: str, paper_values: dict[str, Any], probe: str = HOST_PROBE, features: str = "encoder") -> Cell:
+def _cell(
+    config: str, paper_values: Mapping[str, Sequence[float]], probe: str = HOST_PROBE, features: str = "encoder"
+) -> Cell:
     values = {metric: (float(pair[0]), float(pair[1])) for metric, pair in paper_values.items()}
     return Cell(config, probe, features, tuple(values), values)

@@ -30,7 +30,7 @@ class Choice:
 
     experiment: Experiment
     deviations: list[Deviation]
-    chosen: dict[str, Any] = field(default_factory=dict)
+    chosen: dict[str, object] = field(default_factory=dict)
     candidates: int = 0
     remarks: list[str] = field(default_factory=list)
 

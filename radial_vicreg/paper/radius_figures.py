@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 from radial_vicreg.figures import UNTRAINED, literal, radii_figure
+from radial_vicreg.figures.radius_histograms import Radii
 from radial_vicreg.names.terms import OBJECTIVE_LABELS
 from radial_vicreg.paper.values import paper, paper_rank
 from radial_vicreg.report.collect import Experiment
@@ -14,6 +14,7 @@ from radial_vicreg.report.drawn import Drawn, Styles
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.runs.results import RadiusEntry
 
+_Panel = tuple[str, Radii]
 _PAPERS_DATA = ("cifar100", "resnet18", 512)
 
 
@@ -58,7 +59,7 @@ def _drawn(
     chosen: Sequence[Experiment],
     values: Sequence[float],
     styles: Styles,
-    before: list[tuple[str, dict[str, Any]]],
+    before: list[_Panel],
 ) -> Drawn:
     """Draw the last radii of each experiment's first seed, after the panels that come before."""
     panels = list(before)
@@ -79,7 +80,7 @@ def _drawn(
     )
 
 
-def _panel(words: Sequence[str], entry: RadiusEntry | None, paper_value: float | None) -> tuple[str, dict[str, Any]]:
+def _panel(words: Sequence[str], entry: RadiusEntry | None, paper_value: float | None) -> _Panel:
     """Return title and histogram of a measurement that :func:`_is_drawable`."""
     assert entry is not None
     assert entry.histogram is not None
@@ -88,7 +89,8 @@ def _panel(words: Sequence[str], entry: RadiusEntry | None, paper_value: float |
     distance = f"$W_1$ to $\\chi$ = {entry.eval.w1_chi:.2f}"
     distance += "" if paper_value is None else f" (paper: {paper_value:g})"
     second = ", ".join(filter(None, [*weights, count]))
-    return "\n".join(filter(None, [name, second, distance])), entry.histogram.plain()
+    histogram = {"edges": entry.histogram.edges, "density": entry.histogram.density}
+    return "\n".join(filter(None, [name, second, distance])), histogram
 
 
 def _is_the_papers(setting: Setting) -> bool:

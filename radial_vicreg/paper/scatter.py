@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radial_vicreg.figures import MethodStyle, add_legend, literal, new_figure
+from radial_vicreg.figures import LineLook, MethodStyle, add_legend, literal, new_figure
 from radial_vicreg.names.probes import HEADLINES
 from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
@@ -110,9 +110,16 @@ def _tells_rates(sizes: dict[float, float]) -> bool:
     return len(set(sizes.values())) > 1
 
 
-def _look(style: MethodStyle, size: float) -> dict[str, Any]:
-    edge = {"markeredgecolor": "white", "markeredgewidth": 0.5}
-    return {"color": style.colour, "marker": style.marker, "markersize": size, "linestyle": "", "alpha": 0.85, **edge}
+def _look(style: MethodStyle, size: float) -> LineLook:
+    return {
+        "color": style.colour,
+        "marker": style.marker,
+        "markersize": size,
+        "linestyle": "",
+        "alpha": 0.85,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.5,
+    }
 
 
 def _handles(experiments: Sequence[Experiment], styles: Styles, sizes: dict[float, float]) -> list[Any]:

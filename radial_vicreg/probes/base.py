@@ -130,7 +130,7 @@ class Probe(ABC):
         self._fit(x, y, best[self.choice])
         return self
 
-    def score(self, features: Tensor, labels: Tensor) -> dict[str, Any]:
+    def score(self, features: Tensor, labels: Tensor) -> dict[str, object]:
         """Compute figures on other images.
 
         Args:
@@ -178,7 +178,7 @@ class Probe(ABC):
         """
         raise NotImplementedError
 
-    def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[float, dict[str, Any]]]:
+    def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[float, dict[str, object]]]:
         """Fit each candidate and list it with its figures on held-out images."""
         for candidate in self.candidates:
             self._fit(x, y, candidate)
@@ -189,7 +189,7 @@ class Probe(ABC):
         """Fit on features ``(N, F)`` and targets as :meth:`.Targets.encode` gives them."""
 
     @abstractmethod
-    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, Any]:
+    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, object]:
         """Compute what :meth:`score` returns, of what was fitted last."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -110,7 +109,7 @@ class KNNProbe(Probe):
         found = knn_scores(bank, targets, queries, settings.knn_neighbours, outputs, settings.knn_temperature)
         return {str(k): votes for k, votes in found.items()}
 
-    def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[int, dict[str, object]]]:
         """List the figures of every k, all from one look at the bank."""
         scores = knn_scores(x, y, x_held, self.candidates, self._targets.outputs, self.temperature)
         for k, votes in scores.items():
@@ -119,7 +118,7 @@ class KNNProbe(Probe):
     def _fit(self, features: Tensor, encoded: Tensor, candidate: int) -> None:
         self._bank, self._k = (features, encoded), candidate
 
-    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, Any]:
+    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, object]:
         """Give the figures of the chosen k, and those of each k under ``k<number>``."""
         figures = dict(self._try(*self._bank, features, encoded))
         return {**figures[self._k], **{f"k{k}": found for k, found in figures.items()}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -94,7 +93,7 @@ class LinearProbe(Probe):
             optimizer.step(closure)
         self._weight, self._bias = weight.detach(), bias.detach()
 
-    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, Any]:
+    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, object]:
         return self._targets.score(self._scores(features), encoded)
 
     def _scores(self, features: Tensor) -> Tensor:

@@ -96,7 +96,7 @@ class ProbeMetrics:
             else:
                 metric.update(scores.float(), targets)
 
-    def compute(self) -> dict[str, Any]:
+    def compute(self) -> dict[str, object]:
         """Compute all figures in percent and clear what was collected.
 
         Returns:
@@ -134,7 +134,7 @@ def balanced_accuracies(counts: Tensor) -> Tensor:
     return recalls / 2
 
 
-def _multi_label_figures(found: dict[str, Tensor]) -> dict[str, Any]:
+def _multi_label_figures(found: dict[str, Tensor]) -> dict[str, object]:
     true_positive, false_positive, true_negative, false_negative, _ = found["counts"].double().unbind(dim=-1)
     positive, negative = true_positive + false_negative, true_negative + false_positive
     values = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -78,7 +77,7 @@ class MLPProbe(Probe):
                 schedule.step()
         self._head = head.eval()
 
-    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, Any]:
+    def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, object]:
         return self._targets.score(self._scores(features), encoded)
 
     @torch.no_grad()

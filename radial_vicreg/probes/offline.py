@@ -177,7 +177,7 @@ def _others(images: Images, own: Images) -> str:
     return "" if all(same) else digits(" ".join(mark for marks in images for mark in marks or ()))
 
 
-def _identity(run: LoadedRun, untrained: bool) -> dict[str, Any]:
+def _identity(run: LoadedRun, untrained: bool) -> dict[str, str | int | None]:
     return {
         "checkpoint": None if untrained else run.checkpoint.name,
         "checkpoint_sha256": None if untrained else file_checksum(run.checkpoint),

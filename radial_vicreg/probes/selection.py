@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ class Targets:
             raise UserError(f"labels {torch.unique(unknown).tolist()[:5]} do not occur in the training set")
         return position
 
-    def score(self, scores: Tensor, encoded: Tensor) -> dict[str, Any]:
+    def score(self, scores: Tensor, encoded: Tensor) -> dict[str, object]:
         """Compute figures in percent, see :class:`radial_vicreg.probes.metrics.ProbeMetrics`."""
         metrics = ProbeMetrics(self.outputs, self.multi_label, over_processes=False).to(scores.device)
         metrics.update(scores, encoded)
@@ -111,7 +111,7 @@ def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     return torch.as_tensor(fit, device=encoded.device), torch.as_tensor(held, device=encoded.device)
 
 
-def chosen_by(figures: dict[str, Any]) -> float:
+def chosen_by(figures: Mapping[str, object]) -> float:
     """Find the figure that chooses, see :func:`radial_vicreg.names.probes.headline`."""
     value = headline(figures)
     assert value is not None  # a probe computes either

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from radial_vicreg.figures import add_legend, literal, name_panels, new_figure
+from radial_vicreg.figures import Dashes, LineLook, add_legend, literal, name_panels, new_figure
 from radial_vicreg.names.probes import HEADLINES, logged_name
 from radial_vicreg.names.terms import METHOD_LABELS
 from radial_vicreg.probes.registry import probe_in_words
@@ -27,7 +27,7 @@ _PANELS = (
     (("train_w1_chi", r"$W_1$ to $\chi$ (batch)"),),
 )
 """Keys of ``history`` with their names; of several in a panel the first that any run has."""
-_LINES = ("-", "--", ":", "-.")
+_LINES: tuple[Dashes, ...] = ("-", "--", ":", "-.")
 _MARKERS_A_LINE = 5
 
 
@@ -97,9 +97,9 @@ def draw_curves(experiments: Sequence[Experiment], styles: Styles) -> tuple[Any,
     return figure, common
 
 
-def _look(styles: Styles, method: str, variant: int) -> dict[str, Any]:
+def _look(styles: Styles, method: str, variant: int) -> LineLook:
     style = styles[method]
-    filled = "full" if variant < len(_LINES) else "none"
+    filled: Literal["full", "none"] = "full" if variant < len(_LINES) else "none"
     dashes = _LINES[variant % len(_LINES)]
     return {"color": style.colour, "marker": style.marker, "fillstyle": filled, "linestyle": dashes}
 
@@ -108,7 +108,7 @@ def _has(experiment: Experiment, key: str) -> bool:
     return any(entry.figure(key) is not None for run in experiment.runs for entry in run.results.history)
 
 
-def _curve(axis: Any, experiment: Experiment, key: str, look: dict[str, Any], name: str, first_marker: int) -> None:
+def _curve(axis: Any, experiment: Experiment, key: str, look: LineLook, name: str, first_marker: int) -> None:
     series: dict[int, list[float]] = defaultdict(list)
     for run in experiment.runs:
         for entry in run.results.history:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -190,7 +191,7 @@ def _grid(config: RunConfig, processes: int) -> str:
     return digest(parts)
 
 
-def _details(config: RunConfig, processes: int, read: dict[str, Any]) -> dict[str, Any]:
+def _details(config: RunConfig, processes: int, read: Mapping[str, Any]) -> dict[str, Any]:
     """List what the paper states beside the method, by the names of ``paper.json``."""
     kwargs, optimizer, crops = config.method_kwargs, config.optimizer, config.augmentations[0]
     arguments = {**OPTIMIZER_DEFAULTS.get(optimizer.name, {}), **optimizer.arguments()}

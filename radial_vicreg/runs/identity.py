@@ -201,7 +201,7 @@ def _add(parts: dict[str, Any], config: RunConfig, until: str | None = None) -> 
     parts["augmentations"] = _canonical([_without_additions(section, given, until) for section, given in written])
 
 
-def _without_additions(section: Section, given: Mapping[str, Any], until: str | None) -> dict[str, Any]:
+def _without_additions(section: Section, given: Mapping[str, Any], until: str | None) -> dict[str, object]:
     """Leave out of what was written the additions that :func:`_additions` does not list."""
     additions, kept = _additions(section, until), {}
     for key, value in given.items():
@@ -211,7 +211,7 @@ def _without_additions(section: Section, given: Mapping[str, Any], until: str | 
     return kept
 
 
-def _additions(section: Section, until: str | None = None) -> dict[str, Any]:
+def _additions(section: Section, until: str | None = None) -> dict[str, object]:
     """List the keys of a section that a release has added and that are not at their defaults.
 
     Args:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from radial_vicreg.runs.checkpoints import find_checkpoint, folder_of_run, leads_to, read_checkpoint
 from radial_vicreg.compose import arguments_config
@@ -144,7 +147,7 @@ def _refuse_another_epoch(folder: Path, results: RunResults | None, checkpoint: 
     )
 
 
-def _fill(model: Encoder, state: dict[str, Any], checkpoint: Path) -> None:
+def _fill(model: Encoder, state: Mapping[str, Tensor], checkpoint: Path) -> None:
     wanted = ("backbone.", "projector.")
     weights = {name: value for name, value in state.items() if name.startswith(wanted)}
     try:

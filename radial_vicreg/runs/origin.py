@@ -167,7 +167,7 @@ def images_remark(pairs: Iterable[tuple[Images, Images]]) -> str | None:
     return "; ".join(sorted(found)) or None
 
 
-def origin_of(images: Images, epoch: int | None = None, step: int | None = None) -> dict[str, Any]:
+def origin_of(images: Images, epoch: int | None = None, step: int | None = None) -> dict[str, object]:
     """Describe where a figure comes from, as ``origin`` in ``results.json``.
 
     Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from radial_vicreg import __version__
 from radial_vicreg.config.stored import stored_config
@@ -18,7 +18,7 @@ from radial_vicreg.runs.results import SCHEMA_VERSION
 _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra-core", "numpy", "scipy")
 
 
-def describe_run(config: dict[str, Any], host: str, processes: int = 1) -> dict[str, Any]:
+def describe_run(config: Mapping[str, object], host: str, processes: int = 1) -> dict[str, object]:
     """Describe what ``results.json`` can say before the first step.
 
     Args:

@@ -67,7 +67,7 @@ def script_config(cfg: DictConfig, foreign: Collection[str] = ()) -> RunConfig:
     return run_config(cfg, "script", rates=_rates_as_written(cfg), foreign=foreign)
 
 
-def configured_rates(cfg: DictConfig) -> dict[str, Any]:
+def configured_rates(cfg: DictConfig) -> dict[str, object]:
     """Undo solo-learn's scaling of the rates, so that results carry the configuration as it was written.
 
     Args:

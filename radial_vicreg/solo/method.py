@@ -119,7 +119,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         """solo-learn's parameter groups and the projector's."""
         return [*super().learnable_params, {"name": "projector", "params": self.projector.parameters()}]
 
-    def results_config(self) -> dict[str, Any]:
+    def results_config(self) -> dict[str, object]:
         """Give the configuration with the rates as written; solo-learn's ``parse_cfg`` has scaled them."""
         return self.config.plain() if self.own_loop else configured_rates(self.cfg)
 
@@ -153,15 +153,15 @@ class RadialVICReg(RadialTraining, BaseMethod):
                 where = f"data.train_path={config.data.train_path}"
                 check_batch_fits(len(loader.dataset), config.optimizer.batch_size, config.processes, where)
 
-    def forward(self, X: Tensor) -> dict[str, Any]:
+    def forward(self, X: Tensor) -> dict[str, Tensor]:
         """Compute features, the probe's logits and embeddings ``z`` of a batch of images ``(N, 3, H, W)``."""
-        out: dict[str, Any] = super().forward(X)
+        out: dict[str, Tensor] = super().forward(X)
         out["z"] = self.projector(out["feats"])
         return out
 
-    def multicrop_forward(self, X: Tensor) -> dict[str, Any]:
+    def multicrop_forward(self, X: Tensor) -> dict[str, Tensor]:
         """Compute features and embeddings ``z`` of small crops ``(N, 3, h, w)``: further views."""
-        out: dict[str, Any] = super().multicrop_forward(X)
+        out: dict[str, Tensor] = super().multicrop_forward(X)
         out["z"] = self.projector(out["feats"])
         return out
 
@@ -171,21 +171,21 @@ class RadialVICReg(RadialTraining, BaseMethod):
             return batch
         return replace_targets(batch, self._attributes)
 
-    def base_training_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
+    def base_training_step(self, X: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Take solo-learn's step, or the multi-label one.
 
         Without labels the probe's loss is 0, where a cross-entropy over nothing would be NaN.
         """
         if self.multi_label:
             return self._attribute_step(X, targets)
-        out: dict[str, Any] = super().base_training_step(X, targets)
+        out: dict[str, Tensor] = super().base_training_step(X, targets)
         if self.config.data.no_labels:
             out["loss"] = 0.0 * out["logits"].sum()  # keeps the classifier in the graph, which DDP demands
         return out
 
-    def base_validation_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
+    def base_validation_step(self, X: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Take solo-learn's step, or the multi-label one, which logs ``val_balanced_accuracy`` too."""
-        out: dict[str, Any]
+        out: dict[str, Tensor]
         if self.multi_label:
             out = self._attribute_step(X, targets)
             log_balanced_accuracy(self, self.balanced_accuracy, out["logits"], targets)
@@ -230,8 +230,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         metrics: dict[str, Any] = super().validation_step(batch, batch_idx, *args, **kwargs)  # type: ignore[assignment]
         return metrics
 
-    def _attribute_step(self, X: Tensor, targets: Tensor) -> dict[str, Any]:
-        out: dict[str, Any] = self(X)
+    def _attribute_step(self, X: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        out: dict[str, Tensor] = self(X)
         loss, accuracy = attribute_scores(out["logits"], targets)
         out.update({"loss": loss, "acc1": accuracy, "acc5": accuracy})  # the names that solo-learn averages
         return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
 
@@ -12,7 +12,14 @@ from radial_vicreg.config import RunConfig
 _CPU_INFO = Path("/proc/cpuinfo")  # Linux; where it is absent, no processor with AMX is
 
 
-def effective_hardware(config: RunConfig) -> dict[str, Any]:
+class Hardware(TypedDict):
+    """What a machine makes of two keys of the configuration, by their names."""
+
+    precision: str
+    sync_batchnorm: bool
+
+
+def effective_hardware(config: RunConfig) -> Hardware:
     """Tell what this machine makes of the requested precision and BatchNorm; the configuration keeps the request.
 
     Args:

@@ -230,7 +230,7 @@ def prepare(config: RunConfig) -> RunConfig:
     check_strategy(config)
     check_loggers(config)
     check_backbone(config)
-    changes: dict[str, Any] = {"method_kwargs": config.objective_settings}
+    changes: dict[str, object] = {"method_kwargs": config.objective_settings}
     for option in _standalone_options(config):
         if config.host == "solo":
             raise UserError(f"{option} needs host=standalone: solo-learn has no such option")

@@ -202,6 +202,6 @@ class RadialTraining(_Base):
             self._guard = FiniteGuard(scaled, lambda: last_checkpoint(self.trainer))
         return self._guard
 
-    def results_config(self) -> dict[str, Any]:
+    def results_config(self) -> dict[str, object]:
         """Give the configuration as it was written, resolved; for ``results.json``."""
         return self.config.plain()

@@ -12,7 +12,7 @@ from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.config.reading import Reader
 from radial_vicreg.config.types import plain
 from radial_vicreg.errors import UserError
-from radial_vicreg.names.terms import LOSS_DEFAULTS
+from radial_vicreg.names.terms import LOSS_DEFAULTS, OBJECTIVE, RADIAL_OBJECTIVES
 
 READERS: tuple[Reader, ...] = ("pretrain", "script", "stored")
 WITH_ALL = run_config(
@@ -55,12 +55,12 @@ def test_defaults_of_method_kwargs_are_the_papers() -> None:
             {"radial_ce_weight": 1},
             "radial_ce_weight is not a setting; did you mean method_kwargs.radial_ce_loss_weight?",
         ),
-        ({"zzz": 1}, "zzz is not a setting; known keys: cov_loss_weight, e2mc_loss_weight, mean_loss_weight"),
+        ({"zzz": 1}, f"zzz is not a setting; known keys: {', '.join(sorted(OBJECTIVE)[:3])}"),
         ({"proj_output_dim": 0}, "proj_output_dim must be a whole number, 1 to 1,048,576, got 0"),
         ({"proj_output_dim": None}, "proj_output_dim is not set"),
         ({"proj_hidden_dim": 8.5}, "proj_hidden_dim must be a whole number, 1 to 1,048,576, got 8.5"),
         ({"proj_hidden_dim": True}, "proj_hidden_dim must be a whole number, 1 to 1,048,576, got True"),
-        ({"radial_objective": "klx"}, "radial_objective must be one of kl, wasserstein, reverse_kl, none, got 'klx'"),
+        ({"radial_objective": "klx"}, f"radial_objective must be one of {', '.join(RADIAL_OBJECTIVES)}, got 'klx'"),
         ({"radial_ce_loss_weight": -1}, "radial_ce_loss_weight must be a finite number, 0 or more, got -1"),
         ({"sim_loss_weight": float("nan")}, "sim_loss_weight must be a finite number, 0 or more, got nan"),
         ({"radial_spacing": 0}, "radial_spacing must be a whole number, 1 or more, or null, got 0"),

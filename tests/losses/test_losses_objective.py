@@ -302,7 +302,7 @@ def test_wrong_weights_are_refused_by_name(name: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("radial_objective", "w1", "expected one of kl, wasserstein, reverse_kl, none, got 'w1'"),
+        ("radial_objective", "w1", f"expected one of {', '.join(RADIAL_OBJECTIVES)}, got 'w1'"),
         ("radial_w1_target", "exact", "expected one of samples, quantiles, got 'exact'"),
         ("radial_ce_normalize", "false", r"expected true or false, got 'false' \(str\)"),
         ("radial_center", 1, "expected true or false, got 1"),

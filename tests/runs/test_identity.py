@@ -27,9 +27,9 @@ from radial_vicreg.config.types import Outside, added, outside
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.names.terms import effective_objective
 from radial_vicreg.runs.identity import Identity, config_hash
 from radial_vicreg.runs.stored import RunsByIdentity, stored_runs
+from radial_vicreg.names.terms import ADDED, RADIAL, RadialObjective, effective_objective
 
 
 @pytest.fixture(scope="module")
@@ -216,12 +216,14 @@ CANDIDATES: list[Any] = [
 #: Keys that are read under a condition, and what brings it about.
 CONDITIONS: dict[str, dict[str, Any]] = {
     "loss_views": {"loss": {"_target_": "my.Loss"}, "method": "other"},
-    "method_kwargs.radial_spacing": {"method_kwargs.radial_ent_loss_weight": 1.0},
-    "method_kwargs.radial_w1_loss_weight": {"method_kwargs.radial_objective": "wasserstein"},
-    "method_kwargs.radial_w1_target": {"method_kwargs.radial_objective": "wasserstein"},
-    "method_kwargs.radial_reverse_kl_loss_weight": {"method_kwargs.radial_objective": "reverse_kl"},
     "method_kwargs.small_image_stem": {"method_kwargs.small_image_stem": False},
 }
+for objective in (*RADIAL, RadialObjective("kl", "with what is added", ADDED)):
+    for term in objective.terms:
+        chosen = {"method_kwargs.radial_objective": objective.name}
+        CONDITIONS[f"method_kwargs.{term.weight.name}"] = chosen
+        for key in term.reads:
+            CONDITIONS[f"method_kwargs.{key.name}"] = {**chosen, f"method_kwargs.{term.weight.name}": 1.0}
 
 
 def put(config: dict[str, Any], key: str, value: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from lightning.pytorch.loggers.logger import Logger
 
 from radial_vicreg import cli
 from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.names.terms import ADDED, RADIAL_OBJECTIVES
 from radial_vicreg.train import trainer
 
 HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
@@ -107,8 +108,8 @@ def test_the_names_in_the_docs_are_those_that_are_logged(
     record: Callable[..., Recorder], pytestconfig: pytest.Config
 ) -> None:
     logged = record("host=standalone", "max_epochs=1", "method_kwargs.e2mc_loss_weight=1").keys
-    for objective in ("wasserstein", "reverse_kl"):
-        loss = RadialVICRegLoss(radial_objective=objective)
+    for objective in RADIAL_OBJECTIVES:
+        loss = RadialVICRegLoss(radial_objective=objective, **{term.weight.name: 1.0 for term in ADDED})
         loss(torch.randn(8, 4), torch.randn(8, 4))
         logged |= {f"train_{term}_{kind}" for term in loss.terms for kind in ("step", "epoch")}
     text = (pytestconfig.rootpath / "docs" / "names.md").read_text()

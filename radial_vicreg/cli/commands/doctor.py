@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from packaging.requirements import Requirement
 
@@ -20,6 +20,14 @@ from radial_vicreg.solo.detect import choose_host, find_beside, find_solo_learn,
 
 _PACKAGE = "radial-vicreg"
 _GIB = 2**30
+
+
+class Surroundings(TypedDict):
+    """What a process with PyTorch sees, see :func:`look`."""
+
+    device: str
+    host: str | None
+    reason: str
 
 
 def parser() -> Parser:
@@ -119,7 +127,7 @@ def outdated(package: str = _PACKAGE) -> dict[str, str]:
     }
 
 
-def look() -> dict[str, Any]:
+def look() -> Surroundings:
     """Import PyTorch and solo-learn, and say what they see here; for a process of its own.
 
     Returns:
@@ -165,12 +173,12 @@ def _print_place(folder: Path) -> int:
     return 1
 
 
-def _ask() -> dict[str, Any]:
+def _ask() -> Surroundings:
     """Run :func:`look` in another process with this one's path: a broken library must not end the report."""
     code = f"import json, sys; sys.path[:] = {sys.path!r}; from {__name__} import look; print(json.dumps(look()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode == 0:
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # after what the imports may print
+        answer: Surroundings = json.loads(done.stdout.splitlines()[-1])  # after what the imports may print
         return answer
     told = (
         f"unknown: importing PyTorch ended with status {done.returncode}, {done.stderr.strip().rpartition(chr(10))[2]}"

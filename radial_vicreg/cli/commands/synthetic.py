@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -128,7 +128,7 @@ def _run(arguments: Sequence[str]) -> None:
     print(f"{out}/results.json")
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def _print_summary(summary: Mapping[str, Any]) -> None:
     print(summary["note"])
     if summary["after"] is None:
         return
@@ -148,13 +148,14 @@ def _figure(arguments: Sequence[str]) -> None:
     out = options.out or Path(f"runs/synthetic/figure{options.number}-{options.preset}")
     result_folder(out).claim(names_of(f"figure{options.number}"))
     with _row_bar() as on_row:
-        how: dict[str, Any] = {"workers": options.workers, "on_row": on_row}
+        workers = options.workers
         if options.number == "1":
-            lines = figure1.table_lines(
-                figure1.make_figure1(out, options.preset, sweep_folder=options.sweep, seeds=options.seeds, **how)
+            made = figure1.make_figure1(
+                out, options.preset, sweep_folder=options.sweep, seeds=options.seeds, workers=workers, on_row=on_row
             )
+            lines = figure1.table_lines(made)
         else:
-            lines = figure3.table_lines(figure3.make_figure3(out, options.preset, **how))
+            lines = figure3.table_lines(figure3.make_figure3(out, options.preset, workers=workers, on_row=on_row))
     print("\n".join(lines))
     print(f"{out}/results.json and {out}/figure{options.number}.png, .pdf, .svg")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from radial_vicreg.data.prepare.imagenet10_classes import CLASSES, COUNTS, ORIGINS, SPLITS, Counts
 from radial_vicreg.data.prepare.imagenet_source import (
@@ -18,7 +17,7 @@ from radial_vicreg.data.prepare.imagenet_source import (
 from radial_vicreg.data.staging import claim_folder, prepare_folder, read_marker
 from radial_vicreg.errors import UserError
 
-_FIRST_VERSION: dict[str, Any] = {  # had the clustering choice only, and said nothing of it in the marker
+_FIRST_VERSION: dict[str, object] = {  # had the clustering choice only, and said nothing of it in the marker
     "classes": "clustering",
     "split": "imagenet",
     "resized": None,

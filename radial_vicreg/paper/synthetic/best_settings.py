@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 Row = dict[str, Any]
+"""What a run leaves in the results of a sweep, see :func:`radial_vicreg.paper.synthetic.run.summarise`."""
 
 METRIC = "w2_exact"
 """What a best setting has least of."""
@@ -19,7 +20,7 @@ PUBLISHED_WEIGHTS: dict[str, float] = {"beta1": 100.0, "beta2": 100.0, "lambda2"
 """Weights of the authors' command for figure 1b."""
 
 
-def method_of(config: dict[str, Any]) -> str:
+def method_of(config: Mapping[str, object]) -> str:
     """Return ``vcreg`` when both radial weights are zero, ``radial_vcreg`` otherwise."""
     return "vcreg" if config["beta1"] == config["beta2"] == 0 else "radial_vcreg"
 

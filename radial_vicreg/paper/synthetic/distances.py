@@ -7,7 +7,6 @@ seed. Everything else looks at all points.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -30,7 +29,7 @@ REFERENCE_SEED = 20_251
 """Offset that keeps the reference sample apart from the starting points of the same seed."""
 
 
-def measure(points: Array, *, seed: int = 0, subsample: int = SUBSAMPLE) -> dict[str, Any]:
+def measure(points: Array, *, seed: int = 0, subsample: int = SUBSAMPLE) -> dict[str, float | None]:
     """Measure a cloud of points by every metric.
 
     Args:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file, json_bytes
 from radial_vicreg.paper.synthetic import paper_figures
-from radial_vicreg.paper.synthetic.best_settings import PUBLISHED_WEIGHTS, best_settings
+from radial_vicreg.paper.synthetic.best_settings import PUBLISHED_WEIGHTS, Row, best_settings
 from radial_vicreg.paper.synthetic.distances import measure, normal_floor
 from radial_vicreg.paper.synthetic.folder import drawn_files, result_folder
 from radial_vicreg.paper.synthetic.run import run
@@ -27,7 +27,6 @@ from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 from radial_vicreg.paper.synthetic.sweep import ALPHAS, ORDER_SEED, read_rows, sweep
 
 Array = NDArray[np.float64]
-Row = dict[str, Any]
 OnRow = Callable[[int, int, Row | None], None]
 Runs = dict[str, dict[str, list[SyntheticConfig]]]
 
@@ -40,6 +39,25 @@ REMARK = (
     "The paper draws the best of 1,125 settings for each method and alpha. Past stability a result is noisy, and a "
     "minimum over noisy results is biased low: the settings here are fixed beforehand, and every seed counts."
 )
+
+
+class Range(TypedDict):
+    """Median and range of a metric over the finished runs, and its values by seed."""
+
+    median: float | None
+    least: float | None
+    largest: float | None
+    by_seed: list[float | None]
+
+
+class Spread(TypedDict):
+    """Runs of one setting: how many, how many diverged, and what was measured at their ends."""
+
+    runs: int
+    diverged: int
+    w2_exact: Range
+    radial_kl: Range
+    off_diagonal_share: Range
 
 
 @dataclass(frozen=True)
@@ -171,7 +189,7 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
     return [*lines, "", numbers["remark"]]
 
 
-def _best_of_sweep(folder: Path) -> dict[str, Any]:
+def _best_of_sweep(folder: Path) -> dict[str, object]:
     rows = read_rows(folder)
     if not rows:
         raise UserError(f"no sweep results in {folder}; make them with: synthetic sweep --out {folder}")
@@ -187,7 +205,7 @@ def _best_of_sweep(folder: Path) -> dict[str, Any]:
     }
 
 
-def _labels(size: dict[str, Any]) -> dict[str, str]:
+def _labels(size: Mapping[str, float]) -> dict[str, str]:
     return {
         "start": "untouched",
         "vcreg": "VCReg",
@@ -197,12 +215,12 @@ def _labels(size: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _setting(config: SyntheticConfig) -> dict[str, Any]:
+def _setting(config: SyntheticConfig) -> dict[str, object]:
     """Return what all runs of a method share."""
     return {name: value for name, value in vars(config).items() if name not in ("distribution", "alpha", "seed")}
 
 
-def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, Any]:
+def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, object]:
     """Gather settings by method, spreads by method and share of X; ``start`` is what the runs of VCReg began with."""
     methods = {
         method: {place: _spread([rows[config.key] for config in group]) for place, group in by_alpha.items()}
@@ -215,24 +233,31 @@ def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, Any]:
     return {"settings": {method: _setting(by_alpha[X][0]) for method, by_alpha in runs.items()}, "methods": methods}
 
 
-def _spread(rows: list[Row]) -> dict[str, Any]:
+def _spread(rows: list[Row]) -> Spread:
     """Take median and range over the finished runs, values by seed (None: diverged), and count diverged runs."""
-    spread: dict[str, Any] = {"runs": len(rows), "diverged": sum(row["after"] is None for row in rows)}
-    for metric in ("w2_exact", "radial_kl", "off_diagonal_share"):
-        by_seed = [None if row["after"] is None else row["after"][metric] for row in rows]
-        finished = [value for value in by_seed if value is not None]
-        spread[metric] = {
-            "median": float(np.median(finished)) if finished else None,
-            "least": min(finished, default=None),
-            "largest": max(finished, default=None),
-            "by_seed": by_seed,
-        }
-    return spread
+    return {
+        "runs": len(rows),
+        "diverged": sum(row["after"] is None for row in rows),
+        "w2_exact": _range_of(rows, "w2_exact"),
+        "radial_kl": _range_of(rows, "radial_kl"),
+        "off_diagonal_share": _range_of(rows, "off_diagonal_share"),
+    }
+
+
+def _range_of(rows: list[Row], metric: str) -> Range:
+    by_seed = [None if row["after"] is None else row["after"][metric] for row in rows]
+    finished = [value for value in by_seed if value is not None]
+    return {
+        "median": float(np.median(finished)) if finished else None,
+        "least": min(finished, default=None),
+        "largest": max(finished, default=None),
+        "by_seed": by_seed,
+    }
 
 
 def _panels(
     runs: Runs, rows: dict[str, Row], size: Size, folder: Path, on_row: OnRow | None
-) -> Iterator[tuple[str, Array, dict[str, Any]]]:
+) -> Iterator[tuple[str, Array, dict[str, object]]]:
     """Make panels (a), (b), (b'): title, points, numbers, all of the seed whose distance in (b) is the median."""
     seed = _median_seed([rows[config.key] for config in runs["radial_vcreg"][X]])
     published, stable = (runs[method][X][seed] for method in ("radial_vcreg", "radial_vcreg_stable"))
@@ -268,15 +293,15 @@ def _end(config: SyntheticConfig, folder: Path) -> Array:
     return points
 
 
-def _range(metric: dict[str, Any]) -> str:
+def _range(metric: Range) -> str:
     if metric["median"] is None:
         return "-"
     return f"{metric['median']:.3f} [{metric['least']:.3f}, {metric['largest']:.3f}]"
 
 
-def _median(metric: dict[str, Any]) -> str:
+def _median(metric: Range) -> str:
     return "-" if metric["median"] is None else f"{metric['median']:.3f}"
 
 
-def _diverged(spread: dict[str, Any]) -> str:
+def _diverged(spread: Spread) -> str:
     return f"{spread['diverged']}/{spread['runs']}"

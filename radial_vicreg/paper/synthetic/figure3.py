@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import json_bytes
 from radial_vicreg.paper.synthetic import paper_figures
+from radial_vicreg.paper.synthetic.best_settings import Row
 from radial_vicreg.paper.synthetic.distances import measure
 from radial_vicreg.paper.synthetic.folder import drawn_files, result_folder
 from radial_vicreg.paper.synthetic.run import run
@@ -27,7 +28,6 @@ from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 from radial_vicreg.paper.synthetic.sweep import PRESETS, Grid, sweep
 
 Array = NDArray[np.float64]
-Row = dict[str, Any]
 OnRow = Callable[[int, int, Row | None], None]
 
 BETA2 = (0.0, 0.1, 1.0, 10.0, 100.0)

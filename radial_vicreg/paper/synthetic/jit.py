@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from radial_vicreg.errors import MissingPackageError
@@ -18,8 +19,8 @@ FAST_MATH = {"contract", "reassoc", "nsz", "arcp"}
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile on the first call, cached on disk where a folder for the cache can be written."""
-    options: dict[str, Any] = {"fastmath": FAST_MATH, "error_model": "numpy"}
+    compiler = partial(numba.njit, fastmath=FAST_MATH, error_model="numpy")
     try:
-        return numba.njit(cache=True, **options)(function)
+        return compiler(cache=True)(function)
     except RuntimeError:  # neither beside the source, nor in the user's home, nor in NUMBA_CACHE_DIR
-        return numba.njit(**options)(function)
+        return compiler()(function)

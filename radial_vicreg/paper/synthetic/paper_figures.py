@@ -13,15 +13,24 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from radial_vicreg.figures import UNTRAINED, add_legend, figure_style, method_styles, new_figure, save_figure
+from radial_vicreg.figures import (
+    UNTRAINED,
+    Dashes,
+    LineLook,
+    add_legend,
+    figure_style,
+    method_styles,
+    new_figure,
+    save_figure,
+)
+from radial_vicreg.paper.synthetic.best_settings import Row
 from radial_vicreg.paper.synthetic.run_figure import HALF_WIDTH, scatter
 
 Array = NDArray[np.float64]
-Row = dict[str, Any]
 
 _STYLES = method_styles(["vicreg", "radial_kl"])
 _RADIAL = _STYLES["radial_kl"]
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+METHODS: dict[str, tuple[str, LineLook]] = {
     "start": ("untouched", {"color": UNTRAINED.colour, "marker": UNTRAINED.marker, "linestyle": ":"}),
     "vcreg": ("VCReg", {"color": _STYLES["vicreg"].colour, "marker": _STYLES["vicreg"].marker}),
     "radial_vcreg": ("Radial-VCReg as published", {"color": _RADIAL.colour, "marker": _RADIAL.marker}),
@@ -31,7 +40,10 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 """Label and look of the curves of figure 1c. Two rates of one method share its colour and marker."""
-_CIRCLES = ((1.0, "-", r"(b) radius $\sqrt{d-1}$"), (math.sqrt(2), "--", r"(b) radius $\sqrt{d}$"))
+_CIRCLES: tuple[tuple[float, Dashes, str], ...] = (
+    (1.0, "-", r"(b) radius $\sqrt{d-1}$"),
+    (math.sqrt(2), "--", r"(b) radius $\sqrt{d}$"),
+)
 
 
 def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any], path: Path) -> list[Path]:
@@ -76,8 +88,8 @@ def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
     axis.axhline(numbers["floor"], color="black", linestyle=(0, (1, 3)), linewidth=1, label="two normal samples")
     if numbers["best_of_sweep"]:
         best = sorted((float(alpha), value["w2_exact"]) for alpha, value in numbers["best_of_sweep"].items())
-        look = {"color": _RADIAL.colour, "marker": "*", "markersize": 8, "fillstyle": "none", "linestyle": ""}
-        axis.plot(*zip(*best, strict=True), label="best of a sweep: biased low", **look)
+        star: LineLook = {"color": _RADIAL.colour, "marker": "*", "markersize": 8, "fillstyle": "none", "linestyle": ""}
+        axis.plot(*zip(*best, strict=True), label="best of a sweep: biased low", **star)
     axis.set(xlabel=r"share $\alpha$ of X in the mixture", ylabel=r"$W_2$ to $\mathcal{N}(0, I)$", xlim=(-0.08, 1.08))
     axis.set_title(f"(c) distance over mixtures: median and range, n = {numbers['size']['seeds']} seeds")
     _diverged_counts(axis, alphas, diverged)
@@ -135,8 +147,8 @@ def _circles(axis: Axes) -> list[Any]:
     angle = np.linspace(0, 2 * np.pi, 200)
     lines: list[Any] = []
     for radius, dashes, label in _CIRCLES:
-        look: dict[str, Any] = {"color": "black", "linewidth": 0.7, "linestyle": dashes, "zorder": 0.5, "label": label}
-        lines += axis.plot(radius * np.cos(angle), radius * np.sin(angle), **look)
+        look: LineLook = {"color": "black", "linewidth": 0.7, "linestyle": dashes}
+        lines += axis.plot(radius * np.cos(angle), radius * np.sin(angle), zorder=0.5, label=label, **look)
     return lines
 
 
@@ -160,8 +172,16 @@ def _correlation(figure: Figure, axis: Axes, rows: Sequence[Row], normal: dict[s
             label=f"(c) {label}, n = {len(metrics)} runs",
         )
         handles.append(image)
-    look: dict[str, Any] = {"marker": "*", "s": 120, "facecolors": "none", "edgecolors": "black"}  # hides no run
-    handles.append(axis.scatter(normal["radial_kl"], normal["e2mc"], label="(c) a normal sample", **look))
+    normal_sample = axis.scatter(
+        normal["radial_kl"],
+        normal["e2mc"],
+        label="(c) a normal sample",
+        marker="*",
+        s=120,
+        facecolors="none",  # hides no run
+        edgecolors="black",
+    )
+    handles.append(normal_sample)
     axis.axvline(normal["radial_kl"], color="black", linewidth=0.5, linestyle=":", zorder=0.5)
     axis.axhline(normal["e2mc"], color="black", linewidth=0.5, linestyle=":", zorder=0.5)
     axis.set_xscale("log")

@@ -29,6 +29,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import append_line, atomic_file
 from radial_vicreg.io.locks import HeldLock
 from radial_vicreg.io.notices import warn
+from radial_vicreg.paper.synthetic.best_settings import Row
 from radial_vicreg.paper.synthetic.distances import measure
 from radial_vicreg.paper.synthetic.distributions import DISTRIBUTIONS
 from radial_vicreg.paper.synthetic.engine_cpu import CpuEngine
@@ -38,7 +39,6 @@ from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 _SHOWN = 40  # bytes of a damaged line
 
-Row = dict[str, Any]
 Task = Callable[[], Row]
 
 ORDER_SEED = 0

@@ -59,7 +59,7 @@ class StepCost(pl.Callback):
         if not self._paused:
             self._peak, self._paused = larger(self._peak, peak_of(self._device)), True
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> dict[str, dict[str, float | None]]:
         """Give ``cost``: median ``step_seconds`` (None before two steps) and ``peak_memory_mb`` (2^20 bytes)."""
         if self._device.type == "cuda":
             peak = self._peak if self._paused else larger(self._peak, peak_of(self._device))
@@ -97,7 +97,7 @@ class Apart:
         self._seconds.append(time.perf_counter() - began)
         self._peak = larger(self._peak, peak_of(device))
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> dict[str, dict[str, float | None]]:
         """Give ``cost``: median ``<name>_seconds`` and largest ``<name>_memory_mb``; the latter is None on a CPU."""
         return {
             "cost": {f"{self.name}_seconds": _median(self._seconds), f"{self.name}_memory_mb": _megabytes(self._peak)}

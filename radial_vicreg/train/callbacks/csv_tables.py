@@ -53,14 +53,14 @@ class EpochTable(pl.Callback):
     def _write(self, trainer: pl.Trainer) -> None:
         if not trainer.is_global_zero:
             return
-        rows: dict[int, dict[str, Any]] = {}
+        rows: dict[int, dict[str, float]] = {}
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, ResultsWriter):
                 for entry in callback.history:
                     rows.setdefault(int(entry["epoch"]), {}).update(_as_logged(entry))
             elif isinstance(callback, RadiusMonitor):
-                for entry in callback.history:
-                    rows.setdefault(int(entry["epoch"]), {}).update(logged_radii(entry))
+                for measured in callback.history:
+                    rows.setdefault(measured["epoch"], {}).update(logged_radii(measured))
         ordered = [{"epoch": epoch, **row} for epoch, row in sorted(rows.items())]
         _write_table(self.path, _columns(["epoch"], ordered), ordered)
 
@@ -79,7 +79,7 @@ class StepTable(Logger):
         super().__init__()
         self.path = Path(folder) / STEPS
         self._header: list[str] | None = None  # None: nothing was written by this process
-        self._row: dict[str, Any] = {}
+        self._row: dict[str, float] = {}
 
     @property
     def name(self) -> str:
@@ -133,7 +133,7 @@ class StepTable(Logger):
         _write_table(self.path, self._header, rows)
 
 
-def _as_logged(entry: Row) -> dict[str, Any]:
+def _as_logged(entry: Row) -> dict[str, float]:
     """Give means of an epoch the ending that loggers have and ``results.json`` has not."""
     return {
         f"{name}_epoch" if name.startswith("train_") else name: value

@@ -48,8 +48,8 @@ class FrozenProbe(pl.Callback):
         self.train_loader = feature_loader(train_set, num_workers)
         self.val_loader = val_loader
         self.images = Images() if images is None else images
-        self.untrained: dict[str, Any] | None = None
-        self.trained: dict[str, Any] | None = None
+        self.untrained: dict[str, object] | None = None
+        self.trained: dict[str, object] | None = None
         self._cost = Apart(frozen_key(probe.name))
 
     @property
@@ -74,7 +74,7 @@ class FrozenProbe(pl.Callback):
             epoch, step = trainer.current_epoch, trainer.global_step
             self.trained = self._score(trainer, pl_module, origin_of(self.images, epoch, step))
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> dict[str, object]:
         """Give ``probes.frozen_<probe>``: the figures of the trained encoder, and of the untrained one."""
         found = {"untrained": self.untrained, "trained": self.trained}
         return {"probes": {frozen_key(self.probe.name): found}, **self._cost.results()}
@@ -89,7 +89,7 @@ class FrozenProbe(pl.Callback):
         if untrained is not None and is_of(untrained.get("origin"), self.images):
             self.untrained = untrained
 
-    def _score(self, trainer: pl.Trainer, model: pl.LightningModule, origin: dict[str, Any]) -> dict[str, Any]:
+    def _score(self, trainer: pl.Trainer, model: pl.LightningModule, origin: dict[str, object]) -> dict[str, object]:
         average_logged(trainer)
         with self._cost.measured(trainer, model.device):
             with own_random_numbers(trainer.global_rank, model.device):
@@ -117,7 +117,7 @@ def _features(model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tenso
     return gather_chunks(features, chunk=1), rows if are_attributes(labels) else rows[:, 0]
 
 
-def _fitted_score(probe: type[Probe], train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor]) -> dict[str, Any]:
+def _fitted_score(probe: type[Probe], train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor]) -> dict[str, object]:
     """Fit where the features are, or on the CPU where a GPU that also holds the training has too little memory."""
     try:
         return probe().fit(*train).score(*val)

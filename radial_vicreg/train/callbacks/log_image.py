@@ -38,7 +38,7 @@ def _pixels(figure: Any) -> np.ndarray:
     return np.asarray(figure.canvas.buffer_rgba())[..., :3]
 
 
-def _wandb_images(pixels: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _wandb_images(pixels: Mapping[str, np.ndarray]) -> dict[str, object]:
     import wandb
 
     return {name: [wandb.Image(image)] for name, image in pixels.items()}

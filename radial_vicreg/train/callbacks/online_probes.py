@@ -48,7 +48,7 @@ class OnlineProbes(pl.Callback):
         uses = [(probe, use.name, FEATURES[use.features], use.learns) for probe, use in switched_on(settings)]
         self._heads = {name: (probe, output) for probe, name, output, learns in uses if learns == "batches"}
         self._voters = {name: (probe, output) for probe, name, output, learns in uses if learns == "bank"}
-        self.found: dict[str, dict[str, Any]] = {}
+        self.found: dict[str, dict[str, object]] = {}
         self._trainer: HeadTrainer | None = None
         self._restored: dict[str, Any] | None = None
         self._banks = {output: FeatureBank(settings.knn_bank) for _, output in self._voters.values()}
@@ -146,7 +146,7 @@ class OnlineProbes(pl.Callback):
             logged = {logged_name(metric, name): value for metric, value in figures.items() if isinstance(value, float)}
             pl_module.log_dict(logged, sync_dist=True)
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> dict[str, object]:
         """Give ``probes``: the figures of the last validation."""
         return {"probes": dict(self.found)}
 

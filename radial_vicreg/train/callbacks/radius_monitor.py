@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict
 
 import lightning.pytorch as pl
 import torch
@@ -28,6 +28,16 @@ _TRAINING_IMAGES = 2048  # used when there is no validation set
 _BATCH_SIZE = 256
 _VALIDATION = "validation"
 _NOT_LOGGED = ("count",)  # never changes, and results.json has it
+
+
+class Entry(TypedDict):
+    """A measurement as checkpoints and ``results.json`` have it: :class:`~radial_vicreg.runs.results.RadiusEntry`."""
+
+    epoch: int
+    dim: int
+    origin: dict[str, object]
+    eval: dict[str, float]
+    batch: dict[str, float]
 
 
 class RadiusMonitor(pl.Callback):
@@ -76,7 +86,7 @@ class RadiusMonitor(pl.Callback):
         self.run_images = Images() if run_images is None else run_images
         self.normal: dict[str, float] | None = None
         self._style = method_styles([method])[method]
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Entry] = []
         self.initial_radii: Tensor | None = None
         self.final_radii: Tensor | None = None
         self.source: str | None = None
@@ -116,7 +126,7 @@ class RadiusMonitor(pl.Callback):
             self.history = [entry for entry in self.history if entry["epoch"] != trainer.current_epoch]
             self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> dict[str, object]:
         """Give ``radii``: images used, and the statistics at initialisation, in between and at the end."""
         initial = self.history[0] if self.history and self.history[0]["epoch"] == 0 else None
         final = self.history[-1] if self.final_radii is not None else None
@@ -172,8 +182,13 @@ class RadiusMonitor(pl.Callback):
             Images(val=self.run_images.val) if self.source == _VALIDATION else self.run_images._replace(val=())
         )
         origin = origin_of(measured_on, epoch or None, trainer.global_step)
-        entry: dict[str, Any] = {"epoch": epoch, "dim": measured["eval"].dim, "origin": origin}
-        entry.update({mode: measurement.statistics for mode, measurement in measured.items()})
+        entry: Entry = {
+            "epoch": epoch,
+            "dim": measured["eval"].dim,
+            "origin": origin,
+            "eval": measured["eval"].statistics,
+            "batch": measured["batch"].statistics,
+        }
         self.history.append(entry)
         self.normal = normal
         if trainer.is_global_zero:
@@ -192,7 +207,7 @@ class RadiusMonitor(pl.Callback):
             return measured, self.normal
         return measured, normal_statistics(len(measured["eval"].radii), measured["eval"].dim)
 
-    def _log(self, trainer: pl.Trainer, entry: dict[str, Any], radii: Tensor) -> None:
+    def _log(self, trainer: pl.Trainer, entry: Entry, radii: Tensor) -> None:
         figures = {}
         if takes_images(trainer.loggers):
             with figure_style():
@@ -234,21 +249,21 @@ def _embeddings(model: pl.LightningModule, images: Iterator[Tensor]) -> dict[str
     return {mode: gather_chunks(torch.cat(found) if found else none, _BATCH_SIZE) for mode, found in own.items()}
 
 
-def logged_radii(entry: dict[str, Any]) -> dict[str, Any]:
+def logged_radii(entry: Entry) -> dict[str, float]:
     """List a measurement under the names that loggers have: ``radius_eval/*`` and ``radius_batch/*``."""
     return {
         f"radius_{mode}/{name}": value
-        for mode in ("eval", "batch")
-        for name, value in entry[mode].items()
+        for mode, statistics in (("eval", entry["eval"]), ("batch", entry["batch"]))
+        for name, value in statistics.items()
         if name not in _NOT_LOGGED
     }
 
 
-def _title(when: str, entry: dict[str, Any], radii: Tensor) -> str:
+def _title(when: str, entry: Entry, radii: Tensor) -> str:
     return f"{when}\n$W_1$ to $\\chi$ = {entry['eval']['w1_chi']:.2f}, n = {len(radii):,}"
 
 
-def _with_histogram(entry: dict[str, Any] | None, radii: Tensor | None) -> dict[str, Any] | None:
+def _with_histogram(entry: Entry | None, radii: Tensor | None) -> Mapping[str, object] | None:
     """Add the evaluation-mode radii as a histogram, so that a report can draw them without the network."""
     if entry is None or radii is None:
         return entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import cached_property
@@ -23,7 +24,7 @@ from radial_vicreg.names.probes import host_figures, is_offline, is_untrained, o
 from radial_vicreg.runs.checkpoints import CHECKPOINTS
 from radial_vicreg.runs.origin import images_of, origin_of
 from radial_vicreg.runs.provenance import describe_run
-from radial_vicreg.runs.results import FINISHED, RESULTS, RunResults, Status
+from radial_vicreg.runs.results import FINISHED, RESULTS, Effective, RunResults, Status
 from radial_vicreg.runs.stored import LATEST, RunsByIdentity, StoredRun, read_stored_run
 from radial_vicreg.runtime.distributed import any_rank
 from radial_vicreg.train.callbacks.checkpointing import settle_checkpoints, written_checkpoint
@@ -54,7 +55,7 @@ class ResultsWriter(pl.Callback):
             starts, or ``<checkpoint.dir>/<method>/<name>`` without one.
     """
 
-    def __init__(self, config: dict[str, Any], host: str, folder: str | Path | None = None) -> None:
+    def __init__(self, config: Mapping[str, object], host: str, folder: str | Path | None = None) -> None:
         self.config = config
         self.host = host
         self.folder = Path(folder) if folder is not None else None
@@ -63,7 +64,7 @@ class ResultsWriter(pl.Callback):
         self._started = time.monotonic()
         self._complete = False
         self._lock: HeldLock | None = None
-        self._description: dict[str, Any] = {}
+        self._description: dict[str, object] = {}
         self._written: RunResults | None = None
         self._processes = 1
         self._validated: list[int] | None = None  # epoch and step of the weights that were validated last
@@ -89,7 +90,7 @@ class ResultsWriter(pl.Callback):
         self._description = {
             **describe_run(self.config, self.host, trainer.world_size),
             "started": self._start_of_run(),
-            "effective": _effective(trainer, pl_module),
+            "effective": _effective(trainer, pl_module).plain(),
         }
         if before is not None:
             self._take_over(trainer, before)
@@ -255,7 +256,7 @@ class ResultsWriter(pl.Callback):
             return None
         return run if RunsByIdentity([run]).of(self.requested, trainer.world_size) else None
 
-    def _origin(self) -> dict[str, Any]:
+    def _origin(self) -> dict[str, object]:
         """Describe where the figures of the last validation come from."""
         return {} if self._validated is None else {"origin": origin_of(images_of(self.requested), *self._validated)}
 
@@ -314,16 +315,16 @@ class ResultsWriter(pl.Callback):
         self._written = RunResults.update(self.folder / RESULTS, with_additions, owner=True)
 
 
-def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
+def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> Effective:
     """Say what the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
-    return {
-        "precision": str(trainer.precision),
-        "sync_batchnorm": any(isinstance(part, nn.SyncBatchNorm) for part in module.modules()),
-        "device": str(module.device.type),
-    }
+    return Effective(
+        precision=str(trainer.precision),
+        sync_batchnorm=any(isinstance(part, nn.SyncBatchNorm) for part in module.modules()),
+        device=str(module.device.type),
+    )
 
 
-def _offline_probes(stored: RunResults, epochs: int) -> dict[str, Any]:
+def _offline_probes(stored: RunResults, epochs: int) -> dict[str, object]:
     """Keep figures of ``radial-vicreg probe`` that are of this epoch or of the untrained network."""
     probes = {} if stored.probes is None else stored.probes.plain()
     current = stored.epochs == epochs
@@ -338,7 +339,7 @@ def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
     return {**kept, **means}
 
 
-def _merge(target: dict[str, Any], addition: dict[str, Any]) -> None:
+def _merge(target: dict[str, Any], addition: Mapping[str, object]) -> None:
     for key, value in addition.items():
         if isinstance(value, dict) and isinstance(target.get(key), dict):
             target[key].update(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, TypedDict
 
 import lightning.pytorch as pl
 import numpy as np
@@ -11,6 +11,15 @@ import torch
 import torch.distributed as dist
 
 from radial_vicreg.runtime.distributed import is_distributed, rank, world_size
+
+
+class States(TypedDict, total=False):
+    """States of the generators of a process, in what loads with ``weights_only=True``; ``cuda`` where it is used."""
+
+    python: list[Any]
+    numpy: list[Any]
+    torch: torch.Tensor
+    cuda: torch.Tensor
 
 
 class FreshBatches(pl.Callback):
@@ -38,7 +47,7 @@ class GeneratorStates(pl.Callback):
     """
 
     def __init__(self) -> None:
-        self._restored: list[dict[str, Any]] | None = None
+        self._restored: list[States] | None = None
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Set the generators of a resumed run's first epoch; those of another number of processes fit no process."""
@@ -59,10 +68,10 @@ class GeneratorStates(pl.Callback):
         self._restored = state_dict["processes"]
 
 
-def _states() -> dict[str, Any]:
+def _states() -> States:
     version, words, gauss = random.getstate()
     name, keys, *position = np.random.get_state(legacy=True)
-    states = {
+    states: States = {
         "python": [version, list(words), gauss],
         "numpy": [name, np.asarray(keys).tolist(), *position],
         "torch": torch.get_rng_state(),
@@ -72,7 +81,7 @@ def _states() -> dict[str, Any]:
     return states
 
 
-def _set_states(states: dict[str, Any]) -> None:
+def _set_states(states: States) -> None:
     version, words, gauss = states["python"]
     random.setstate((version, tuple(words), gauss))
     name, keys, *position = states["numpy"]

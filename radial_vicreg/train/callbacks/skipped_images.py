@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import lightning.pytorch as pl
 
@@ -23,9 +22,9 @@ class SkippedImages(pl.Callback):
     def __init__(self, skipped: Mapping[str, Sequence[str]], omitted: Mapping[str, Mapping[str, int]]) -> None:
         self.skipped, self.omitted = skipped, omitted
 
-    def results(self) -> dict[str, Any]:
+    def results(self) -> dict[str, object]:
         """Give ``data.skipped_images`` and ``data.omitted_files``, as far as there are any."""
-        notes: dict[str, Any] = {}
+        notes: dict[str, object] = {}
         if self.skipped:
             notes["skipped_images"] = {split: len(files) for split, files in self.skipped.items()}
         if self.omitted:
