@@ -243,7 +243,7 @@ WRONG = {
     "synthetic steps=2 num_samples=50 out=FILE": "file is to be a folder, but there is a file: move it away",
     "synthetic figure": "the following arguments are required: number",
     "synthetic figure 2": "invalid choice: '2' (choose from '1', '3')",
-    "synthetic sweep --shard 3": "a shard is i/n with 0 <= i < n, got '3'",
+    "synthetic sweep --shard 3": "a shard is i/n, for example 0/16, got '3'",
     "synthetic sweep --preset huge": "--preset: invalid choice: 'huge'",
     "doctor now": "unrecognized arguments: now; see radial-vicreg doctor --help",
     "pretrain --nonsense": "unrecognized arguments: --nonsense",
