@@ -109,7 +109,7 @@ def statuses(capsys: pytest.CaptureFixture[str], overrides: Sequence[str], sweep
     """The second column of ``sweep --status``."""
     capsys.readouterr()
     assert main(["sweep", f"sweep/{sweep}.yaml", "--status", *overrides, *SWEEP]) == 0
-    *lines, _ = capsys.readouterr().out.splitlines()
+    _, *lines, _ = capsys.readouterr().out.splitlines()
     return [line.split()[1] for line in lines]
 
 

@@ -67,7 +67,7 @@ def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage())
         return 0 if arguments else UserError.exit_status
-    if arguments[0] in ("-V", "--version"):
+    if arguments[0] == "--version":
         print(f"radial-vicreg {__version__}")
         return 0
     command, *rest = arguments

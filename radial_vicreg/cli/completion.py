@@ -38,7 +38,7 @@ def command_parser(commands: Mapping[str, str], typed: str) -> argparse.Argument
         The parser; it is not meant to read a command line.
     """
     parser = argparse.ArgumentParser("radial-vicreg")
-    parser.add_argument("--version", "-V", action="store_true")
+    parser.add_argument("--version", action="store_true")
     choice = parser.add_subparsers()
     for name, about in commands.items():
         if name == typed:

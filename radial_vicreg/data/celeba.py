@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from radial_vicreg.data.folder import require_directory
@@ -119,7 +118,6 @@ class CelebAFolder(ImageSet):
 
     Args:
         root: ``out/train``, ``out/val`` or ``out/test`` of :func:`prepare_celeba`.
-        transform: applied to each RGB image.
         key: name of the setting that gave ``root``, for error messages.
         on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
 
@@ -136,14 +134,12 @@ class CelebAFolder(ImageSet):
     def __init__(
         self,
         root: str | Path,
-        transform: Callable[[Image.Image], Any] | None = None,
         key: str = "data.train_path",
         on_bad_image: str = "error",
     ) -> None:
         self.omitted = Omitted()
         table = load_attributes(root, key, self.omitted)
         folder = Path(root) / IMAGES
-        self.transform = transform
         self.skipped = unreadable_images((folder / name for name in table.files), on_bad_image)
         if self.skipped:
             table = _without(table, {Path(path).name for path in self.skipped})
@@ -153,9 +149,8 @@ class CelebAFolder(ImageSet):
         self.files = [str(folder / name) for name in table.files]
 
     def __getitem__(self, index: int) -> tuple[Any, Tensor]:
-        """Return ``(transform(image), attributes)``; attributes are float32 zeros and ones, shape ``(40,)``."""
-        image = open_image(self.files[index])
-        return (image if self.transform is None else self.transform(image)), self._values[index].float()
+        """Return ``(image, attributes)``; attributes are float32 zeros and ones, shape ``(40,)``."""
+        return open_image(self.files[index]), self._values[index].float()
 
     def __len__(self) -> int:
         """Return the number of images."""

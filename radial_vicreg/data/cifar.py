@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 from torchvision.datasets import CIFAR10, CIFAR100
 
 from radial_vicreg.data.image_set import ImageSet
@@ -25,9 +24,7 @@ _SIZES = (50_000, 10_000)
 _DOWNLOAD_PATIENCE = 3600.0  # seconds to wait for a process that downloads 170 MB
 
 
-def open_cifar(
-    name: str, root: str | Path, train: bool, transform: Callable[[Image.Image], Any] | None = None
-) -> CIFAR10:
+def open_cifar(name: str, root: str | Path, train: bool) -> CIFAR10:
     """Open a split of CIFAR, after downloading it where it is not there.
 
     Of processes that share the folder, such as those of a node, one downloads and the others wait.
@@ -36,7 +33,6 @@ def open_cifar(
         name: ``cifar10`` or ``cifar100``.
         root: folder with torchvision's copy; created when missing.
         train: the 50,000 training images, otherwise the 10,000 test images.
-        transform: applied to each RGB image of 32 x 32 pixels.
 
     Returns:
         torchvision's dataset, which gives ``(image, target)``.
@@ -50,11 +46,11 @@ def open_cifar(
         raise UserError(f"unknown dataset {name!r}: expected one of {', '.join(_CLASSES)}")
     dataset_class = _CLASSES[name]
     with suppress(RuntimeError):  # incomplete or not there; a complete copy may be in a folder that is read-only
-        return dataset_class(str(root), train=train, transform=transform, download=False)
+        return dataset_class(str(root), train=train, download=False)
     try:
         Path(root).mkdir(parents=True, exist_ok=True)
         with changing(Path(root) / dataset_class.base_folder, _DOWNLOAD_PATIENCE):
-            return dataset_class(str(root), train=train, transform=transform, download=True)
+            return dataset_class(str(root), train=train, download=True)
     except (OSError, RuntimeError) as error:
         raise UnreachableError(
             f"{name} is not under {root} and could not be downloaded ({error}): connect to the network, or"

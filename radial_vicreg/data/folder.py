@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
 from torch.utils.data import Dataset
 from torchvision.datasets import ImageFolder
 
@@ -15,6 +14,8 @@ from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted, class_folders, flat_files, labelled_files
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
+
+_NAMED = 5  # classes in an error
 
 
 class LabelledFolder(ImageFolder, ImageSet):
@@ -26,7 +27,6 @@ class LabelledFolder(ImageFolder, ImageSet):
 
     Args:
         root: folder with one sub-folder per class.
-        transform: applied to each RGB image.
         key: name of the setting that gave ``root``, for error messages.
         on_bad_image: ``"error"``: reading a bad file raises; ``"skip"``: every file is opened now, and those that
             cannot be read are left out.
@@ -44,14 +44,13 @@ class LabelledFolder(ImageFolder, ImageSet):
     def __init__(
         self,
         root: str | Path,
-        transform: Callable[[Image.Image], Any] | None = None,
         key: str = "path",
         on_bad_image: str = "error",
     ) -> None:
         self.key = key
         self.samples: list[tuple[str, int]] = []
         self.omitted = Omitted()
-        super().__init__(str(require_directory(root, key)), transform=transform, loader=open_image)
+        super().__init__(str(require_directory(root, key)), loader=open_image)
         self.skipped = unreadable_images((path for path, _ in self.samples), on_bad_image)
         if bad := set(self.skipped):
             self.samples = self.imgs = [sample for sample in self.samples if sample[0] not in bad]
@@ -155,7 +154,6 @@ class UnlabelledFolder(ImageSet):
 
     Args:
         root: the folder; sub-folders are skipped.
-        transform: applied to each RGB image.
         key: name of the setting that gave ``root``, for error messages.
         on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
 
@@ -172,13 +170,11 @@ class UnlabelledFolder(ImageSet):
     def __init__(
         self,
         root: str | Path,
-        transform: Callable[[Image.Image], Any] | None = None,
         key: str = "path",
         on_bad_image: str = "error",
     ) -> None:
         """List the folder."""
         folder = require_directory(root, key)
-        self.transform = transform
         self.omitted = Omitted()
         self.files = [str(path) for path in flat_files(folder, self.omitted)]
         self.omitted.tell(folder)
@@ -195,9 +191,8 @@ class UnlabelledFolder(ImageSet):
         self.targets = [UNLABELLED] * len(self.files)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        """Return ``(transform(image), -1)``."""
-        image = open_image(self.files[index])
-        return (image if self.transform is None else self.transform(image)), UNLABELLED
+        """Return ``(image, -1)``."""
+        return open_image(self.files[index]), UNLABELLED
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -225,9 +220,9 @@ class IndexedDataset(Dataset[tuple[int, Any, int]]):
         return len(self.dataset)  # type: ignore[arg-type]
 
 
-def _shorten(names: Sequence[str], limit: int = 5) -> str:
+def _shorten(names: Sequence[str]) -> str:
     """List the first names and the number of the rest."""
     if not names:
         return "none"
-    rest = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + rest
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest

@@ -108,16 +108,15 @@ def literal(text: object) -> str:
     return cut.replace("$", r"\$")
 
 
-def add_legend(figure: Any, handles: Sequence[Any], title: str | None = None) -> None:
+def add_legend(figure: Any, handles: Sequence[Any]) -> None:
     """Explain labelled artists below the panels, where the legend hides no point.
 
     Args:
         figure: matplotlib's; its width decides how many stand in a row.
         handles: the artists.
-        title: of the legend.
     """
     for columns in range(len(handles), 0, -1):
-        legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, title=title)
+        legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
         if columns == 1 or legend.get_window_extent(figure.canvas.get_renderer()).width <= figure.bbox.width:
             return
         legend.remove()

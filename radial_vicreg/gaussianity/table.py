@@ -1,9 +1,6 @@
-"""The numbers as a table: rich on a terminal, plain lines elsewhere."""
+"""The numbers as tables of text."""
 
 from __future__ import annotations
-
-import sys
-from collections.abc import Sequence
 
 from radial_vicreg.gaussianity.content import Details, Diagnosis, Output
 
@@ -25,21 +22,26 @@ ROWS = {
 }
 """Statistics in their order, with their names for people."""
 
-_NORMAL = "normal"
+NORMAL = "normal"
+"""Header of the columns of normal samples."""
 
 
-def print_tables(content: Diagnosis) -> None:
-    """Print what was embedded and one table for each output.
+def source_lines(content: Diagnosis) -> list[str]:
+    """Write what was embedded, a line a source.
 
     Args:
         content: of :func:`radial_vicreg.gaussianity.measure.diagnose`.
     """
-    for source in content["sources"]:
-        print(f"{source['label']}: {_describe(source['details'])}")
-    for output in outputs_of(content):
-        header, lines = _table(content, output)
-        (_print_rich if sys.stdout.isatty() else _print_plain)(output, header, lines)
-    print(f"{_NORMAL}: mean over {content['normal_draws']} standard normal samples of the same N and d")
+    return [f"{source['label']}: {_describe(source['details'])}" for source in content["sources"]]
+
+
+def tables(content: Diagnosis) -> list[tuple[list[str], list[list[str]]]]:
+    """Make a table for each output: its header, and a row for each of :data:`ROWS`.
+
+    Args:
+        content: as of :func:`source_lines`.
+    """
+    return [_table(content, output) for output in outputs_of(content)]
 
 
 def outputs_of(content: Diagnosis) -> list[str]:
@@ -57,7 +59,7 @@ def _table(content: Diagnosis, output: str) -> tuple[list[str], list[list[str]]]
         columns.append(_column(found, found["statistics"]))
         following = having[index + 1][1] if index + 1 < len(having) else None
         if following is None or following["normal"] != found["normal"]:
-            header.append(_NORMAL)
+            header.append(NORMAL)
             columns.append(_column(found, found["normal"]))
     return header, [list(line) for line in zip(*columns, strict=True)]
 
@@ -83,23 +85,3 @@ def _describe(details: Details) -> str:
     if "images" in details:
         parts.append(f"images {details['images']}")
     return "; ".join(parts)
-
-
-def _print_rich(output: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table()
-    for name in header:
-        table.add_column(name, justify="left" if name == output else "right", style="dim" if name == _NORMAL else None)
-    for line in lines:
-        table.add_row(*line)
-    Console().print(table)
-
-
-def _print_plain(output: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    rows = [header, *lines]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(header))]
-    for first, *others in rows:
-        cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
-        print("  ".join([f"{first:<{widths[0]}}", *cells]))

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from radial_vicreg.paper.cells import OPTIMISTIC, Cell, Table, build_tables
-from radial_vicreg.paper.figures import draw_all
+from radial_vicreg.figures import method_styles
+from radial_vicreg.paper.cells import Table, build_tables
+from radial_vicreg.paper.heat_maps import heat_maps
+from radial_vicreg.paper.radius_figures import figure2, figure4
+from radial_vicreg.paper.scatter import FROZEN, accuracy_against_w1
 from radial_vicreg.paper.tables import table_csv, table_notes, table_rows
+from radial_vicreg.paper.values import paper_rank
 from radial_vicreg.report import build
 from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.curves import training_curves
+from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.formats import Section
 
 
@@ -20,11 +26,9 @@ class PaperReport(build.Report):
 
     Attributes:
         filled: cells of the paper's tables that have a value, and all cells.
-        choices: what ``select="best"`` chose for which cell.
     """
 
     filled: tuple[int, int]
-    choices: list[str]
 
 
 def build_report(
@@ -58,7 +62,23 @@ def build_report(
     made = build.build_report(runs_dir, out, against, added, draw_all)
     cells = [cell for table in tables for cell in table.cells]
     filled = (sum(bool(cell.values) for cell in cells), len(cells))
-    return PaperReport(made.out, made.summary, made.experiments, made.problems, filled, _choices(cells))
+    return PaperReport(made.out, made.summary, made.experiments, made.problems, filled)
+
+
+def draw_all(experiments: Sequence[Experiment]) -> list[Drawn]:
+    """Draw every figure, in the paper's order; those that cannot be drawn say why.
+
+    A method has one colour and one marker in all of them. Call it within :func:`radial_vicreg.figures.figure_style`.
+    """
+    styles = method_styles(experiment.setting.key for experiment in experiments)
+    return [
+        figure2(experiments, styles),
+        accuracy_against_w1(experiments, styles),
+        accuracy_against_w1(experiments, styles, FROZEN),
+        figure4(experiments, styles),
+        heat_maps(experiments),
+        training_curves(experiments, styles, paper_rank),
+    ]
 
 
 def _added(table: Table) -> build.Added:
@@ -66,8 +86,3 @@ def _added(table: Table) -> build.Added:
     filled = any(cell.values for cell in table.cells)
     section = Section(f"Table {table.number}: {table.caption}", header, body, table_notes(table), filled)
     return build.Added(f"table{table.number}", section, table.caption, table_csv(table))
-
-
-def _choices(cells: Sequence[Cell]) -> list[str]:
-    chosen = [f"{cell.config}, {cell.features} {cell.probe}: {cell.remarks[0]}" for cell in cells if cell.candidates]
-    return [OPTIMISTIC, *chosen] if chosen else []

@@ -82,7 +82,7 @@ def build_report(
     tables: Callable[[Sequence[Experiment]], Sequence[Added]] = lambda _: (),
     draw: Callable[[Sequence[Experiment]], list[Drawn]] = draw_curves,
 ) -> Report:
-    """Write the list of experiments, their differences, tables, figures, ``report.md`` and ``report.html``.
+    """Write the list of experiments, their differences, tables, figures and ``report.html``.
 
     Args:
         runs_dir: every ``results.json`` below it is read, and nothing else.
@@ -116,7 +116,6 @@ def build_report(
         sections += _difference_section(compared, files)
         sections += [_added_section(table, files) for table in added]
         files["report.html"] = build_page(_TITLE, summary, sections, figures, problems).encode()
-    files["report.md"] = _markdown(summary, sections, figures, problems).encode()
     target.write(files)
     return Report(target.path, summary, experiments, problems)
 
@@ -160,27 +159,6 @@ def _summary(experiments: Sequence[Experiment], problems: Sequence[Problem], run
     detail = ", ".join(f"{number} {kind}" for kind, number in sorted(left_out.items()))
     found = f"{counted(count, 'finished run')} in {counted(len(experiments), 'experiment')}"
     return f"{found if count else f'No finished run below {runs_dir}'}; not used: {detail or 'nothing'}."
-
-
-def _markdown(summary: str, sections: Sequence[Section], figures: Sequence[Drawn], problems: Sequence[Problem]) -> str:
-    parts = [f"# {_TITLE}", summary, *_markdown_tables([section for section in sections if section.filled])]
-    drawn = [each for each in figures if each.figure is not None]
-    parts += ["## Figures"] if drawn else []
-    parts += [f"![{each.name}](figures/{each.name}.png)\n\n{markdown_text(each.caption)}" for each in drawn]
-    missing = _markdown_tables([section for section in sections if not section.filled])
-    missing += [markdown_text(each.caption) for each in figures if each.figure is None]
-    parts += ["# Missing", *missing] if missing else []
-    if problems:
-        parts += ["# Not used", _bullets([f"`{p.path}`: {p.kind}; {p.reason}" for p in problems]).rstrip()]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _markdown_tables(sections: Sequence[Section]) -> list[str]:
-    parts = []
-    for section in sections:
-        table = to_markdown(section.header, section.body).rstrip()
-        parts += [f"## {section.caption}", table, _bullets(section.notes).rstrip()]
-    return parts
 
 
 def _bullets(notes: Sequence[str]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -11,7 +13,7 @@ from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
 from radial_vicreg.runs.identity import leaves
-from radial_vicreg.names.probes import headline, online_key
+from radial_vicreg.names.probes import HOST_PROBE, frozen_key, headline, online_key
 from radial_vicreg.names.terms import METHODS
 from radial_vicreg.runs.origin import images_remark, other_images
 from radial_vicreg.runs.results import RunResults
@@ -72,6 +74,41 @@ class RunSummary(NamedTuple):
             tag=requested.tag,
             started=stored.started,
         )
+
+
+def closing_lines(stored: StoredRun, probes: Mapping[str, str]) -> list[str]:
+    """Describe a run that has just ended: how far it came, radii before and after, probes, files.
+
+    Args:
+        stored: the run; figures that were not finite are ``nan``.
+        probes: what each probe that may be frozen is called, by name.
+    """
+    results, folder = stored.results, stored.folder
+    lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
+    first, last = results.radii.initial, results.radii.final
+    if first is not None and last is not None and last.dim is not None:
+        lines += [
+            f"radii on {_number(last.eval.count, '.0f')} {results.radii.images} images, d = {last.dim}:",
+            f"  W1 to chi  {_number(first.eval.w1_chi)} -> {_number(last.eval.w1_chi)}  (evaluation mode)",
+            f"  W1 to chi  {_number(first.batch.w1_chi)} -> {_number(last.batch.w1_chi)}  (batch statistics)",
+            f"  mean       {_number(first.eval.radius_mean)} -> {_number(last.eval.radius_mean)}"
+            f"  (sqrt(d - 1) = {(last.dim - 1) ** 0.5:.2f})",
+        ]
+    for name, words in probes.items():
+        frozen = getattr(results.probes, frozen_key(name), None)
+        if frozen is not None and frozen.untrained is not None and frozen.trained is not None:
+            before, after = (f"{_number(figures.top1, '.1f')} %" for figures in (frozen.untrained, frozen.trained))
+            lines.append(f"{words} of frozen features: untrained {before}, trained {after}")
+    online = headline(results.probe(online_key()))
+    if online is not None:
+        lines.append(f"online {probes[HOST_PROBE]}: {online:.1f} %")
+    files = [file.relative_to(folder) for file in folder.rglob("*") if file.suffix in (".ckpt", ".png", ".json")]
+    return [*lines, f"in {folder}: {', '.join(sorted(map(str, files)))}"]
+
+
+def _number(value: float | None, form: str = "6.2f") -> str:
+    """Write a figure as text; one that was not finite has become None in the file."""
+    return format(math.nan if value is None else value, form)
 
 
 def age(started: str, now: datetime | None = None) -> str:

@@ -108,13 +108,12 @@ def test_unlabelled_images_are_sorted_and_other_files_skipped(tmp_path: Path) ->
         Image.new("RGB", (4, 4), (grey * 50,) * 3).save(tmp_path / name)
     (tmp_path / "notes.txt").touch()
     (tmp_path / "folder.png").mkdir()
-    dataset = UnlabelledFolder(tmp_path, transform=lambda image: round(np.asarray(image).mean() / 50))
-    assert [dataset[i] for i in range(len(dataset))] == [(1, -1), (2, -1), (3, -1)]
-
-
-def test_unlabelled_images_come_raw_without_a_transform(tmp_path: Path) -> None:
-    Image.new("L", (4, 4)).save(tmp_path / "a.png")
-    assert UnlabelledFolder(tmp_path)[0][0].mode == "RGB"
+    Image.new("L", (4, 4), 200).save(tmp_path / "d.png")
+    dataset = UnlabelledFolder(tmp_path)
+    found = [dataset[i] for i in range(len(dataset))]
+    assert [(round(np.asarray(image).mean() / 50), image.mode, target) for image, target in found] == [
+        (grey, "RGB", -1) for grey in (1, 2, 3, 4)
+    ]
 
 
 def test_unlabelled_folder_without_images_is_explained(make_folder: MakeFolder) -> None:

@@ -163,14 +163,6 @@ def test_sources_of_several_sizes_have_their_own_normal_columns(
     assert ["embeddings", "N", "20", "20", "20", "30", "30"] in lines
 
 
-def test_a_terminal_gets_a_table(
-    matrix: Callable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert main(["diagnose", str(matrix(np.eye(4)))]) == 0
-    assert "┃" in capsys.readouterr().out
-
-
 def test_hidden_folders_are_no_images_and_bad_ones_can_be_left_out(image_folder: Callable) -> None:
     images = image_folder("images", classes=1, per_class=3)
     shutil.copytree(images / "class_0", images / "class_0" / ".ipynb_checkpoints")

@@ -59,14 +59,17 @@ def test_an_archive_named_npy(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_run_with_figures_and_weights_of_different_epochs(
-    tiny_overrides: list[str], tmp_path: Path, make_older_weights: Callable, capsys: pytest.CaptureFixture[str]
+    tiny_overrides: list[str],
+    tmp_path: Path,
+    make_older_weights: Callable,
+    diagnosed: Callable,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = write_finished_run(tmp_path / "run", compose("radialvicreg", tiny_overrides), epochs=2)
     older = make_older_weights(folder)
     assert main(["diagnose", str(folder)]) == 2
     one_line(capsys.readouterr().err, "figures of epoch 2", "weights of epoch 1", f"give {older}")
-    assert main(["diagnose", str(older), "--json", str(tmp_path / "found.json")]) == 0
-    (source,) = json.loads((tmp_path / "found.json").read_text())["sources"]
+    (source,) = diagnosed(older)["sources"]
     assert (source["details"]["epoch"], source["details"]["checkpoint"]) == (1, "epoch-1.ckpt")
 
 

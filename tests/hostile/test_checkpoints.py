@@ -15,11 +15,12 @@ import torch
 from helpers import HOSTS, one_line
 
 from radial_vicreg import cli
-from radial_vicreg.cli.commands.pretrain import summary
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.io.files import write_json
 from radial_vicreg.probes.offline import probe_run
 from radial_vicreg.runs.checkpoints import check_resumable, file_checksum, find_checkpoint, read_checkpoint
+from radial_vicreg.runs.stored import open_stored_run
+from radial_vicreg.runs.summaries import closing_lines
 
 COMMANDS = {"probe": ["probe"], "export": ["export", "--format", "timm"]}
 
@@ -348,4 +349,4 @@ def test_results_without_probes_are_summarised(run_folder: Path) -> None:
     file = run_folder / "results.json"
     content = {**json.loads(file.read_text()), "probes": None, "steps": 1, "seconds": 1.0}
     write_json(file, content)
-    assert summary(run_folder).startswith("finished: 1 epochs")
+    assert closing_lines(open_stored_run(run_folder), {"linear": "linear probe"})[0].startswith("finished: 1 epochs")

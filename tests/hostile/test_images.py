@@ -20,6 +20,7 @@ from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
 from radial_vicreg import cli
+from radial_vicreg.data.build import TransformedImages
 from radial_vicreg.data.celeba import CelebAFolder, prepare_celeba
 from radial_vicreg.data.fingerprint import _listing
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
@@ -79,7 +80,7 @@ def test_a_worker_s_error_is_the_same_line(tmp_path: Path, corpus: Corpus) -> No
     root = class_folder(tmp_path, corpus)
     for path in corpus["good"]:
         (root / "a" / path.name).unlink()
-    loader = DataLoader(LabelledFolder(root, transforms.ToTensor()), num_workers=1)
+    loader = DataLoader(TransformedImages(LabelledFolder(root), transforms.ToTensor()), num_workers=1)
     with pytest.raises(UnreadableImageError) as caught:
         next(iter(loader))
     assert str(caught.value).startswith("cannot read the image ")

@@ -192,28 +192,6 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("there", ["results.json", "text", "link", "device"])
-def test_a_diagnosis_replaces_no_file_but_a_diagnosis(
-    there: str, run_folder: Path, diagnosis: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    target = tmp_path / "numbers.json"
-    if there == "results.json":
-        target = run_folder / "results.json"
-    elif there == "text":
-        target.write_text("mine")
-    elif there == "device":
-        target = Path("/dev/null")
-    command = [*diagnosis, "--json"]
-    if there == "link":
-        assert main([*command, str(tmp_path / "other.json")]) == 0
-        assert main([*command, str(tmp_path / "other.json")]) == 0  # its own may be replaced
-        target.symlink_to(tmp_path / "other.json")
-    before = None if there == "device" else target.read_bytes()
-    _refused([*command, str(target)], capsys, str(target), "`radial-vicreg diagnose`", "move it away")
-    assert before is None or target.read_bytes() == before
-    assert target.is_symlink() == (there == "link")
-
-
 def test_a_diagnosis_keeps_a_figure_that_was_edited_and_moves_that_of_0_2_aside(
     diagnosis: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

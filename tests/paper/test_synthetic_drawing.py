@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,19 +21,12 @@ ALPHAS = (0.01, 0.25, 0.5, 0.75, 0.99)
 NORMAL = {"radial_kl": 0.08, "e2mc": 0.26}
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Draws a figure and returns it instead of writing it; what every figure has to be is checked."""
-
-    def draw(function: Callable[..., Any], *arguments: Any) -> Any:
-        figures: list[Any] = []
-        for module in (drawing, paper_figures):
-            monkeypatch.setattr(module, "save_figure", lambda figure, _: figures.append(figure) or check_layout(figure))
-        function(*arguments, Path("nowhere"))
-        (figure,) = figures
-        return figure
-
-    return draw
+def drawn(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Draw a figure; what every figure has to be is checked."""
+    with figure_style():
+        figure = function(*arguments)
+        check_layout(figure)
+    return figure
 
 
 def numbers(diverged: int = 0, best: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -55,7 +47,7 @@ def numbers(diverged: int = 0, best: dict[str, Any] | None = None) -> dict[str, 
         ({"objective": "e2mc"}, "e2mc"),
     ],
 )
-def test_a_run_has_the_colour_of_its_method_and_its_start_is_grey(drawn: Callable, changes: dict, method: str) -> None:
+def test_a_run_has_the_colour_of_its_method_and_its_start_is_grey(changes: dict, method: str) -> None:
     result = run(SyntheticConfig(num_samples=60, steps=20, lr=0.01, **changes), snapshots=2, records=5)
     figure = drawn(drawing.run_figure, result)
     start, finish, _, _, _, terms = figure.axes[:6]
@@ -77,7 +69,7 @@ def test_points_far_out_are_told_and_the_window_of_the_others_is_drawn() -> None
 
 
 @pytest.mark.parametrize("diverged", [0, 3])
-def test_figure_1_counts_diverged_runs_below_every_distance(drawn: Callable, diverged: int) -> None:
+def test_figure_1_counts_diverged_runs_below_every_distance(diverged: int) -> None:
     clouds = [np.random.default_rng(0).normal(size=(50, 2))] * 3
     titles = ["(a) X", "(b) published weights, lr 0.05", "(b') the same, stable lr 0.0005"]
     figure = drawn(paper_figures.figure1, list(zip(titles, clouds, strict=True)), numbers(diverged))
@@ -90,7 +82,7 @@ def test_figure_1_counts_diverged_runs_below_every_distance(drawn: Callable, div
     assert "n = 50" in figure.axes[0].get_title(loc="left")
 
 
-def test_figure_1_has_one_colour_and_marker_for_both_rates_of_a_method(drawn: Callable) -> None:
+def test_figure_1_has_one_colour_and_marker_for_both_rates_of_a_method() -> None:
     figure = drawn(
         paper_figures.figure1, [("(a) X", np.zeros((2, 2)))], {**numbers(), "panels": numbers()["panels"][:1]}
     )
@@ -102,7 +94,7 @@ def test_figure_1_has_one_colour_and_marker_for_both_rates_of_a_method(drawn: Ca
     assert curves["VCReg"].get_color() == STYLES["vicreg"].colour
 
 
-def test_figure_3_names_its_panels_apart_and_hides_no_point(drawn: Callable) -> None:
+def test_figure_3_names_its_panels_apart_and_hides_no_point() -> None:
     rng = np.random.default_rng(0)
     cloud = rng.normal(size=(60, 2))
     finals = [

@@ -360,7 +360,7 @@ def test_a_run_records_its_way_and_summarises_it() -> None:
     assert not summary["hardly_moved"]
     whole = run(config, snapshots=1, records=1)
     np.testing.assert_array_equal(whole.end, result.end)
-    batched = run(config, engine="torch", snapshots=3, records=10)
+    batched = run(config, device="cpu:0", snapshots=3, records=10)
     np.testing.assert_allclose(batched.end, result.end, atol=1e-9)
 
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "probe RUN --probe knn": "-train.pt",
     "export RUN --format timm": "backbone.pth",
     "export RUN --format safetensors": "backbone.safetensors",
-    "diagnose Z --json OUT/z.json": "z.json",
+    "diagnose Z --out OUT": "diagnose.json",
     "report RUN --out OUT": "figures/",
     "synthetic num_samples=40 steps=2 snapshots=1 out=OUT": "snapshots.npz",  # slow where Numba has not compiled it yet
     "data digits --out OUT": "0.png",

@@ -252,8 +252,6 @@ def test_ones_own_experiments_stand_before_the_papers_tables_and_empty_ones_come
     page = (tmp_path / "out" / "report.html").read_text()
     headings = [re.sub("[:(].*", "", found).strip() for found in re.findall("<(?:h2|summary)>(.*?)</", page)]
     assert headings == order
-    text = (tmp_path / "out" / "report.md").read_text()
-    assert [re.sub("[:(].*", "", found).strip() for found in re.findall("(?m)^##? (.*)", text)][1:] == order
 
 
 @pytest.mark.slow

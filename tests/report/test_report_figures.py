@@ -14,7 +14,7 @@ from matplotlib.text import Text
 
 from radial_vicreg.figures import UNTRAINED, figure_style, method_styles
 from radial_vicreg.figures.methods import KNOWN
-from radial_vicreg.paper.figures import draw_all
+from radial_vicreg.paper.report import draw_all
 from radial_vicreg.paper.scatter import accuracy_against_w1
 from radial_vicreg.report.collect import Experiment, collect, group
 from radial_vicreg.report.curves import draw_curves

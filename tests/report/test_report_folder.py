@@ -81,9 +81,9 @@ def change(out: Path) -> str:
 
 
 def link(out: Path) -> str:
-    (out / "report.md").rename(out.parent / "report.md")
-    (out / "report.md").symlink_to(out.parent / "report.md")
-    return "report.md is a link, which `radial-vicreg report` does not follow"
+    (out / "table1.md").rename(out.parent / "table1.md")
+    (out / "table1.md").symlink_to(out.parent / "table1.md")
+    return "table1.md is a link, which `radial-vicreg report` does not follow"
 
 
 def link_folder(out: Path) -> str:
@@ -93,9 +93,9 @@ def link_folder(out: Path) -> str:
 
 
 def replace_by_folder(out: Path) -> str:
-    (out / "report.md").unlink()
-    (out / "report.md").mkdir()
-    return "report.md was not written by `radial-vicreg report`"
+    (out / "table1.md").unlink()
+    (out / "table1.md").mkdir()
+    return "table1.md was not written by `radial-vicreg report`"
 
 
 def take_a_name(out: Path) -> str:
@@ -124,12 +124,13 @@ def test_a_linked_folder_and_hidden_files_are_no_hindrance(report: Callable, tmp
     (tmp_path / "linked").symlink_to(tmp_path / "disk")
     report(out=tmp_path / "linked")
     report(out=tmp_path / "linked")
-    assert (tmp_path / "disk" / "report.md").is_file()
+    assert (tmp_path / "disk" / "report.html").is_file()
 
 
 def test_a_folder_of_0_2_is_recognised_and_nothing_of_it_is_lost(report: Callable, tmp_path: Path) -> None:
     out = report("--against", "radial_kl")
     (out / MARKER).unlink()  # as 0.2 has left it, and its user edited it
+    (out / "report.md").write_text(f"# {build._TITLE}\n")  # which 0.2 wrote, too
     (out / "table1.tex").write_text("edited")
     (out / "note.txt").write_text("mine")
     before = contents(out)
@@ -152,7 +153,7 @@ def test_a_report_that_was_killed_half_way_is_written_again(
         real = OutputFolder._place
 
         def killed(self: OutputFolder, name: str, real: Callable = real) -> Path:
-            if name == "report.md" and (self.path / ".now").exists():
+            if name == "table1.md" and (self.path / ".now").exists():
                 raise KeyboardInterrupt
             return real(self, name)
 

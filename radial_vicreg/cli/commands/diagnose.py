@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from radial_vicreg.cli.parser import Parser
+from radial_vicreg.cli.tables import print_table
 from radial_vicreg.names.choices import ON_BAD_IMAGE
+
+if TYPE_CHECKING:
+    from radial_vicreg.gaussianity.content import Diagnosis
 
 _STEM = "diagnose"
 
@@ -27,15 +33,34 @@ def run(arguments: Sequence[str]) -> int:
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.figures import figure_files, figure_style
     from radial_vicreg.gaussianity.figure import diagnose_figure
-    from radial_vicreg.gaussianity.measure import diagnose
-    from radial_vicreg.gaussianity.settings import Settings
-    from radial_vicreg.gaussianity.table import print_tables
-    from radial_vicreg.io.files import json_bytes, write_json
-    from radial_vicreg.io.outputs import OutputFolder, claim_file
+    from radial_vicreg.io.files import json_bytes
+    from radial_vicreg.io.outputs import OutputFolder
 
-    if parsed.json is not None:
-        claim_file(parsed.json, _is_diagnosis, "diagnose")
     folder = None if parsed.out is None else OutputFolder(parsed.out, "diagnose", _former_files).claim(_names())
+    content = measured(parsed)
+    _print(content)
+    if folder is None:
+        print("figure and numbers as files: --out DIR")
+        return 0
+    with figure_style():
+        figures = figure_files(diagnose_figure(content), _STEM)
+    written = folder.write({f"{_STEM}.json": json_bytes(content), **figures})
+    print("written: " + ", ".join(map(str, written)))
+    return 0
+
+
+def measured(parsed: Namespace) -> Diagnosis:
+    """Measure what a command line asks for.
+
+    Args:
+        parsed: of :func:`parser`.
+
+    Returns:
+        See :func:`radial_vicreg.gaussianity.measure.diagnose`.
+    """
+    from radial_vicreg.gaussianity import measure
+    from radial_vicreg.gaussianity.settings import Settings
+
     settings = Settings(
         images=parsed.images,
         max_images=parsed.max_images,
@@ -46,17 +71,7 @@ def run(arguments: Sequence[str]) -> int:
         pretrained=not parsed.no_pretrained,
         on_bad_image=parsed.on_bad_image,
     )
-    content = diagnose(parsed.sources, settings, parsed.untrained)
-    print_tables(content)
-    written = []
-    if folder is not None:
-        with figure_style():
-            figures = figure_files(diagnose_figure(content), _STEM)
-        written += folder.write({f"{_STEM}.json": json_bytes(content), **figures})
-    if parsed.json is not None:
-        written.append(write_json(parsed.json, content))
-    print("written: " + ", ".join(map(str, written)) if written else "figure and numbers as files: --out DIR")
-    return 0
+    return measure.diagnose(parsed.sources, settings, parsed.untrained)
 
 
 def parser() -> Parser:
@@ -76,8 +91,7 @@ def parser() -> Parser:
     made.add_argument(
         "--images", type=Path, help="folder of images, flat or with one folder per class (default: a run's own)"
     )
-    made.add_argument("--out", type=Path, help="folder for diagnose.json, diagnose.png and diagnose.pdf")
-    made.add_argument("--json", type=Path, help="file for the numbers alone")
+    made.add_argument("--out", type=Path, help="folder for diagnose.json and the figure as PNG, PDF and SVG")
     made.add_argument("--untrained", action="store_true", help="first, the first run's network before its training")
     made.add_argument("--no-pretrained", action="store_true", help="timm and torchvision: random weights from --seed")
     made.add_argument(
@@ -95,6 +109,16 @@ def parser() -> Parser:
     return made
 
 
+def _print(content: Diagnosis) -> None:
+    from radial_vicreg.gaussianity.table import NORMAL, source_lines, tables
+
+    for line in source_lines(content):
+        print(line)
+    for header, rows in tables(content):
+        print_table(header, rows, right=header[1:])
+    print(f"{NORMAL}: mean over {content['normal_draws']} standard normal samples of the same N and d")
+
+
 def _names() -> list[str]:
     """List the files of ``--out``."""
     from radial_vicreg.figures import SUFFIXES
@@ -102,13 +126,10 @@ def _names() -> list[str]:
     return [f"{_STEM}{suffix}" for suffix in (".json", *SUFFIXES)]
 
 
-def _is_diagnosis(file: Path) -> bool:
-    from radial_vicreg.io.outputs import json_with
-
-    return json_with("radial_vicreg", "sources", "normal_curves")(file)
-
-
 def _former_files(folder: Path) -> list[str]:
     """Name the files of a diagnosis of version 0.2 or earlier; its numbers come last, which it is known by."""
+    from radial_vicreg.io.outputs import json_with
+
     names = [name for name in reversed(_names()) if (folder / name).exists()]
-    return names if _is_diagnosis(folder / f"{_STEM}.json") else []
+    is_diagnosis = json_with("radial_vicreg", "sources", "normal_curves")
+    return names if is_diagnosis(folder / f"{_STEM}.json") else []

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radial_vicreg.cli.hydra_flags import hydra_parser, read_request
@@ -85,7 +83,10 @@ def train(config: RunConfig, claim: RunClaim | None = None) -> int:
         ClaimedError: another process is training the run of the claim.
         UserError: as :func:`run`; so are the other errors.
     """
+    from radial_vicreg.probes.registry import probe_classes, probe_in_words
     from radial_vicreg.runs.results import RESULTS
+    from radial_vicreg.runs.stored import open_stored_run
+    from radial_vicreg.runs.summaries import closing_lines
     from radial_vicreg.solo.host import choose_host
     from radial_vicreg.sweeps.claims import FinishedAlready
     from radial_vicreg.train.run import pretrain
@@ -96,40 +97,6 @@ def train(config: RunConfig, claim: RunClaim | None = None) -> int:
         print(found)
         return 0
     if (folder / RESULTS).is_file():  # only the first process writes
-        print(summary(folder))
+        words = {probe.name: probe_in_words(probe.name) for probe in probe_classes() if probe.frozen is not None}
+        print("\n".join(closing_lines(open_stored_run(folder), words)))
     return 0
-
-
-def summary(folder: Path) -> str:
-    """Write the last lines of a run: radii, probes, files."""
-    from radial_vicreg.names.probes import frozen_key, online_key
-    from radial_vicreg.probes.registry import probe_classes, probe_in_words
-    from radial_vicreg.runs.results import RESULTS, RunResults
-
-    results = RunResults.read(folder / RESULTS)
-    lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
-    first, last = results.radii.initial, results.radii.final
-    if first is not None and last is not None and last.dim is not None:
-        lines += [
-            f"radii on {_number(last.eval.count, '.0f')} {results.radii.images} images, d = {last.dim}:",
-            f"  W1 to chi  {_number(first.eval.w1_chi)} -> {_number(last.eval.w1_chi)}  (evaluation mode)",
-            f"  W1 to chi  {_number(first.batch.w1_chi)} -> {_number(last.batch.w1_chi)}  (batch statistics)",
-            f"  mean       {_number(first.eval.radius_mean)} -> {_number(last.eval.radius_mean)}"
-            f"  (sqrt(d - 1) = {(last.dim - 1) ** 0.5:.2f})",
-        ]
-    for name in (probe.name for probe in probe_classes() if probe.frozen is not None):
-        frozen = getattr(results.probes, frozen_key(name), None)
-        if frozen is not None and frozen.untrained is not None and frozen.trained is not None:
-            before, after = (f"{_number(figures.top1, '.1f')} %" for figures in (frozen.untrained, frozen.trained))
-            lines.append(f"{probe_in_words(name)} of frozen features: untrained {before}, trained {after}")
-    online = results.probe(online_key()).top1  # None for attributes
-    if online is not None:
-        lines.append(f"online {probe_in_words()}: {online:.1f} %")
-    files = [file.relative_to(folder) for file in folder.rglob("*") if file.suffix in (".ckpt", ".png", ".json")]
-    lines.append(f"in {folder}: {', '.join(sorted(map(str, files)))}")
-    return "\n".join(lines)
-
-
-def _number(value: float | None, form: str = "6.2f") -> str:
-    """Write a figure as text; one that was not finite has become None in the file."""
-    return format(math.nan if value is None else value, form)

@@ -57,10 +57,6 @@ def run(arguments: Sequence[str]) -> int:
 
     report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.against)
     print(report.summary)
-    for problem in report.problems:
-        print(f"  not used: {problem.path}: {problem.kind}; {problem.reason}")
     print(f"cells of the paper's tables filled: {report.filled[0]} of {report.filled[1]}")
-    for line in report.choices:
-        print(f"  {line}")
-    print(f"written: {report.out / 'report.html'}, report.md, tables, figures (PNG, PDF, SVG)")
+    print(f"written: {report.out / 'report.html'} (with what is not used, and why), tables, figures (PNG, PDF, SVG)")
     return 0

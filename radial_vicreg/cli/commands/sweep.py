@@ -1,8 +1,7 @@
-"""``radial-vicreg sweep FILE [--list | --index I | --run | --status | --for-pretrain] [key=value ...]``."""
+"""``radial-vicreg sweep FILE [--list | --index I | --run | --status] [key=value ...]``."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections import Counter
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from radial_vicreg.cli.hydra_flags import read_request
 from radial_vicreg.cli.parser import Parser
-from radial_vicreg.cli.tables import name_bad_file
+from radial_vicreg.cli.tables import name_bad_file, print_table
 from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
 from radial_vicreg.names.configurations import sweep_names
 
 if TYPE_CHECKING:
     from radial_vicreg.sweeps.grid import Sweep
+    from radial_vicreg.sweeps.status import RunState
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -36,9 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.sweeps.grid import load_sweep
 
     sweep = load_sweep(parsed.sweep)
-    if parsed.for_pretrain:
-        print(sweep.for_pretrain(), end="")
-    elif parsed.index is not None:
+    if parsed.index is not None:
         return _run_one(sweep, parsed.index, parsed.overrides, parsed.resume, parsed.wait, parsed.evidence)
     elif parsed.run:
         from radial_vicreg.sweeps.runner import run_missing
@@ -74,9 +72,6 @@ def parser() -> Parser:
         "exit status 1 when a run failed, 3 when others are not finished",
     )
     what.add_argument("--status", action="store_true", help="what is finished, failed, missing")
-    what.add_argument(
-        "--for-pretrain", action="store_true", help="print the file for `radial-vicreg pretrain` as program"
-    )
     made.add_argument("--resume", action="store_true", help="resume unfinished runs from their last checkpoint")
     made.add_argument(
         "--no-wait",
@@ -150,11 +145,13 @@ def _print_status(sweep: Sweep, overrides: Sequence[str], evidence: Path | None)
     from radial_vicreg.sweeps.status import states_of
 
     states = states_of(sweep.runs(), overrides, name_bad_file, evidence)
-    for state in states:
-        where = "" if state.folder is None else f"  {os.fspath(state.folder)}"
-        error = "" if state.error is None else f"  {' '.join(state.error.split())}"
-        apart = "" if state.apart is None else f"  (not counted: {state.apart})"
-        print(f"{state.run.index:>4}  {state.status:<11}  {' '.join(state.run.overrides)}{where}{error}{apart}")
+    print_table(("run", "status", "overrides", "folder", "remark"), [_row(state) for state in states])
     counts = Counter(state.status for state in states)
     others = "".join(f", {count} {status}" for status, count in sorted(counts.items()) if status != FINISHED)
     print(f"{sweep.name}: {len(states)} runs, {counts[FINISHED]} finished{others}")
+
+
+def _row(state: RunState) -> list[str]:
+    folder = "" if state.folder is None else str(state.folder)
+    remark = " ".join((state.error or "").split()) if state.apart is None else f"not counted: {state.apart}"
+    return [str(state.run.index), state.status, " ".join(state.run.overrides), folder, remark]

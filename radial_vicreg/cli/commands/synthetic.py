@@ -49,7 +49,6 @@ def sweep_parser() -> Parser:
     made.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
     made.add_argument("--workers", type=int, help="processes (default: one a core)")
     made.add_argument("--device", default="cpu", help="cpu, or a torch device that runs batches, e.g. cuda")
-    made.add_argument("--batch", type=int, default=128, help="runs at once on the device")
     return made
 
 
@@ -100,11 +99,12 @@ def _run(arguments: Sequence[str]) -> None:
     import numpy as np
 
     from radial_vicreg import __version__
+    from radial_vicreg.figures import figure_files, figure_style
     from radial_vicreg.io.files import json_bytes
     from radial_vicreg.io.terminal import late_progress
     from radial_vicreg.paper.synthetic import run as synthetic
     from radial_vicreg.paper.synthetic import run_figure as drawing
-    from radial_vicreg.paper.synthetic.folder import RUN, SNAPSHOTS, drawn_files, names_of, result_folder
+    from radial_vicreg.paper.synthetic.folder import RUN, SNAPSHOTS, names_of, result_folder
 
     out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
     folder = result_folder(out).claim(names_of(RUN))
@@ -116,13 +116,14 @@ def _run(arguments: Sequence[str]) -> None:
             bar.start()
             bar.update(task, completed=step, terms=text)
 
-        how: dict[str, Any] = {"engine": options.engine, "device": options.device, "snapshots": options.snapshots}
+        how: dict[str, Any] = {"device": options.device, "snapshots": options.snapshots}
         result = synthetic.run(config, **how, progress=show)
     summary = {"version": __version__, **how, **synthetic.summarise(result, options.subsample)}
     steps, clouds = zip(*result.snapshots, strict=True)
     snapshots = io.BytesIO()
     np.savez_compressed(snapshots, steps=steps, points=np.stack(clouds).astype(np.float32))
-    figure = drawn_files(lambda path: drawing.run_figure(result, path), RUN)
+    with figure_style():
+        figure = figure_files(drawing.run_figure(result), RUN)
     folder.write({SNAPSHOTS: snapshots.getvalue(), **figure, "results.json": json_bytes(summary)})
     _print_summary(summary)
     print(f"{out}/results.json")
@@ -179,7 +180,6 @@ def _sweep(arguments: Sequence[str]) -> None:
             shard=options.shard,
             workers=options.workers,
             device=options.device,
-            batch=options.batch,
             on_row=on_row,
         )
     keys = {config.key for config in configs}
@@ -190,8 +190,8 @@ def _sweep(arguments: Sequence[str]) -> None:
 
 def _shard(text: str) -> tuple[int, int]:
     index, separator, count = text.partition("/")
-    if not (separator and index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise argparse.ArgumentTypeError(f"a shard is i/n with 0 <= i < n, got {text!r}")
+    if not (separator and index.isdigit() and count.isdigit()):
+        raise argparse.ArgumentTypeError(f"a shard is i/n, for example 0/16, got {text!r}")
     return int(index), int(count)
 
 

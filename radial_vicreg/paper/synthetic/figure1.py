@@ -7,8 +7,7 @@ ends, and whether. Every number here is a median with its range over seeds, besi
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -17,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.figures import figure_files, figure_style
 from radial_vicreg.io.files import atomic_file, json_bytes
 from radial_vicreg.paper.synthetic import paper_figures
 from radial_vicreg.paper.synthetic.best_settings import PUBLISHED_WEIGHTS, Row, best_settings
 from radial_vicreg.paper.synthetic.distances import measure, normal_floor
-from radial_vicreg.paper.synthetic.folder import drawn_files, result_folder
+from radial_vicreg.paper.synthetic.folder import result_folder
 from radial_vicreg.paper.synthetic.run import run
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
-from radial_vicreg.paper.synthetic.sweep import ALPHAS, ORDER_SEED, read_rows, sweep
+from radial_vicreg.paper.synthetic.sweep import ALPHAS, OnRow, mixed, read_rows, sweep
 
 Array = NDArray[np.float64]
-OnRow = Callable[[int, int, Row | None], None]
 Runs = dict[str, dict[str, list[SyntheticConfig]]]
 
 PUBLISHED: dict[str, Any] = {**PUBLISHED_WEIGHTS, "schedule": "linear"}
@@ -125,9 +124,13 @@ def make_figure1(
     size = SIZES[preset] if seeds is None else replace(SIZES[preset], seeds=seeds)
     best = None if sweep_folder is None else _best_of_sweep(sweep_folder)
     runs = planned_runs(size)
-    configs = [config for by_alpha in runs.values() for group in by_alpha.values() for config in group]
-    random.Random(ORDER_SEED).shuffle(configs)  # slow and quick runs alternate: the time left is estimated well
-    made = sweep(configs, out / "runs", subsample=size.subsample, workers=workers, on_row=on_row)
+    made = sweep(
+        mixed(config for by_alpha in runs.values() for group in by_alpha.values() for config in group),
+        out / "runs",
+        subsample=size.subsample,
+        workers=workers,
+        on_row=on_row,
+    )
     rows = {row["key"]: row for row in made}
     numbers = {"preset": preset, "size": vars(size), **_numbers(runs, rows), "best_of_sweep": best, "remark": REMARK}
     floors = [normal_floor(size.subsample, 2, seed) for seed in range(size.seeds)]
@@ -135,7 +138,8 @@ def make_figure1(
     panels = list(_panels(runs, rows, size, out / "clouds", on_row))
     numbers["panels"] = [{"title": title, **shown} for title, _, shown in panels]
     shown = [(title, points) for title, points, _ in panels]
-    figure = drawn_files(lambda path: paper_figures.figure1(shown, numbers, path), "figure1")
+    with figure_style():
+        figure = figure_files(paper_figures.figure1(shown, numbers), "figure1")
     result_folder(out).write({**figure, "results.json": json_bytes(numbers)})
     return numbers
 

@@ -7,7 +7,7 @@ numbers hold both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -18,17 +18,17 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.figures import figure_files, figure_style
 from radial_vicreg.io.files import json_bytes
 from radial_vicreg.paper.synthetic import paper_figures
 from radial_vicreg.paper.synthetic.best_settings import Row
 from radial_vicreg.paper.synthetic.distances import measure
-from radial_vicreg.paper.synthetic.folder import drawn_files, result_folder
+from radial_vicreg.paper.synthetic.folder import result_folder
 from radial_vicreg.paper.synthetic.run import run
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
-from radial_vicreg.paper.synthetic.sweep import PRESETS, Grid, sweep
+from radial_vicreg.paper.synthetic.sweep import PRESETS, Grid, OnRow, sweep
 
 Array = NDArray[np.float64]
-OnRow = Callable[[int, int, Row | None], None]
 
 BETA2 = (0.0, 0.1, 1.0, 10.0, 100.0)
 CIRCLE: dict[str, Any] = {"beta1": 100.0, "beta2": 0.0, "lambda2": 1.0}
@@ -96,7 +96,8 @@ def make_figure3(
     rows = sweep(grid.runs(), out / "runs", subsample=size.subsample, workers=workers, on_row=on_row)
     finals = _final_points(base)
     normal = normal_reference(size)
-    figure = drawn_files(lambda path: paper_figures.figure3(base.start(), finals, rows, normal, path), "figure3")
+    with figure_style():
+        figure = figure_files(paper_figures.figure3(base.start(), finals, rows, normal), "figure3")
     finished = [row for row in rows if row["after"] is not None]
     radii = {title.replace("\n", ", "): np.linalg.norm(points, axis=1) for title, points in finals}
     numbers = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg.figures import SUFFIXES
@@ -22,21 +21,6 @@ def names_of(figure: str) -> list[str]:
 def result_folder(out: str | Path) -> OutputFolder:
     """Open the folder of a run or a figure; results that are there are replaced if they are synthetic as well."""
     return OutputFolder(out, "synthetic", _former_files)
-
-
-def drawn_files(draw: Callable[[Path], object], name: str) -> dict[str, bytes]:
-    """Draw a figure.
-
-    Args:
-        draw: writes its files, given their path without the suffix.
-        name: of the files without the suffix.
-
-    Returns:
-        Contents by file name.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        draw(Path(folder) / name)
-        return {file.name: file.read_bytes() for file in sorted(Path(folder).iterdir())}
 
 
 def _former_files(folder: Path) -> Sequence[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,8 @@ from radial_vicreg.figures import (
     Dashes,
     LineLook,
     add_legend,
-    figure_style,
     method_styles,
     new_figure,
-    save_figure,
 )
 from radial_vicreg.paper.synthetic.best_settings import Row
 from radial_vicreg.paper.synthetic.run_figure import HALF_WIDTH, scatter
@@ -46,31 +43,29 @@ _CIRCLES: tuple[tuple[float, Dashes, str], ...] = (
 )
 
 
-def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any], path: Path) -> list[Path]:
+def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any]) -> Any:
     """Draw figure 1: samples of X, samples after Radial-VCReg twice, Wasserstein distance against alpha.
 
     Args:
         panels: title and points of every scatter panel.
         numbers: the content of ``results.json``, see :mod:`.figure1`.
-        path: target without its suffix.
 
     Returns:
-        The files.
+        A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
     """
-    with figure_style():
-        figure, _ = new_figure(rows=0, wide=True, aspect=0.85)
-        grid = figure.add_gridspec(2, len(panels), height_ratios=[1, 1.05])
-        for place, (title, cloud), shown in zip(range(len(panels)), panels, numbers["panels"], strict=True):
-            run = f"seed {shown['seed']}, " + ("diverged" if shown["diverged"] else f"$W_2$ {shown['w2_exact']:.2f}")
-            colour = _RADIAL.colour if place else UNTRAINED.colour
-            axis = figure.add_subplot(grid[0, place])
-            scatter(axis, cloud, f"{title}\n{run}, n = {len(cloud):,}", colour, HALF_WIDTH)
-            if place:
-                axis.set_ylabel("")
-        axis = figure.add_subplot(grid[1, :])
-        distance_curves(axis, numbers)
-        add_legend(figure, axis.get_legend_handles_labels()[0])
-        return save_figure(figure, path)
+    figure, _ = new_figure(rows=0, wide=True, aspect=0.85)
+    grid = figure.add_gridspec(2, len(panels), height_ratios=[1, 1.05])
+    for place, (title, cloud), shown in zip(range(len(panels)), panels, numbers["panels"], strict=True):
+        run = f"seed {shown['seed']}, " + ("diverged" if shown["diverged"] else f"$W_2$ {shown['w2_exact']:.2f}")
+        colour = _RADIAL.colour if place else UNTRAINED.colour
+        axis = figure.add_subplot(grid[0, place])
+        scatter(axis, cloud, f"{title}\n{run}, n = {len(cloud):,}", colour, HALF_WIDTH)
+        if place:
+            axis.set_ylabel("")
+    axis = figure.add_subplot(grid[1, :])
+    distance_curves(axis, numbers)
+    add_legend(figure, axis.get_legend_handles_labels()[0])
+    return figure
 
 
 def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
@@ -110,9 +105,7 @@ def _diverged_counts(axis: Axes, alphas: Array, diverged: Sequence[tuple[str, st
         axis.axhline(0, color="black", linewidth=0.6)
 
 
-def figure3(
-    sunshine: Array, finals: Sequence[tuple[str, Array]], rows: Sequence[Row], normal: dict[str, float], path: Path
-) -> list[Path]:
+def figure3(sunshine: Array, finals: Sequence[tuple[str, Array]], rows: Sequence[Row], normal: dict[str, float]) -> Any:
     """Draw figure 3: the sunshine, its final samples by beta2, and E2MC against the radial loss.
 
     Args:
@@ -120,26 +113,24 @@ def figure3(
         finals: title and final points, by panel (six at most).
         rows: sweep rows of runs on X and on the sunshine.
         normal: metrics of a normal sample of the runs' size.
-        path: target without its suffix.
 
     Returns:
-        The files.
+        A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
     """
-    with figure_style():
-        figure, _ = new_figure(rows=0, wide=True, aspect=1.02)
-        grid = figure.add_gridspec(3, 4, height_ratios=[1, 1, 1.7])
-        axes = [figure.add_subplot(grid[place // 4, place % 4]) for place in range(1 + len(finals))]
-        scatter(axes[0], sunshine, f"(a) sunshine\nn = {len(sunshine):,}", UNTRAINED.colour)
-        circles: list[Any] = []
-        for axis, (title, cloud) in zip(axes[1:], finals, strict=True):
-            scatter(axis, cloud, title, _RADIAL.colour)
-            circles = _circles(axis)
-        for place, axis in enumerate(axes):
-            if place % 4:
-                axis.set_ylabel("")
-        runs = _correlation(figure, figure.add_subplot(grid[2, :]), rows, normal)
-        add_legend(figure, [*circles, *runs])
-        return save_figure(figure, path)
+    figure, _ = new_figure(rows=0, wide=True, aspect=1.02)
+    grid = figure.add_gridspec(3, 4, height_ratios=[1, 1, 1.7])
+    axes = [figure.add_subplot(grid[place // 4, place % 4]) for place in range(1 + len(finals))]
+    scatter(axes[0], sunshine, f"(a) sunshine\nn = {len(sunshine):,}", UNTRAINED.colour)
+    circles: list[Any] = []
+    for axis, (title, cloud) in zip(axes[1:], finals, strict=True):
+        scatter(axis, cloud, title, _RADIAL.colour)
+        circles = _circles(axis)
+    for place, axis in enumerate(axes):
+        if place % 4:
+            axis.set_ylabel("")
+    runs = _correlation(figure, figure.add_subplot(grid[2, :]), rows, normal)
+    add_legend(figure, [*circles, *runs])
+    return figure
 
 
 def _circles(axis: Axes) -> list[Any]:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,6 @@ class RunResult:
 def run(
     config: SyntheticConfig,
     *,
-    engine: str = "cpu",
     device: str = "cpu",
     snapshots: int = 5,
     records: int = 100,
@@ -68,8 +68,7 @@ def run(
 
     Args:
         config: the run.
-        engine: ``cpu`` (numba, one core) or ``torch``.
-        device: torch device of the ``torch`` engine.
+        device: ``cpu`` is numba on one core; another torch device is PyTorch there.
         snapshots: snapshots after the start, evenly spaced, the end among them; at least 1.
         records: how often the loss terms are recorded.
         progress: called with the step and the loss terms at every record.
@@ -78,15 +77,13 @@ def run(
         The run's snapshots and history.
 
     Raises:
-        UserError: unknown engine, or counts below 1.
+        UserError: no such device, or counts below 1.
     """
-    if engine not in ("cpu", "torch"):
-        raise UserError(f"engine must be cpu or torch, got {engine!r}")
     if snapshots < 1 or records < 1:
         raise UserError(f"snapshots and records must be at least 1, got {snapshots} and {records}")
     start, rates = config.start(), config.rates()
     result = RunResult(config, [(0, start)])
-    driver = _Cpu(start, config) if engine == "cpu" else _Torch(start, config, device)
+    driver = _Cpu(start, config) if device == "cpu" else _Torch(start, config, device)
     snapshot_steps = set(_marks(config.steps, snapshots))
     done = 0
     _record(result, start, 0, progress)
@@ -104,23 +101,53 @@ def run(
 
 
 def summarise(result: RunResult, subsample: int = SUBSAMPLE) -> dict[str, Any]:
-    """Build the content of ``results.json``: configuration, metrics before and after, and how far the run moved."""
-    config = result.config
-    finished = result.diverged_at is None
+    """Build the content of ``results.json``: the run's row, what became of it in words, and the terms along the way."""
     moved = relative_displacement(result.start, result.end)
     return {
-        "config": asdict(config),
-        "definition": config.definition,
-        "key": config.key,
-        "diverged_at": result.diverged_at,
-        "seconds": round(result.seconds, 3),
-        "relative_displacement": moved if finished else None,
-        "hardly_moved": finished and moved < HARDLY_MOVED,
-        "note": note(config, moved, result.diverged_at),
-        "before": measure(result.start, seed=config.seed, subsample=subsample),
-        "after": measure(result.end, seed=config.seed, subsample=subsample) if finished else None,
+        **row_of(result.config, result.end, result.diverged_at, result.seconds, subsample),
+        "note": note(result.config, moved, result.diverged_at),
         "history": result.history,
     }
+
+
+def row_of(
+    config: SyntheticConfig, end: Array, diverged_at: int | None, seconds: float, subsample: int
+) -> dict[str, Any]:
+    """Measure a run and describe it: configuration, metrics before and after, and how far it moved.
+
+    Args:
+        config: the run.
+        end: its final points.
+        diverged_at: step at which it diverged, or None; a diverged run has no metrics after.
+        seconds: wall time of the descent.
+        subsample: points of the pairwise metrics.
+
+    Returns:
+        What a sweep keeps as a line, and ``results.json`` of one run begins with.
+    """
+    finished = diverged_at is None
+    moved = relative_displacement(config.start(), end) if finished else None
+    return {
+        "key": config.key,
+        "config": asdict(config),
+        "definition": config.definition,
+        "diverged_at": diverged_at,
+        "seconds": round(seconds, 4),
+        "before": _measured_start(
+            config.distribution, config.alpha, config.num_samples, config.dim, config.seed, subsample
+        ),
+        "after": measure(end, seed=config.seed, subsample=subsample) if finished else None,
+        "relative_displacement": moved,
+        "hardly_moved": moved is not None and moved < HARDLY_MOVED,
+    }
+
+
+@lru_cache(maxsize=64)
+def _measured_start(
+    distribution: str, alpha: float, num_samples: int, dim: int, seed: int, subsample: int
+) -> dict[str, Any]:
+    config = SyntheticConfig(distribution=distribution, alpha=alpha, num_samples=num_samples, dim=dim, seed=seed)
+    return measure(config.start(), seed=seed, subsample=subsample)
 
 
 def relative_displacement(start: Array, end: Array) -> float:

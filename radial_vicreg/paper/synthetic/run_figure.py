@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,10 @@ from radial_vicreg.figures import (
     UNTRAINED,
     MethodStyle,
     add_legend,
-    figure_style,
     method_key,
     method_styles,
     name_panels,
     new_figure,
-    save_figure,
 )
 from radial_vicreg.paper.synthetic.run import RunResult
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
@@ -36,36 +33,34 @@ _TERMS = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 """Dashes of the loss terms, which are black: a colour belongs to a method."""
 
 
-def run_figure(result: RunResult, path: Path) -> list[Path]:
+def run_figure(result: RunResult) -> Any:
     """Draw start, finish, paths, density, radii against chi and loss terms of one run, on one page.
 
     Args:
         result: the run; the first two coordinates are drawn.
-        path: target without its suffix.
 
     Returns:
-        The files, see :func:`radial_vicreg.figures.save_figure`.
+        A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
     """
     style = _style(result.config)
-    with figure_style():
-        figure, axes = new_figure(2, 3, wide=True, aspect=0.74)
-        scatter(axes[0, 0], result.start, "", UNTRAINED.colour)
-        scatter(axes[0, 1], result.end, "", style.colour)
-        _paths(axes[0, 2], result, style)
-        _density(axes[1, 0], result.end)
-        handles = _radii(axes[1, 1], result, style)
-        handles += _history(axes[1, 2], result)
-        titles = (
-            f"start, n = {len(result.start):,}{_note(axes[0, 0])}",
-            f"after {result.snapshots[-1][0]:,} steps{_note(axes[0, 1])}",
-            f"paths of {min(PATHS_SHOWN, len(result.start))} points",
-            "density after the run\n(circles: radius 1, 2, 3)",
-            "radii",
-            "loss terms, unweighted\n(loss: weighted sum)",
-        )
-        name_panels(axes.flat, titles)
-        add_legend(figure, handles)
-        return save_figure(figure, path)
+    figure, axes = new_figure(2, 3, wide=True, aspect=0.74)
+    scatter(axes[0, 0], result.start, "", UNTRAINED.colour)
+    scatter(axes[0, 1], result.end, "", style.colour)
+    _paths(axes[0, 2], result, style)
+    _density(axes[1, 0], result.end)
+    handles = _radii(axes[1, 1], result, style)
+    handles += _history(axes[1, 2], result)
+    titles = (
+        f"start, n = {len(result.start):,}{_note(axes[0, 0])}",
+        f"after {result.snapshots[-1][0]:,} steps{_note(axes[0, 1])}",
+        f"paths of {min(PATHS_SHOWN, len(result.start))} points",
+        "density after the run\n(circles: radius 1, 2, 3)",
+        "radii",
+        "loss terms, unweighted\n(loss: weighted sum)",
+    )
+    name_panels(axes.flat, titles)
+    add_legend(figure, handles)
+    return figure
 
 
 def scatter(axis: Axes, points: Array, title: str, colour: str, half: float | None = None) -> None:

@@ -167,14 +167,12 @@ class Options(SyntheticConfig):
     """The keys of ``radial-vicreg synthetic key=value``: a run's configuration and how it is made.
 
     Attributes:
-        engine: ``cpu`` (numba, one core) or ``torch``.
-        device: of the ``torch`` engine.
+        device: ``cpu`` is numba on one core; another torch device, ``cuda`` for example, is PyTorch there.
         snapshots: kept along the way, evenly spaced, the end among them.
         subsample: points of the exact transport, the MMD and the normality test.
         out: folder of the results; None is ``runs/synthetic/DISTRIBUTION-KEY``.
     """
 
-    engine: str = "cpu"
     device: str = "cpu"
     snapshots: int = 5
     subsample: int = SUBSAMPLE

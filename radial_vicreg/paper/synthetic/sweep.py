@@ -17,32 +17,36 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import append_line, atomic_file
 from radial_vicreg.io.locks import HeldLock
 from radial_vicreg.io.notices import warn
 from radial_vicreg.paper.synthetic.best_settings import Row
-from radial_vicreg.paper.synthetic.distances import measure
 from radial_vicreg.paper.synthetic.distributions import DISTRIBUTIONS
 from radial_vicreg.paper.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.paper.synthetic.engine_torch import TorchEngine
-from radial_vicreg.paper.synthetic.run import HARDLY_MOVED, relative_displacement
+from radial_vicreg.paper.synthetic.run import row_of
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 _SHOWN = 40  # bytes of a damaged line
+_ORDER_SEED = 0
 
 Task = Callable[[], Row]
+OnRow = Callable[[int, int, Row | None], None]
 
-ORDER_SEED = 0
-"""Runs are made in a fixed random order: shards are alike, and the time left is estimated well from the start."""
+
+def mixed(runs: Iterable[SyntheticConfig]) -> list[SyntheticConfig]:
+    """Put runs into a fixed random order: shards are alike, and the time left is estimated well from the start."""
+    order = list(runs)
+    random.Random(_ORDER_SEED).shuffle(order)
+    return order
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,7 @@ class Grid:
         combinations = itertools.product(*self.axes.values())
         shared = asdict(self.base)
         runs = [SyntheticConfig(**{**shared, **dict(zip(self.axes, values, strict=True))}) for values in combinations]
-        random.Random(ORDER_SEED).shuffle(runs)
-        return runs
+        return mixed(runs)
 
 
 ALPHAS = (0.01, 0.25, 0.5, 0.75, 0.99)
@@ -112,7 +115,7 @@ def sweep(
     workers: int | None = None,
     device: str = "cpu",
     batch: int = 128,
-    on_row: Callable[[int, int, Row | None], None] | None = None,
+    on_row: OnRow | None = None,
 ) -> list[Row]:
     """Make the missing runs of one shard.
 
@@ -262,44 +265,7 @@ def run_row(config: SyntheticConfig, subsample: int) -> Row:
     began = time.perf_counter()
     engine = CpuEngine(config.start(), config)
     engine.advance(config.rates())
-    return finished_row(config, engine.points, engine.diverged_at, time.perf_counter() - began, subsample)
-
-
-def finished_row(
-    config: SyntheticConfig,
-    points: NDArray[np.float64],
-    diverged_at: int | None,
-    seconds: float,
-    subsample: int,
-) -> Row:
-    """Build the row of a run that has ended at ``points``, or diverged."""
-    row: Row = {
-        "key": config.key,
-        "config": asdict(config),
-        "definition": config.definition,
-        "diverged_at": diverged_at,
-        "seconds": round(seconds, 4),
-        "before": _measured_start(
-            config.distribution, config.alpha, config.num_samples, config.dim, config.seed, subsample
-        ),
-        "after": None,
-        "relative_displacement": None,
-        "hardly_moved": False,
-    }
-    if diverged_at is None:
-        moved = relative_displacement(config.start(), points)
-        row["after"] = measure(points, seed=config.seed, subsample=subsample)
-        row["relative_displacement"] = moved
-        row["hardly_moved"] = moved < HARDLY_MOVED
-    return row
-
-
-@lru_cache(maxsize=64)
-def _measured_start(
-    distribution: str, alpha: float, num_samples: int, dim: int, seed: int, subsample: int
-) -> dict[str, Any]:
-    config = SyntheticConfig(distribution=distribution, alpha=alpha, num_samples=num_samples, dim=dim, seed=seed)
-    return measure(config.start(), seed=seed, subsample=subsample)
+    return row_of(config, engine.points, engine.diverged_at, time.perf_counter() - began, subsample)
 
 
 def _make(configs: Sequence[SyntheticConfig], subsample: int, workers: int, device: str, batch: int) -> Iterator[Row]:
@@ -343,7 +309,7 @@ def _device_tasks(configs: Sequence[SyntheticConfig], subsample: int, device: st
             points, diverged_at = engine.points, engine.diverged_at
             seconds = (time.perf_counter() - began) / len(part)
             for place, config in enumerate(part):
-                yield partial(finished_row, config, points[place], diverged_at[place], seconds, subsample)
+                yield partial(row_of, config, points[place], diverged_at[place], seconds, subsample)
 
 
 def _one_thread() -> None:

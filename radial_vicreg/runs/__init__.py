@@ -1,0 +1,1 @@
+"""A run as a thing: identity, state, folder, results, checkpoints, origin."""
