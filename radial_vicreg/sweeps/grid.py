@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radial_vicreg.compose.yaml_guard import read_yaml
+from radial_vicreg.compose.yaml_guard import read_yaml, yaml_text
 from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.names.configurations import SWEEPS, sweep_names
 
+_PRETRAIN_COMMAND = ("${env}", "${program}", "pretrain", "--config-name")
 _SWEPT_ARGUMENTS = "${args_no_hyphens}"
 
 
@@ -40,6 +41,7 @@ class Sweep:
 
     Attributes:
         name: the file's name without ``.yaml``.
+        content: the file as W&B reads it.
         config_name: what its command gives to ``--config-name``.
         fixed: overrides that its command gives to every run; ``wandb.*`` is left out, since without W&B's agent
             nobody has asked for its logger.
@@ -47,6 +49,7 @@ class Sweep:
     """
 
     name: str
+    content: dict[str, Any]
     config_name: str
     fixed: tuple[str, ...]
     parameters: dict[str, tuple[Any, ...]]
@@ -58,6 +61,12 @@ class Sweep:
             SweepRun(index, self.config_name, (*self.fixed, *map("{}={}".format, self.parameters, point)))
             for index, point in enumerate(points)
         ]
+
+    def for_pretrain(self) -> str:
+        """Write the sweep as YAML for W&B's agent, with ``radial-vicreg pretrain`` as its program."""
+        given = [part for part in self.content["command"] if "=" in str(part) and not str(part).startswith("$")]
+        command = [*_PRETRAIN_COMMAND, self.config_name, *given, _SWEPT_ARGUMENTS]
+        return yaml_text({**self.content, "program": "radial-vicreg", "command": command})
 
 
 def load_sweep(name: str | Path) -> Sweep:
@@ -83,7 +92,7 @@ def load_sweep(name: str | Path) -> Sweep:
         )
     config_name, fixed = _read_command(path, content.get("command"))
     parameters = {str(key): _values(path, key, spec) for key, spec in content["parameters"].items()}
-    return Sweep(path.stem, config_name, fixed, parameters)
+    return Sweep(path.stem, content, config_name, fixed, parameters)
 
 
 def _find(name: str | Path) -> Path:

@@ -155,6 +155,7 @@ COMMANDS = [
     "sweep FILE",
     "sweep tables/figure4 --list",
     "sweep tables/figure4 --status",
+    "sweep tables/figure4 --for-pretrain",
     "sweep tables/figure4 --index 999",
     "sweep tables/figure4 --list --run",
     "configs",

@@ -110,10 +110,7 @@ def test_every_cell_is_in_a_tables_sweep() -> None:
 def test_files_are_read_as_wandb_reads_them_and_point_to_what_exists(name: str) -> None:
     content = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
     sweep = load_sweep(name)
-    wanted = {
-        key: spec["values"] if "values" in spec else [spec["value"]] for key, spec in content["parameters"].items()
-    }
-    assert {key: list(values) for key, values in sweep.parameters.items()} == wanted
+    assert sweep.content == content
     assert (YAML / f"{sweep.config_name}.yaml").is_file()
     assert content["program"] in ("main_pretrain.py", "radial-vicreg")
     assert content["command"][-1] == "${args_no_hyphens}"
@@ -143,6 +140,16 @@ def test_runs_are_written_as_wandbs_own_code_writes_them(name: str) -> None:
             for key, values in sweep.parameters.items()
         }
         assert tuple(utils.create_sweep_command_args({"args": arguments})["args_no_hyphens"]) == swept
+
+
+def test_the_variant_for_pretrain_differs_in_program_and_command_alone() -> None:
+    sweep = load_sweep("tables/table1")
+    variant = yaml.safe_load(sweep.for_pretrain())
+    assert {**variant, "program": "", "command": ""} == {**sweep.content, "program": "", "command": ""}
+    assert variant["program"] == "radial-vicreg"
+    assert variant["command"] == [
+        *("${env}", "${program}", "pretrain", "--config-name", "cell", "wandb.enabled=true", "${args_no_hyphens}")
+    ]
 
 
 def test_what_the_command_fixes_is_kept_but_for_wandbs_own_keys(small_sweep: Path) -> None:

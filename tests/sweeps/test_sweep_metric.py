@@ -8,7 +8,7 @@ from pathlib import Path
 
 from helpers import read_results
 
-import yaml
+from radial_vicreg.sweeps.grid import load_sweep
 
 FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "radialvicreg" / "sweeps"
 
@@ -17,4 +17,4 @@ def test_sweeps_over_classes_maximise_what_a_run_logs(finished_run: Callable[[st
     logged = read_results(finished_run("standalone"))["history"][-1]
     files = [file for file in FOLDER.rglob("*.yaml") if "celeba" not in file.read_text()]
     assert len(files) > 5
-    assert {yaml.safe_load(file.read_text())["metric"]["name"] for file in files} <= logged.keys()
+    assert {load_sweep(file).content["metric"]["name"] for file in files} <= logged.keys()

@@ -156,18 +156,13 @@ def test_the_agent_trains_two_runs_of_a_sweep_of_0_2_and_goes_on_after_one_that_
     assert all(result["steps"] == 3 for result in results)
 
 
-def test_the_agent_runs_a_file_with_pretrain_as_program(
+def test_the_agent_runs_the_variant_for_pretrain(
     run_agent: Callable[[StandIn], subprocess.CompletedProcess[str]], tiny_overrides: list[str], tmp_path: Path
 ) -> None:
-    sweep = (SWEEPS / "tables" / "table1.yaml").read_text()
-    for old, new in (
-        ("main_pretrain.py", "radial-vicreg"),
-        ("${interpreter}\n  - ${program}", "${program}\n  - pretrain"),
-    ):
-        assert sweep.count(old) == 1
-        sweep = sweep.replace(old, new)
+    from radial_vicreg.sweeps import load_sweep
+
     point = {"+cifar100": "resnet18/radialvicreg_d512", "seed": 7, "host": "standalone", **on_a_cpu(tiny_overrides)}
-    stand_in = StandIn(sweep, [point], "radial-vicreg")
+    stand_in = StandIn(load_sweep("tables/table1").for_pretrain(), [point], "radial-vicreg")
     done = run_agent(stand_in)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     (path,) = tmp_path.glob("runs/*/*/results.json")

@@ -1,7 +1,8 @@
-"""``radial-vicreg sweep FILE [--list | --index I | --run | --status] [key=value ...]``."""
+"""``radial-vicreg sweep FILE [--list | --index I | --run | --status | --for-pretrain] [key=value ...]``."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections import Counter
@@ -36,7 +37,9 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.sweeps.grid import load_sweep
 
     sweep = load_sweep(parsed.sweep)
-    if parsed.index is not None:
+    if parsed.for_pretrain:
+        print(sweep.for_pretrain(), end="")
+    elif parsed.index is not None:
         return _run_one(sweep, parsed.index, parsed.overrides, parsed.resume, parsed.wait, parsed.evidence)
     elif parsed.run:
         from radial_vicreg.sweeps.runner import run_missing
@@ -72,6 +75,9 @@ def parser() -> Parser:
         "exit status 1 when a run failed, 3 when others are not finished",
     )
     what.add_argument("--status", action="store_true", help="what is finished, failed, missing")
+    what.add_argument(
+        "--for-pretrain", action="store_true", help="print the file for `radial-vicreg pretrain` as program"
+    )
     made.add_argument("--resume", action="store_true", help="resume unfinished runs from their last checkpoint")
     made.add_argument(
         "--no-wait",
