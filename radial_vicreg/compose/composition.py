@@ -108,7 +108,7 @@ def _explain(error: Exception, config_name: str, config_path: str | None) -> str
     if isinstance(error, MissingConfigException) and error.missing_cfg_file == config_name:
         return _no_such_configuration(config_name, config_path)
     if isinstance(error, MissingConfigException) and (new := new_name(str(error.missing_cfg_file))) is not None:
-        return f"{text.removesuffix('.')}; since release 0.3 it is named /{new}"
+        return f"{text.removesuffix('.')}; did you mean /{new}?"
     if isinstance(error, OverrideParseException):
         key, sign, value = error.override.partition("=")
         shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."

@@ -243,11 +243,11 @@ def test_a_group_of_ones_own_keeps_its_name(own: Path, capsys: pytest.CaptureFix
     [
         (
             "/quickstart",
-            "In 'own': Could not load 'quickstart'; since release 0.3 it is named /radialvicreg/quickstart",
+            "In 'own': Could not load 'quickstart'; did you mean /radialvicreg/quickstart?",
         ),
-        ("/study: vicreg", "'study/vicreg'; since release 0.3 it is named /radialvicreg/study/vicreg"),
-        ("/shared/base", "'shared/base'; since release 0.3 it is named /radialvicreg/base"),
-        ("/shared/dataset: digits", "since release 0.3 it is named /radialvicreg/dataset/digits"),
+        ("/study: vicreg", "'study/vicreg'; did you mean /radialvicreg/study/vicreg?"),
+        ("/shared/base", "'shared/base'; did you mean /radialvicreg/base?"),
+        ("/shared/dataset: digits", "did you mean /radialvicreg/dataset/digits?"),
         ("/radialvicreg, override /shared/backbone: vit_tiny", "did you mean radialvicreg/backbone?"),
         ("/radialvicreg, override /radialvicreg/back: vit_tiny", "did you mean radialvicreg/backbone?"),
         ("/radialvicreg, override /radialvicreg/zzz: a", "the groups are radialvicreg/augmentation, "),

@@ -105,6 +105,20 @@ def test_a_notebook_finds_ours_only_after_it_imports_solo_learn(run_python: Run)
     assert done.stdout.splitlines() == [f"[] {FOUND}", "True"], done.stderr
 
 
+@pytest.mark.solo
+@pytest.mark.slow
+def test_the_processes_of_a_multirun_find_ours(run_python: Run, tmp_path: Path) -> None:
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher", reason="hydra-joblib-launcher is not installed")
+    (tmp_path / "app.py").write_text(
+        "import hydra\nfrom solo.methods import METHODS\n@hydra.main(version_base=None)\ndef main(cfg):\n"
+        "    print('run', cfg.seed, cfg.optimizer.name, cfg.method in METHODS, flush=True)\nmain()\n"
+    )
+    swept = ("seed=1,2", "radialvicreg/optimizer=adamw", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    done = run_python("app.py", "--config-name", "radialvicreg", "-m", *swept)
+    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("run"))
+    assert lines == ["run 1 adamw True", "run 2 adamw True"], done.stderr
+
+
 def test_the_search_path_is_appended_last_so_that_an_applications_own_files_win(
     run_python: Run, other_application: Path
 ) -> None:
