@@ -201,6 +201,7 @@ def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
     """Make a progress bar over runs, as a callback; it appears when work begins, and a new sweep gets its own."""
     from radial_vicreg.io.terminal import Bar
 
+    bar = Bar("runs", 0)
     with ExitStack() as bars:
 
         def on_row(done: int, total: int, row: Any) -> None:
@@ -211,5 +212,4 @@ def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
             else:
                 bar.advance()
 
-        bar = Bar("runs", 0)
         yield on_row
