@@ -25,7 +25,6 @@ class ImagesBelow(ImageSet):
 
     Args:
         root: the folder.
-        transform: applied to each RGB image.
         on_bad_image: ``"error"``: reading a bad file raises; ``"skip"``: those that cannot be read are left out.
 
     Attributes:
@@ -38,7 +37,7 @@ class ImagesBelow(ImageSet):
 
     labels = "none"
 
-    def __init__(self, root: Path, transform: Transform, on_bad_image: str = "error") -> None:
+    def __init__(self, root: Path, on_bad_image: str = "error") -> None:
         folder = require_directory(root, "--images")
         self.omitted = Omitted()
         found = list(image_files(str(folder), self.omitted, hidden=False))
@@ -47,7 +46,6 @@ class ImagesBelow(ImageSet):
         bad = set(self.skipped)
         self.files = [path for path in found if path not in bad]
         self.targets = [UNLABELLED] * len(self.files)
-        self.transform = transform
         if len(self.files) < 2:
             raise UserError(
                 f"--images {shown(folder)}: 2 images or more are needed, found {len(self.files)} that can be used, at"
@@ -55,8 +53,8 @@ class ImagesBelow(ImageSet):
             )
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        """Return ``(transform(image), -1)``."""
-        return self.transform(open_image(self.files[index])), UNLABELLED
+        """Return ``(image, -1)``."""
+        return open_image(self.files[index]), UNLABELLED
 
     def __len__(self) -> int:
         """Return the number of images."""

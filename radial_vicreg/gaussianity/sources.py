@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from torchvision import transforms
 
 from radial_vicreg.data.augmentation import to_normalised_tensor
-from radial_vicreg.data.build import centre_crop, open_data
+from radial_vicreg.data.build import TransformedImages, centre_crop, open_data
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import CARD, load_exported, read_card
@@ -134,7 +134,8 @@ def _open_named(name: str, settings: Settings) -> Network:
     backbone, transform = build_named(library, model_name, settings.pretrained, settings.seed)
     weights = "pretrained" if settings.pretrained else f"random, seed {settings.seed}"
     images, workers = _folder_images(settings, transform)
-    details: Details = {"kind": library, "source": name, "weights": weights, **_described(images, str(settings.images))}
+    described = _described(images.dataset, str(settings.images))
+    details: Details = {"kind": library, "source": name, "weights": weights, **described}
     return Network(name, details, _Backbone(backbone), _FEATURES, images, workers)
 
 
@@ -146,7 +147,8 @@ def _open_export(card_file: Path, settings: Settings) -> Network:
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{card_file} does not say how images are normalised: {error}") from error
     images, workers = _folder_images(settings, transform)
-    details: Details = {"kind": "export", "source": str(card_file.parent), **_described(images, str(settings.images))}
+    described = _described(images.dataset, str(settings.images))
+    details: Details = {"kind": "export", "source": str(card_file.parent), **described}
     details["architecture"], details["weights_sha256"] = card["architecture"], card["sha256"]
     backbone = _Backbone(load_exported(card_file))
     return Network(f"exported {card['architecture']}", details, backbone, _FEATURES, images, workers)
@@ -177,8 +179,8 @@ def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], Detai
     if settings.images is not None:
         normalise = to_normalised_tensor(config.data.dataset, config.augmentations[0])
         transform = transforms.Compose([*centre_crop(config.crop_size), *normalise])
-        below = ImagesBelow(settings.images, transform, policy)
-        return below, _described(below, str(settings.images))
+        below, _ = _folder_images(settings, transform, policy)
+        return below, _described(below.dataset, str(settings.images))
     reading = config.data.model_copy(update={"on_bad_image": policy})
     data = open_data(config.model_copy(update={"data": reading}))
     try:
@@ -198,9 +200,10 @@ def _described(images: ImageSet, where: str) -> Details:
     return {"images": where, "omitted_files": omitted.counts()} if omitted.others else {"images": where}
 
 
-def _folder_images(settings: Settings, transform: Any) -> tuple[ImagesBelow, int]:
+def _folder_images(settings: Settings, transform: Any, on_bad_image: str = "error") -> tuple[TransformedImages, int]:
     assert settings.images is not None
-    return ImagesBelow(settings.images, transform, settings.on_bad_image or "error"), settings.workers or 0
+    images = ImagesBelow(settings.images, settings.on_bad_image or on_bad_image)
+    return TransformedImages(images, transform), settings.workers or 0
 
 
 def _require_images(name: str, settings: Settings) -> None:

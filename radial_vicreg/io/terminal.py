@@ -11,14 +11,9 @@ from datetime import timedelta
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TextColumn
+
+from radial_vicreg.errors import RunStopped
 
 _SECONDS_BETWEEN_FRAMES = 0.2
 _WITHOUT_CURSOR = ("dumb", "unknown")  # values of TERM
@@ -66,6 +61,13 @@ class Bar:
             console.show_cursor(True)  # a process that is killed could not bring it back
             self._progress.refresh()
 
+    def __enter__(self) -> Bar:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
     def advance(self, steps: float = 1) -> None:
         """Count steps that were done."""
         self._done += steps
@@ -106,6 +108,8 @@ class Bar:
     def _guarded(self) -> Iterator[None]:
         try:
             yield
+        except RunStopped:  # a signal, which came while the bar was drawn
+            raise
         except Exception:  # the terminal is gone, an encoding is odd, anything
             progress, self._progress = self._progress, None
             with suppress(Exception):
@@ -124,36 +128,7 @@ def track(items: Iterable[T], label: str, total: float) -> Iterator[T]:
     Yields:
         The items.
     """
-    bar = Bar(label, total)
-    bar.start()
-    try:
+    with Bar(label, total) as bar:
         for item in items:
             yield item
             bar.advance()
-    finally:
-        bar.stop()
-
-
-def counting_progress(*extra: str, console: Console | None = None) -> Progress:
-    """Make bars that count: what is done of how many, the time so far and the time that is left.
-
-    Args:
-        extra: formats of further columns, at the end.
-        console: where they are shown; default: standard output.
-
-    Returns:
-        Rich's, not yet started.
-    """
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, TimeRemainingColumn(), *map(TextColumn, extra), console=console)
-
-
-@contextmanager
-def late_progress(*extra: str) -> Iterator[Progress]:
-    """Make bars of :func:`counting_progress` that appear with ``start()``: refused work shows none."""
-    bars = counting_progress(*extra)
-    try:
-        yield bars
-    finally:
-        if bars.live.is_started:
-            bars.stop()

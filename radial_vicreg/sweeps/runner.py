@@ -10,13 +10,11 @@ from pathlib import Path
 from time import sleep
 from typing import NamedTuple
 
-from rich.console import Console
-
 from radial_vicreg.data.fingerprint import listed_once
 from radial_vicreg.errors import INTERRUPTED, NOT_FINISHED, STOP_SIGNALS, RunStopped
 from radial_vicreg.io.files import claim_output
 from radial_vicreg.io.locks import SECONDS_BETWEEN_LOOKS
-from radial_vicreg.io.terminal import counting_progress
+from radial_vicreg.io.terminal import Bar
 from radial_vicreg.sweeps.claims import ClaimedError, WorkerClaim
 from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_machine
 from radial_vicreg.sweeps.forwarding import SignalForwarder
@@ -86,27 +84,19 @@ def run_missing(
     todo.sort(key=lambda mark: mark.past_stability is not None)
     logs = claim_output(Path(marks[0].config.runs_dir) / "sweeps" / name, "folder")
     logs.mkdir(parents=True, exist_ok=True)
-    console = Console(stderr=True)
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    console.print(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
+    _say(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
     for text in _remarks(marks):
-        say(text)
-    with (
-        SignalForwarder() as forwarder,
-        counting_progress(console=console) as progress,
-    ):
-        task = progress.add_task(name, total=len(runs), completed=len(runs) - len(todo))
+        _say(text)
+    with SignalForwarder() as forwarder, Bar(name, len(runs), len(runs) - len(todo)) as bar:
 
         def show(description: str, done: int = 0) -> None:
-            progress.update(task, description=f"{name} [{description}]", advance=done)
+            bar.relabel(f"{name} [{description}]")
+            bar.advance(done)
 
-        worker = _Worker(overrides, resume, wait, logs, forwarder, say, show, evidence)
+        worker = _Worker(overrides, resume, wait, logs, forwarder, show, evidence)
         worker.work(todo)
     states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
-    return _outcome(states, worker.failed, say)
+    return _outcome(name, states, worker.failed)
 
 
 def _kept(states: list[RunState], evidence: Path | None) -> list[RunState]:
@@ -127,7 +117,6 @@ class _Worker:
         wait: wait for runs that other processes train.
         logs: folder of the logs.
         forwarder: starts the trainings.
-        say: prints a line.
         show: shows which run the worker is at, and how many it is done with.
         evidence: where results are kept.
         failed: indices of runs that failed.
@@ -138,7 +127,6 @@ class _Worker:
     wait: bool
     logs: Path
     forwarder: SignalForwarder
-    say: Callable[[str], None]
     show: Callable[..., None]
     evidence: Path | None = None
     failed: list[int] = field(default_factory=list)
@@ -150,7 +138,7 @@ class _Worker:
             refused = {cell.run.index: (cell, error) for cell in todo if (error := self.settle(cell)) is not None}
             for index, (_, error) in refused.items():
                 if index not in announced:
-                    self.say(f"run {index} {'waits' if self.wait else 'is skipped'}: {error}")
+                    _say(f"run {index} {'waits' if self.wait else 'is skipped'}: {error}")
             announced |= refused.keys()
             if not self.wait or not refused:
                 return
@@ -169,7 +157,7 @@ class _Worker:
             with WorkerClaim(cell.config, index):
                 (current,) = self._state(cell.run)
                 if current.is_finished:
-                    self.say(f"run {index} has been finished by another process: {current.folder}")
+                    _say(f"run {index} has been finished by another process: {current.folder}")
                 elif self._train(cell.run) == NOT_FINISHED:
                     # The training of a worker that was killed just after it had started that one.
                     return ClaimedError(f"another process has begun to train run {index}")
@@ -192,10 +180,10 @@ class _Worker:
             return status
         said = f"exit status {status}: {_last_line(log, begin)} ({log})"
         if status in _STOPPED:
-            self.say(f"run {run.index} was stopped, {said}")
+            _say(f"run {run.index} was stopped, {said}")
         else:
             self.failed.append(run.index)
-            self.say(f"run {run.index} failed with {said}")
+            _say(f"run {run.index} failed with {said}")
         return status
 
 
@@ -204,12 +192,16 @@ def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) ->
     return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
 
 
-def _outcome(states: Sequence[RunState], failed: Sequence[int], say: Callable[[str], None]) -> Outcome:
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _outcome(name: str, states: Sequence[RunState], failed: Sequence[int]) -> Outcome:
     """Name what is left; another worker may have finished what failed here."""
     left = {state.run.index: state.status for state in states if not state.is_finished}
     left |= {index: "failed" for index in left if index in failed}
-    if left:
-        say("not finished: " + ", ".join(f"run {index} ({status})" for index, status in left.items()))
+    runs = ", ".join(f"run {index} ({status})" for index, status in left.items())
+    _say(f"not finished: {runs}" if left else f"{name}: all {len(states)} runs are finished")
     return Outcome([index for index in left if index in failed], [index for index in left if index not in failed])
 
 

@@ -167,8 +167,8 @@ def test_hidden_folders_are_no_images_and_bad_ones_can_be_left_out(image_folder:
     images = image_folder("images", classes=1, per_class=3)
     shutil.copytree(images / "class_0", images / "class_0" / ".ipynb_checkpoints")
     (images / "bad.png").write_bytes(b"?")
-    assert len(ImagesBelow(images, lambda image: image)) == 4
-    assert len(ImagesBelow(images, lambda image: image, on_bad_image="skip")) == 3
+    assert len(ImagesBelow(images)) == 4
+    assert len(ImagesBelow(images, on_bad_image="skip")) == 3
 
 
 def test_an_image_that_cannot_be_read_is_one_line_or_left_out(

@@ -323,7 +323,7 @@ def test_files_of_other_types_are_counted_and_named_by_every_reader(
     assert capsys.readouterr().out == ""  # once for each folder
     assert UnlabelledFolder(flat).omitted.counts() == OTHERS
     assert capsys.readouterr().out.startswith(f"{flat}: {TOLD}")
-    below = ImagesBelow(with_other_files(root), lambda image: image)
+    below = ImagesBelow(with_other_files(root))
     assert (len(below), below.omitted.counts()) == (3, {".gif": 10, ".heic": 2, "no extension": 2})
     source = make_folder("imagenet")
     for part in ("train", "val"):

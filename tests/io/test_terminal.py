@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from rich.progress import Progress
 
+from radial_vicreg.errors import RunStopped
 from radial_vicreg.io import terminal
 from radial_vicreg.io.terminal import Bar, track
 
@@ -124,3 +125,17 @@ def test_a_bar_that_cannot_be_drawn_leaves_the_work_alone(
 
     monkeypatch.setattr(Progress, method, broken)
     assert list(track("abc", "fit", 3)) == ["a", "b", "c"]
+
+
+def test_a_signal_that_comes_while_a_bar_is_drawn_stops_the_work(
+    screen: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise RunStopped("stopped by SIGTERM")
+
+    bar = Bar("sweep", 3)
+    bar.start()
+    monkeypatch.setattr(Progress, "update", interrupted)  # what the handler of a sweep's worker raises
+    with pytest.raises(RunStopped):
+        bar.relabel("sweep [1]")
+    bar.stop()

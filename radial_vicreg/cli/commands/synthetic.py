@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -101,22 +101,24 @@ def _run(arguments: Sequence[str]) -> None:
     from radial_vicreg import __version__
     from radial_vicreg.figures import figure_files, figure_style
     from radial_vicreg.io.files import json_bytes
-    from radial_vicreg.io.terminal import late_progress
+    from radial_vicreg.io.terminal import Bar
     from radial_vicreg.paper.synthetic import run as synthetic
     from radial_vicreg.paper.synthetic import run_figure as drawing
     from radial_vicreg.paper.synthetic.folder import RUN, SNAPSHOTS, names_of, result_folder
 
     out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
     folder = result_folder(out).claim(names_of(RUN))
-    with late_progress("{task.fields[terms]}") as bar:
-        task = bar.add_task(config.distribution, total=config.steps, terms="")
+    how: dict[str, Any] = {"device": options.device, "snapshots": options.snapshots}
+    done = 0
+    with Bar(config.distribution, config.steps) as bar:
 
         def show(step: int, terms: dict[str, float]) -> None:
+            nonlocal done
             text = " ".join(f"{name} {value:.4g}" for name, value in terms.items())
-            bar.start()
-            bar.update(task, completed=step, terms=text)
+            bar.relabel(f"{config.distribution} {text}")
+            bar.advance(step - done)
+            done = step
 
-        how: dict[str, Any] = {"device": options.device, "snapshots": options.snapshots}
         result = synthetic.run(config, **how, progress=show)
     summary = {"version": __version__, **how, **synthetic.summarise(result, options.subsample)}
     steps, clouds = zip(*result.snapshots, strict=True)
@@ -197,16 +199,18 @@ def _shard(text: str) -> tuple[int, int]:
 
 @contextmanager
 def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
-    """Make a progress bar over runs, as a callback; a new sweep (done falls back) gets a bar of its own."""
-    from radial_vicreg.io.terminal import late_progress
+    """Make a progress bar over runs, as a callback; it appears when work begins, and a new sweep gets its own."""
+    from radial_vicreg.io.terminal import Bar
 
-    with late_progress() as bar:
-        tasks: list[Any] = []
+    bar = Bar("runs", 0)
+    with ExitStack() as bars:
 
         def on_row(done: int, total: int, row: Any) -> None:
+            nonlocal bar
             if row is None:
-                bar.start()
-                tasks.append(bar.add_task("runs", total=total))
-            bar.update(tasks[-1], completed=done)
+                bars.close()
+                bar = bars.enter_context(Bar("runs", total, done))
+            else:
+                bar.advance()
 
         yield on_row
