@@ -29,7 +29,7 @@ def readers(make_folder: MakeFolder, celeba: Path, cifar_root: Path) -> dict[str
     return {
         "folder": LabelledFolder(root),
         "flat": UnlabelledFolder(root / "a"),
-        "below": ImagesBelow(root, str),
+        "below": ImagesBelow(root),
         "celeba": CelebAFolder(celeba / "train"),
         "cifar": CifarImages("cifar10", cifar_root, train=True),
         "part": Part(LabelledFolder(root), [2, 0]),

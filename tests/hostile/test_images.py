@@ -345,7 +345,7 @@ def test_hidden_folders_count_neither_for_images_nor_for_other_files(make_folder
     root = make_folder(a=2)
     (root / ".cache").mkdir()
     with_other_files(root / ".cache")
-    assert ImagesBelow(root, lambda image: image).omitted.counts() == {}
+    assert ImagesBelow(root).omitted.counts() == {}
 
 
 def test_links_to_folders_elsewhere_are_followed(make_folder: Callable) -> None:
