@@ -251,6 +251,7 @@ forms = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @forms
 def test_any_number_of_views_is_one_graph_for_the_compiler(
     form: Callable[..., Any], capfd: pytest.CaptureFixture[str]
