@@ -184,7 +184,7 @@ _LOSSES = (
         "full_precision",
         "enabled=False",
         "enabled=torch.is_autocast_enabled(z.device.type)",
-        ("test_losses_common.py", "test_losses_views.py"),
+        ("test_losses_common.py",),
     ),
     Mutant(
         "losses/spacing-of-the-whole-batch",

@@ -17,7 +17,6 @@ import torch
 from benchmarks import gpu_check, gpu_stages
 from benchmarks.gpu_runs import RUNS, Found, Job, Skipped
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.config import RunConfig
 from radial_vicreg.train.run import prepare
 
 TRAINING = ("precision", "resume", "waits", "speed", "dali", "study")
@@ -36,21 +35,15 @@ def job(tmp_path: Path, device: str = "cuda", stage: str = "stage") -> Job:
     return Job(stage, tmp_path, tmp_path, device)
 
 
-def configuration(name: str, tmp_path: Path, device: str) -> RunConfig:
-    return run_config(compose(RUNS[name].config_name, [*job(tmp_path, device).overrides(name), "accelerator=cpu"]))
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_every_run_composes_and_could_start(name: str, tmp_path: Path) -> None:
-    for device in ("cuda", "cpu"):
-        config = configuration(name, tmp_path, device)
+@pytest.mark.slow  # each composition takes a quarter of a second
+def test_every_run_could_start_and_is_what_its_stage_names(tmp_path: Path) -> None:
+    """On a CPU :func:`test_every_stage_runs_on_a_cpu` starts them."""
+    found = {}
+    for name, run in RUNS.items():
+        overrides = [*job(tmp_path, "cuda").overrides(name), "accelerator=cpu"]
+        found[name] = run_config(compose(run.config_name, overrides))
         if not name.startswith("dali"):  # of solo-learn's script
-            prepare(config)
-
-
-def test_the_runs_are_what_the_stages_name(tmp_path: Path) -> None:
-    names = [name for name in RUNS if not name.startswith(("precision", "dali"))]
-    found = {name: configuration(name, tmp_path, "cuda") for name in names}
+            prepare(found[name])
     assert [found[f"waits {kind}"].data.format for kind in ("folder", "device")] == ["image_folder", "device"]
     assert found["waits VICReg"].method == "vicreg"
     assert found["resume folder"].precision == "16-mixed"  # the default on a GPU

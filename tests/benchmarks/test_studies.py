@@ -27,6 +27,7 @@ def test_the_page_holds_every_table_of_the_script(name: str) -> None:
         assert table in page, f"docs/{name}.md lacks this table ({title}) of `python -m benchmarks.studies`:\n{table}"
 
 
+@pytest.mark.slow  # each composition takes a quarter of a second
 @pytest.mark.parametrize("name", [name for name in STUDIES if (studies.EVIDENCE / name).is_dir()])
 def test_final_runs_have_the_rates_that_were_chosen(name: str) -> None:
     trials, finals = (studies.runs_of(studies.EVIDENCE / f"{name}{suffix}") for suffix in ("_tune", ""))

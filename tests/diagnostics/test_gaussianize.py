@@ -26,17 +26,14 @@ def held_out(transformer: Whitener | RadialGaussianizer, name: str, dim: int) ->
     return transformer.fit(correlated(name, 20_000, dim, seed=1)).transform(correlated(name, 1500, dim, seed=2))
 
 
-@pytest.mark.parametrize("dim", [2, 5])
-@pytest.mark.parametrize("name", ELLIPTICAL)
+@pytest.mark.parametrize(("name", "dim"), [("student_t", 2), ("ball", 5), ("laplace", 3)])
 def test_radial_map_makes_elliptical_distributions_normal_where_whitening_does_not(name: str, dim: int) -> None:
     assert normality_test(held_out(Whitener(), name, dim))[1] < SIGNIFICANT
     assert normality_test(held_out(RadialGaussianizer(), name, dim))[1] > 0.01
 
 
-@pytest.mark.parametrize("name", ["x", "sunshine"])
-def test_radial_map_does_not_make_non_elliptical_distributions_normal(name: str) -> None:
-    transformed = held_out(RadialGaussianizer(), name, 2)
-    assert normality_test(transformed)[1] < 1e-3
+def test_radial_map_does_not_make_a_non_elliptical_distribution_normal() -> None:
+    assert normality_test(held_out(RadialGaussianizer(), "x", 2))[1] < 1e-3
 
 
 @pytest.mark.parametrize("transformer", [Whitener(), RadialGaussianizer()])
@@ -88,24 +85,20 @@ def test_radial_map_keeps_the_order_of_radii_beyond_the_fitted_range() -> None:
     assert (np.diff(radii) > 0).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_torch_input_gives_torch_output_of_the_same_values(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-10)])
+def test_tensors_and_arrays_give_their_kind_dtype_and_values(dtype: torch.dtype, tolerance: float) -> None:
     points = correlated("laplace", 200, 3, seed=0)
     tensor = torch.tensor(points, dtype=dtype)
     fitted = RadialGaussianizer().fit(tensor)
     transformed = fitted.transform(tensor)
     assert transformed.dtype == dtype
     expected = RadialGaussianizer().fit_transform(points)
-    np.testing.assert_allclose(transformed.numpy(), expected, atol=1e-10 if dtype == torch.float64 else 1e-4)
+    np.testing.assert_allclose(transformed.numpy(), expected, atol=tolerance)
     assert isinstance(fitted.inverse_transform(transformed), torch.Tensor)
+    assert RadialGaussianizer().fit_transform(tensor.numpy()).dtype == tensor.numpy().dtype
 
 
-def test_float32_arrays_stay_float32() -> None:
-    points = correlated("gaussian", 100, 2, seed=0).astype(np.float32)
-    assert RadialGaussianizer().fit_transform(points).dtype == np.float32
-
-
-@pytest.mark.parametrize("dim", [1, 2, 5, 16])
+@pytest.mark.parametrize("dim", [1, 16])
 def test_a_sphere_is_refused_because_its_radius_is_an_atom(dim: int) -> None:
     with pytest.raises(ValueError, match="continuous radial distribution"):
         RadialGaussianizer().fit(correlated("sphere", 2000, dim, seed=0))

@@ -26,9 +26,8 @@ from radial_vicreg.figures.methods import KNOWN
 from radial_vicreg.names.terms import RADIAL_OBJECTIVES
 
 
-@pytest.mark.parametrize("radii", [torch.rand(50) + 3, torch.full((50,), 2.0)], ids=["spread", "all equal"])
-def test_radii_are_drawn_as_png_pdf_and_svg(tmp_path: Path, radii: torch.Tensor) -> None:
-    panels = [("before", radii), ("after", torch.randn(50, 16).norm(dim=1))]
+def test_radii_are_drawn_as_png_pdf_and_svg(tmp_path: Path) -> None:
+    panels = [("all equal", torch.full((50,), 2.0)), ("spread", torch.randn(50, 16).norm(dim=1))]
     files = draw_radii(panels, 16, tmp_path / "radii")
     assert [file.name for file in files] == ["radii.png", "radii.pdf", "radii.svg"]
     check_files(tmp_path / "radii")

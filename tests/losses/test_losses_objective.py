@@ -23,9 +23,9 @@ def _objective(name: str, **changes: object) -> RadialVICRegLoss:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_weighted_terms_add_up_to_the_total(name: str, views: tuple[Tensor, Tensor]) -> None:
+def test_weighted_terms_add_up_to_the_total_and_are_those_declared(name: str, views: tuple[Tensor, Tensor]) -> None:
     objective = RadialVICRegLoss(**CASES[name])
-    total, terms = objective(*views), objective.terms
+    total, terms = objective(views[0].clone().requires_grad_(), views[1]).detach(), objective.terms
     counted = counted_terms(objective)
     parts = {
         "vicreg_loss": [term for term in counted if term in VICREG],
@@ -36,50 +36,21 @@ def test_weighted_terms_add_up_to_the_total(name: str, views: tuple[Tensor, Tens
     for key, summands in parts.items():
         found = sum(term.sign * getattr(objective, term.weight.name) * terms[term.name] for term in summands)
         torch.testing.assert_close(terms[key], torch.as_tensor(found, dtype=total.dtype), rtol=1e-13, atol=0)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_terms_are_those_declared_documented_detached_and_scalar(name: str, views: tuple[Tensor, Tensor]) -> None:
-    objective = RadialVICRegLoss(**CASES[name])
-    objective(views[0].clone().requires_grad_(), views[1])
-    assert set(objective.terms) == ALWAYS | {term.name for term in counted_terms(objective)}
-    for key, term in objective.terms.items():
+    assert set(terms) == ALWAYS | {term.name for term in counted}
+    for key, term in terms.items():
         assert term.shape == (), key
         assert not term.requires_grad, key
         assert f"``{key}``" in (RadialVICRegLoss.__doc__ or ""), key
+    read = {"radial_objective", *(key.name for term in counted for key in (term.weight, *term.reads))}
+    read |= {"radial_center"} if objective.radial_objective != "none" or objective.radial_center else set()
+    read |= {"seed"} if objective.draws_samples else set()
+    assert _shown(objective) == read, "its repr shows what it reads and nothing else"
 
 
 def test_e2mc_is_left_out_at_weight_zero(views: tuple[Tensor, Tensor]) -> None:
     objective = RadialVICRegLoss()
     objective(*views)
     assert set(objective.terms) == ALWAYS
-
-
-@pytest.mark.parametrize("normalize", [False, True])
-def test_terms_equal_the_free_functions(normalize: bool, views: tuple[Tensor, Tensor]) -> None:
-    objective = _objective("wasserstein", radial_w1_target="quantiles", radial_ce_normalize=normalize)
-    objective(*views)
-    expected = {
-        "vicreg_invariance": losses.invariance_loss(*views),
-        "vicreg_variance": sum(map(losses.variance_loss, views)),
-        "vicreg_covariance": sum(map(losses.covariance_loss, views)),
-        "radial_ce": sum(losses.chi_cross_entropy(z, normalize) for z in views),
-        "radial_entropy": sum(losses.m_spacing_entropy(z.norm(dim=1)) for z in views),
-        "radial_w1": sum(losses.radial_wasserstein_loss(z, "quantiles") for z in views),
-        "e2mc": sum(map(losses.e2mc_loss, views)),
-        "radial_kl": sum(map(losses.radial_kl, views)) / 2,
-        "w1_chi": sum(losses.radial_wasserstein_loss(z, "quantiles") for z in views) / 2,
-        "radius_mean": sum(z.norm(dim=1).mean() for z in views) / 2,
-        "radius_std": sum(z.norm(dim=1).std() for z in views) / 2,
-        "mean_loss": sum(map(losses.mean_loss, views)),
-        "embedding_mean_norm": sum(z.mean(dim=0).norm() for z in views) / 2,
-        "embedding_mean_share": sum(z.mean(dim=0).square().sum() / z.square().sum(dim=1).mean() for z in views) / 2,
-        "embedding_trace": sum(z.T.cov().trace() for z in views) / 2 / (views[0].shape[1] - 1),
-    }
-    for key, value in expected.items():
-        torch.testing.assert_close(
-            objective.terms[key], value, rtol=1e-12, atol=1e-14, msg=lambda m, k=key: f"{k}: {m}"
-        )
 
 
 def test_centring_moves_the_radial_terms_only(views: tuple[Tensor, Tensor]) -> None:
@@ -188,9 +159,10 @@ def test_gpu_and_cpu_agree(name: str, views: tuple[Tensor, Tensor]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(32, 12), (12, 32)], ids=["tall", "wide"])
-@pytest.mark.parametrize("name", RADIAL_OBJECTIVES)
-def test_compiled_the_objective_is_the_same(name: str, shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("name", "shape"), [*zip(RADIAL_OBJECTIVES, [(32, 12), (12, 32)] * len(RADIAL_OBJECTIVES), strict=False)]
+)
+def test_compiled_the_objective_is_the_same_and_finite_on_degenerate_batches(name: str, shape: tuple[int, int]) -> None:
     from torch._dynamo.utils import counters  # takes seconds
 
     torch.compiler.reset()
@@ -209,6 +181,13 @@ def test_compiled_the_objective_is_the_same(name: str, shape: tuple[int, int]) -
         torch.testing.assert_close(compiled.terms, eager.terms, rtol=1e-4, atol=1e-5)
         assert (counters["stats"]["unique_graphs"] > 0) == (call == 0), "compiled once, for the first call"
 
+    tied = 3 * z1 / z1.norm(dim=1, keepdim=True)
+    for z in (tied, z1[:1].expand(shape), torch.zeros(shape)):
+        pair = [z.detach().clone().requires_grad_() for _ in range(2)]
+        found = compiled(*pair)
+        torch.testing.assert_close(found, eager(*pair), rtol=1e-4, atol=1e-5)
+        assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(found, pair))
+
 
 def test_validation_does_not_move_the_training_draws(views: tuple[Tensor, Tensor]) -> None:
     with_validation, without = _objective("wasserstein"), _objective("wasserstein")
@@ -219,7 +198,7 @@ def test_validation_does_not_move_the_training_draws(views: tuple[Tensor, Tensor
     assert with_validation(*views) == without(*views)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["kl, centred", "wasserstein", "kl and all that is added"])
 def test_terms_read_late_are_those_of_the_last_call(name: str, views: tuple[Tensor, Tensor]) -> None:
     late, at_once = RadialVICRegLoss(**CASES[name]), RadialVICRegLoss(**CASES[name])
     for scale in (1.0, 3.0):
@@ -248,16 +227,6 @@ def test_objective_can_be_copied_after_a_call(views: tuple[Tensor, Tensor]) -> N
 
 def _shown(objective: RadialVICRegLoss) -> set[str]:
     return set(re.findall(r"(\w+)=", repr(objective)))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_repr_shows_what_the_objective_reads_and_nothing_else(name: str) -> None:
-    objective = RadialVICRegLoss(**CASES[name])
-    counted = counted_terms(objective)
-    read = {"radial_objective", *(key.name for term in counted for key in (term.weight, *term.reads))}
-    read |= {"radial_center"} if objective.radial_objective != "none" or objective.radial_center else set()
-    read |= {"seed"} if objective.draws_samples else set()
-    assert _shown(objective) == read
 
 
 @pytest.mark.parametrize(
@@ -293,10 +262,10 @@ def test_repr_builds_the_same_loss() -> None:
 
 
 @pytest.mark.parametrize("name", WEIGHT_KEYS)
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "1e-3", None, True], ids=str)
-def test_wrong_weights_are_refused_by_name(name: str, value: object) -> None:
-    with pytest.raises(ValueError, match=rf"^{name}: expected a finite number >= 0, got"):
-        RadialVICRegLoss(**{name: value})  # type: ignore[arg-type]
+def test_wrong_weights_are_refused_by_name(name: str) -> None:
+    for value in (-1, float("nan"), float("inf"), "1e-3", None, True):
+        with pytest.raises(ValueError, match=rf"^{name}: expected a finite number >= 0, got"):
+            RadialVICRegLoss(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -320,25 +289,3 @@ def test_wrong_settings_are_refused_by_name(key: str, value: object, message: st
 def test_spacing_beyond_the_batch_is_refused(views: tuple[Tensor, Tensor]) -> None:
     with pytest.raises(ValueError, match=r"m: expected an integer within 1\.\.11 for 12 samples, got 12"):
         RadialVICRegLoss(radial_spacing=12)(*views)
-
-
-@pytest.mark.parametrize(
-    ("z1", "z2", "message"),
-    [
-        (torch.zeros(4, 3), torch.full((4, 3), torch.nan), "view 2: 12 of 12 values are not finite"),
-        (
-            torch.zeros(4, 3),
-            torch.zeros(5, 3),
-            r"view 1 and view 2 must have one shape.*\(4, 3\) and \(5, 3\)",
-        ),
-        (torch.zeros(1, 3), torch.zeros(1, 3), "view 1: at least 2 samples"),
-        (torch.zeros(4, 3), torch.zeros(4, 3, dtype=torch.int32), "view 2: expected float16"),
-        (None, torch.zeros(4, 3), "view 1: expected a torch.Tensor"),
-    ],
-    ids=["not_finite", "shapes", "one_sample", "integer", "not_a_tensor"],
-)
-def test_wrong_views_are_refused_by_name(z1: Tensor, z2: Tensor, message: str) -> None:
-    objective = RadialVICRegLoss()
-    with pytest.raises(ValueError, match=message):
-        objective(z1, z2)
-    assert objective.state_dict() == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ KL_BIAS = {
     512: {16: 0.325, 256: 0.148, 4096: 0.0550},
     4096: {16: 0.326, 256: 0.148, 4096: 0.0550},
 }
-DIMENSIONS = tuple(KL_BIAS)
+every_dimension = pytest.mark.parametrize("dim", KL_BIAS)
 
 
 def _on_axis(radii: np.ndarray | Tensor, dim: int) -> Tensor:
@@ -99,16 +100,19 @@ def test_entropy_of_ties_is_the_smallest_spacing_without_gradient() -> None:
     assert not radii.grad.any()
 
 
-@pytest.mark.parametrize("m", [0, -1, 8, 100, 2.0, True, "3"])
-def test_spacing_outside_its_range_is_refused(m: object) -> None:
-    radii = torch.arange(8.0)
-    for call in (
-        lambda: m_spacing_entropy(radii, m),
-        lambda: radial_kl(radii[:, None], m),
-        lambda: radial_gaussianization_loss(radii[:, None], m=m),
-    ):
+@pytest.mark.parametrize(
+    "call",
+    [
+        m_spacing_entropy,
+        lambda r, m: radial_kl(r[:, None], m),
+        lambda r, m: radial_gaussianization_loss(r[:, None], m=m),
+    ],
+    ids=["entropy", "kl", "gaussianization"],
+)
+def test_spacing_outside_its_range_is_refused(call: Callable[[Tensor, object], Tensor]) -> None:
+    for m in (0, -1, 8, 100, 2.0, True, "3"):
         with pytest.raises(ValueError, match=r"m: expected an integer within 1\.\.7 for 8 samples, got"):
-            call()
+            call(torch.arange(8.0), m)
 
 
 @pytest.mark.parametrize(
@@ -127,30 +131,27 @@ def test_entropy_refuses_wrong_radii(radii: Tensor, message: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["ce_weight", "ent_weight"])
-@pytest.mark.parametrize("value", [-0.5, float("inf"), "1", None])
-def test_gaussianization_refuses_wrong_weights(key: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"{key}: expected a finite number >= 0, got"):
-        radial_gaussianization_loss(torch.ones(4, 2), **{key: value})  # type: ignore[arg-type]
+def test_gaussianization_refuses_wrong_weights(key: str) -> None:
+    for value in (-0.5, float("inf"), "1", None):
+        with pytest.raises(ValueError, match=f"{key}: expected a finite number >= 0, got"):
+            radial_gaussianization_loss(torch.ones(4, 2), **{key: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("dim", DIMENSIONS)
-@pytest.mark.parametrize(("count", "repeats", "tolerance"), [(16, 200, 0.03), (256, 30, 0.01), (4096, 2, 0.007)])
-def test_kl_of_exact_chi_radii_is_its_known_bias(dim: int, count: int, repeats: int, tolerance: float) -> None:
-    estimates = [radial_kl(_chi_batch(count, dim, seed)).item() for seed in range(repeats)]
-    assert np.mean(estimates) == pytest.approx(KL_BIAS[dim][count], abs=tolerance)
-
-
-@pytest.mark.parametrize("dim", DIMENSIONS)
-def test_kl_grows_when_the_scale_is_wrong(dim: int) -> None:
+@every_dimension
+def test_kl_of_exact_chi_radii_is_its_known_bias_and_grows_when_the_scale_is_wrong(dim: int) -> None:
+    for count, repeats, tolerance in ((16, 200, 0.03), (256, 30, 0.01), (4096, 2, 0.007)):
+        estimates = [radial_kl(_chi_batch(count, dim, seed)).item() for seed in range(repeats)]
+        assert np.mean(estimates) == pytest.approx(KL_BIAS[dim][count], abs=tolerance), count
     z = _chi_batch(256, dim, seed=0)
-    values = [radial_kl(z * factor).item() for factor in (1, 1.5, 2, 3)]
-    assert values == sorted(values)
-    values = [radial_kl(z * factor).item() for factor in (1, 0.5, 0.25, 0.1)]
-    assert values == sorted(values)
+    for factors in ((1, 1.5, 2, 3), (1, 0.5, 0.25, 0.1)):
+        values = [radial_kl(z * factor).item() for factor in factors]
+        assert values == sorted(values)
 
 
-@pytest.mark.parametrize("dim", DIMENSIONS)
-def test_quantiles_are_those_of_scipy_and_ascend(dim: int) -> None:
+@every_dimension
+def test_quantiles_are_those_of_scipy_and_draws_follow_chi(dim: int) -> None:
+    draws = chi_draws(4000, dim, torch.zeros((), dtype=torch.float64), torch.Generator().manual_seed(0))
+    assert stats.kstest(draws.numpy(), stats.chi(dim).cdf).pvalue > 1e-3
     quantiles = chi_quantiles(64, dim, torch.float64, torch.device("cpu"))
     np.testing.assert_allclose(stats.chi.cdf(quantiles.numpy(), dim), (np.arange(64) + 0.5) / 64, rtol=1e-9)
     assert (quantiles.diff() > 0).all()
@@ -166,13 +167,7 @@ def test_quantiles_first_met_in_inference_mode_serve_training() -> None:
     assert torch.isfinite(z.grad).all()
 
 
-@pytest.mark.parametrize("dim", DIMENSIONS)
-def test_draws_follow_chi(dim: int) -> None:
-    draws = chi_draws(4000, dim, torch.zeros((), dtype=torch.float64), torch.Generator().manual_seed(0))
-    assert stats.kstest(draws.numpy(), stats.chi(dim).cdf).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("dim", DIMENSIONS)
+@every_dimension
 def test_wasserstein_to_quantiles_falls_with_the_batch_size(dim: int) -> None:
     means = [
         np.mean([radial_wasserstein_loss(_chi_batch(count, dim, s), "quantiles").item() for s in range(5)])

@@ -70,8 +70,11 @@ def test_views_of_different_precision_are_promoted() -> None:
 
 
 @pytest.mark.solo
-@pytest.mark.parametrize(("count", "dim"), [(64, 16), (16, 64), (32, 32)], ids=["tall", "wide", "square"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("count", "dim", "dtype"),
+    [(64, 16, torch.float32), (16, 64, torch.float64), (32, 32, torch.float32)],
+    ids=["tall", "wide", "square"],
+)
 def test_vicreg_equals_solo_learn(count: int, dim: int, dtype: torch.dtype) -> None:
     solo = pytest.importorskip("solo.losses.vicreg")
     generator = torch.Generator().manual_seed(count)

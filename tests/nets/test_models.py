@@ -9,7 +9,7 @@ import torch
 from configs import make_config, solo_form
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.nets.models import apply_small_stem, build_backbone, build_encoder, check_backbone
+from radial_vicreg.nets.models import build_backbone, build_encoder, check_backbone
 
 TINY_VIT = {"patch_size": 4, "img_size": 32}
 
@@ -19,8 +19,8 @@ TINY_VIT = {"patch_size": 4, "img_size": 32}
     [
         ("resnet18", {}, 512),
         ("resnet50", {}, 2048),
-        ("vit_tiny", TINY_VIT, 192),
-        ("vit_small", TINY_VIT, 384),
+        ("vit_tiny", {**TINY_VIT, "depth": 1}, 192),
+        ("vit_small", {**TINY_VIT, "depth": 1}, 384),
         ("vit_base", {**TINY_VIT, "depth": 1}, 768),
         ("timm:test_resnet", {}, 96),
         ("timm:resnet18", {"channels": (8, 8, 16, 16)}, 16),
@@ -35,9 +35,8 @@ def test_features_have_the_reported_width(name: str, kwargs: dict[str, int], fea
     assert out.shape == (2, features)
 
 
-@pytest.mark.parametrize(
-    ("dataset", "choice", "expected"),
-    [
+def test_stem_follows_the_dataset_name_unless_overridden() -> None:
+    for dataset, choice, expected in (
         ("cifar10", "auto", True),
         ("cifar100", "auto", True),
         ("custom", "auto", False),
@@ -45,19 +44,15 @@ def test_features_have_the_reported_width(name: str, kwargs: dict[str, int], fea
         ("custom", "true", True),
         ("cifar10", False, False),
         ("cifar10", None, True),
-    ],
-)
-def test_stem_follows_the_dataset_name_unless_overridden(dataset: str, choice: Any, expected: bool) -> None:
-    chosen = {} if choice is None else {"method_kwargs__small_image_stem": choice}
-    config = make_config(data__dataset=dataset, **chosen)
-    assert config.has_small_stem is expected
-    backbone, _ = build_backbone(config)
-    assert (tuple(backbone.conv1.kernel_size) == (3, 3)) is expected
+    ):
+        chosen = {} if choice is None else {"method_kwargs__small_image_stem": choice}
+        assert make_config(data__dataset=dataset, **chosen).has_small_stem is expected, (dataset, choice)
 
 
 def test_small_stem_keeps_the_resolution() -> None:
-    backbone, _ = build_backbone(make_config())
-    small = apply_small_stem(backbone)
+    backbone, _ = build_backbone(make_config(data__dataset="custom"))
+    assert tuple(backbone.conv1.kernel_size) == (7, 7)
+    small, _ = build_backbone(make_config(data__dataset="cifar10"))
     out = small.maxpool(small.conv1(torch.zeros(1, 3, 32, 32)))
     assert out.shape == (1, 64, 34, 34)  # padding 2 adds a pixel on each side
 

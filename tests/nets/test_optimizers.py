@@ -76,8 +76,7 @@ def test_named_parameters_are_accepted() -> None:
     assert count == len(list(model.backbone.parameters()))
 
 
-@pytest.mark.parametrize("excluded_wd", [False, True])
-@pytest.mark.parametrize("excluded", [False, True])
+@pytest.mark.parametrize(("excluded", "excluded_wd"), [(False, True), (True, False), (True, True)])
 def test_every_parameter_is_optimized_once(excluded: bool, excluded_wd: bool) -> None:
     model = Model()
     config = make_config(optimizer__exclude_bias_n_norm_wd=excluded_wd, optimizer__kwargs__exclude_bias_n_norm=excluded)
@@ -108,10 +107,18 @@ def test_arguments_of_another_optimizer_are_named() -> None:
 
 
 @pytest.mark.solo
-@pytest.mark.parametrize("excluded_wd", [False, True])
-@pytest.mark.parametrize("excluded", [False, True])
-@pytest.mark.parametrize("clipped", [False, True])
-@pytest.mark.parametrize("extra", [{}, {"momentum": 0.0}, {"nesterov": True, "eps": 1e-6}], ids=str)
+@pytest.mark.parametrize(
+    ("clipped", "excluded", "excluded_wd", "extra"),
+    [  # every two values meet once
+        (False, False, False, {}),
+        (True, True, False, {}),
+        (True, False, True, {"momentum": 0.0}),
+        (False, True, True, {"momentum": 0.0}),
+        (True, True, True, {"nesterov": True, "eps": 1e-6}),
+        (False, False, False, {"nesterov": True, "eps": 1e-6}),
+    ],
+    ids=str,
+)
 def test_lars_takes_solo_learns_steps(clipped: bool, excluded: bool, excluded_wd: bool, extra: dict[str, Any]) -> None:
     lars = pytest.importorskip("solo.utils.lars")
     misc = pytest.importorskip("solo.utils.misc")
@@ -134,9 +141,10 @@ def test_lars_takes_solo_learns_steps(clipped: bool, excluded: bool, excluded_wd
 
 
 @pytest.mark.solo
-@pytest.mark.parametrize("name", ["lars", "sgd", "adam", "adamw"])
-@pytest.mark.parametrize("warmup_epochs", [0, 2, 1.25])
-@pytest.mark.parametrize("interval", ["step", "epoch"])
+@pytest.mark.parametrize(
+    ("name", "warmup_epochs", "interval"),
+    [("lars", 0, "epoch"), ("lars", 1.25, "step"), ("sgd", 2, "step"), ("adam", 0, "step"), ("adamw", 1.25, "epoch")],
+)
 def test_training_follows_solo_learns_configure_optimizers(name: str, warmup_epochs: float, interval: str) -> None:
     """Groups, rates, optimizer and schedule together, through solo-learn's own method class."""
     methods = pytest.importorskip("solo.methods")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from objectives import CASES
 from torch import Tensor, nn
 
 from radial_vicreg.losses import RadialVICRegLoss
 
-FULL_RANGE = [10.0**exponent for exponent in (-6, -3, 0, 3, 6)]
-SCALES = {
-    torch.float32: FULL_RANGE,
-    torch.bfloat16: FULL_RANGE,
-    torch.float16: [10.0**exponent for exponent in (-3, 0, 3)],
-}
+#: Decades on either side of 1 at which embeddings may be.
+SCALES = {"float32": 6.0, "bfloat16": 6.0, "float16": 3.0}
 DEVICES = [
     "cpu",
     pytest.param("cuda", marks=pytest.mark.gpu),
@@ -28,24 +26,23 @@ def two_views(shape: tuple[int, int], scale: float, dtype: torch.dtype, device: 
     return [view.to(device, dtype).requires_grad_() for view in views]
 
 
-def assert_finite(loss: Tensor, views: list[Tensor], objective: RadialVICRegLoss) -> None:
-    loss.backward()
-    bad = [name for name, term in objective.terms.items() if not bool(term.isfinite())]
-    assert not bad
-    for view in views:
-        assert view.grad is not None
-        assert bool(view.grad.isfinite().all())
-
-
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("shape", [(8, 32), (32, 8)], ids=["fewer_samples_than_d", "more_samples_than_d"])
-@pytest.mark.parametrize(("dtype", "scale"), [(dtype, scale) for dtype, scales in SCALES.items() for scale in scales])
 @pytest.mark.parametrize("name", CASES)
-def test_every_objective_is_finite_at_every_scale(
-    name: str, dtype: torch.dtype, scale: float, shape: tuple[int, int], device: str
+@settings(max_examples=15)  # also in the slow tests: each run has other ones
+@given(
+    precision=st.sampled_from([*SCALES]),
+    place=st.floats(-1, 1),
+    shape=st.sampled_from([(8, 32), (32, 8)]),
+    outlier=st.booleans(),
+)
+def test_every_objective_is_finite_at_every_scale_and_with_an_outlier(
+    name: str, device: str, precision: str, place: float, shape: tuple[int, int], outlier: bool
 ) -> None:
-    views = two_views(shape, scale, dtype, device)
-    objective = RadialVICRegLoss(**CASES[name])
+    objective, dtype = RadialVICRegLoss(**CASES[name]), getattr(torch, precision)
+    views = two_views(shape, 10.0 ** (place * SCALES[precision]), dtype, device)
+    if outlier:
+        with torch.no_grad():
+            views[0][3, 5] = 1e4
     loss = objective(*views)
     assert bool(loss.isfinite())
     if dtype == torch.float16:
@@ -53,42 +50,14 @@ def test_every_objective_is_finite_at_every_scale(
         # cannot hold it at 1e3, and saturating it would hide the overflow from the gradient scaler, which skips it.
         views = [view.detach().float().requires_grad_() for view in views]
         loss = objective(*views)
-    assert_finite(loss, views, objective)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", CASES)
-def test_one_outlier_of_ten_thousand_leaves_the_loss_finite(name: str, device: str) -> None:
-    views = two_views((16, 32), 1.0, torch.float32, device)
-    with torch.no_grad():
-        views[0][3, 5] = 1e4
-    objective = RadialVICRegLoss(**CASES[name])
-    assert_finite(objective(*views), views, objective)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["kl", "wasserstein"])
-@pytest.mark.parametrize("kind", ["tied radii", "all equal", "all zero"])
-def test_degenerate_batches_are_finite_when_compiled(kind: str, name: str) -> None:
-    z = two_views((16, 8), 1.0, torch.float32, "cpu")[0].detach()
-    if kind == "tied radii":
-        z = 3 * z / z.norm(dim=1, keepdim=True)
-    elif kind == "all equal":
-        z = z[:1].repeat(16, 1)
-    else:
-        z = torch.zeros_like(z)
-    eager, compiled = [[z.clone().requires_grad_() for _ in range(2)] for _ in range(2)]
-    objective = RadialVICRegLoss(**CASES[name])
-    fast = torch.compile(RadialVICRegLoss(**CASES[name]))
-    assert_finite(objective(*eager), eager, objective)
-    loss = fast(*compiled)
     loss.backward()
-    torch.testing.assert_close(loss, objective.terms["loss"], rtol=1e-4, atol=1e-5)
-    for view in compiled:
+    assert not [name for name, term in objective.terms.items() if not bool(term.isfinite())]
+    for view in views:
         assert view.grad is not None
         assert bool(view.grad.isfinite().all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_500_steps_at_the_strongest_setting_stay_finite_and_reach_the_sphere(precision: str, device: str) -> None:

@@ -1,4 +1,4 @@
-"""Two and three gloo processes against one process that holds the whole batch.
+"""Two and three gloo processes against one process that holds the whole batch, and what they send each other.
 
 Starting processes costs seconds, so one group of workers runs every case and writes what it saw; the tests
 read it.
@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from radial_vicreg.losses import RadialVICRegLoss, radial_reverse_kl_loss, radial_wasserstein_loss
-from radial_vicreg.names.terms import ADDED, RADIAL
 from radial_vicreg.runtime import distributed
 
 GLOBAL_BATCH = 12
@@ -45,12 +44,19 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 }
 #: Embedding dimension below and above the global batch size.
 DIMENSIONS = {"more_samples_than_d": 4, "fewer_samples_than_d": 20}
-#: Every objective with two views, one of each kind with more.
-CASES = [(objective, dimension, 2) for objective in OBJECTIVES for dimension in DIMENSIONS] + [
-    (objective, dimension, number)
-    for objective in (*(each.name for each in RADIAL if each.terms), *(term.symbol for term in ADDED))
-    for dimension in DIMENSIONS
-    for number in (3, 4, 8)
+#: Every objective in both dimensions, the numbers of views in turn.
+CASES = [
+    (*case, number)
+    for case, number in zip(itertools.product(OBJECTIVES, DIMENSIONS), itertools.cycle((2, 3, 8)), strict=False)
+]
+PER_RANK = 24
+#: Dimensions that make a global batch one of many samples, or of few, by the number of processes; with and without a
+#: centre, with two and three views.
+SENT: list[tuple[Callable[[int], int], bool, int]] = [
+    (lambda world: 6, False, 2),
+    (lambda world: world * PER_RANK - 1, True, 3),
+    (lambda world: world * PER_RANK, False, 3),
+    (lambda world: 4 * PER_RANK, True, 2),
 ]
 
 
@@ -126,6 +132,49 @@ def _collectives(rank: int) -> dict[str, Any]:
     }
 
 
+class _Counter:
+    """Numbers sent in each direction, by collective, while a pass runs."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, list[int]] = {}
+        self._originals = {name: getattr(dist, name) for name in ("all_reduce", "all_gather")}
+
+    def __enter__(self) -> _Counter:
+        for name, original in self._originals.items():
+
+            def counted(*tensors: Tensor, _name: str = name, _call: Any = original, **kwargs: Any) -> Any:
+                self.sent.setdefault(_name, []).append(tensors[-1].numel())
+                return _call(*tensors, **kwargs)
+
+            setattr(dist, name, counted)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, original in self._originals.items():
+            setattr(dist, name, original)
+
+
+def _views(count: int, dim: int, number: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    z = torch.randn(count, dim, generator=generator, dtype=torch.float64)
+    return [z, *(z + 0.2 * torch.randn(z.shape, generator=generator, dtype=torch.float64) for _ in range(number - 1))]
+
+
+def _sent(rank: int, world: int) -> list[dict[str, Any]]:
+    """What the passes of each case of ``SENT`` send, and the gradients."""
+    seen = []
+    for dim, center, number in SENT:
+        whole = _views(world * PER_RANK, dim(world), number)
+        views = [z.split(PER_RANK)[rank].clone().requires_grad_() for z in whole]
+        with _Counter() as forward:
+            loss = RadialVICRegLoss(radial_center=center, mean_loss_weight=3.0)(*views)
+        with _Counter() as backward:
+            loss.backward()
+        gradients = [z.grad for z in views]
+        seen.append({"forward": forward.sent, "backward": backward.sent, "gradients": gradients})
+    return seen
+
+
 ROWS = torch.arange(22.0).reshape(11, 2)
 CHUNK = 3  # four chunks, the last of two rows: ranks have unequal numbers of rows
 
@@ -166,6 +215,7 @@ def _worker(rank: int, world: int, folder: str) -> None:
         seen["steps"][objective, dimension, number] = tuple(trained)
     seen["collectives"] = _collectives(rank)
     seen["refusals"] = _refusals(rank)
+    seen["sent"] = _sent(rank, world)
     torch.save(seen, f"{folder}/rank{rank}.pt")
     dist.destroy_process_group()
 
@@ -180,24 +230,43 @@ def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(world)]
 
 
-@pytest.mark.parametrize(("objective", "dimension", "number"), CASES)
-def test_terms_gradients_and_weights_equal_those_of_one_process(
-    objective: str, dimension: str, number: int, ranks: list[dict[str, Any]]
-) -> None:
-    expected = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), _inputs(number))
-    seen = [Trained(*rank["steps"][objective, dimension, number]) for rank in ranks]
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_terms_gradients_and_weights_equal_those_of_one_process(objective: str, ranks: list[dict[str, Any]]) -> None:
     # Logarithms of the spacings between neighbours amplify the rounding of nearly equal radii.
     near = 100 if OBJECTIVES[objective].get("radial_spacing") == 1 else 1
-    for name, value in expected.terms.items():
-        mean = torch.stack([rank.terms[name] for rank in seen]).mean()
-        torch.testing.assert_close(mean, value, rtol=1e-9 * near, atol=1e-11 * near, msg=lambda m, n=name: f"{n}: {m}")
-    # One scale for all: when only centred values matter, the last bias has no gradient but rounding.
-    scale = max(gradient.abs().max().item() for gradient in expected.gradients)
-    for rank in seen:
-        for found, gradient in zip(rank.gradients, expected.gradients, strict=True):
-            torch.testing.assert_close(found, gradient, rtol=1e-8 * near, atol=1e-9 * scale * near)
-        for found, weight in zip(rank.weights, expected.weights, strict=True):
-            torch.testing.assert_close(found, weight, rtol=1e-9 * near, atol=1e-11 * near)
+    for _, dimension, number in (case for case in CASES if case[0] == objective):
+        expected = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(DIMENSIONS[dimension]), _inputs(number))
+        seen = [Trained(*rank["steps"][objective, dimension, number]) for rank in ranks]
+        for name, value in expected.terms.items():
+            mean = torch.stack([rank.terms[name] for rank in seen]).mean()
+            torch.testing.assert_close(
+                mean, value, rtol=1e-9 * near, atol=1e-11 * near, msg=lambda m, n=name: f"{n}: {m}"
+            )
+        # One scale for all: when only centred values matter, the last bias has no gradient but rounding.
+        scale = max(gradient.abs().max().item() for gradient in expected.gradients)
+        for rank in seen:
+            for found, gradient in zip(rank.gradients, expected.gradients, strict=True):
+                torch.testing.assert_close(found, gradient, rtol=1e-8 * near, atol=1e-9 * scale * near)
+            for found, weight in zip(rank.weights, expected.weights, strict=True):
+                torch.testing.assert_close(found, weight, rtol=1e-9 * near, atol=1e-11 * near)
+
+
+def test_many_samples_send_second_moments_and_few_send_embeddings(ranks: list[dict[str, Any]]) -> None:
+    world = len(ranks)
+    for place, (dimension, center, number) in enumerate(SENT):
+        dim, found = dimension(world), ranks[0]["sent"][place]
+        if dim < world * PER_RANK:
+            reduced, gathered = [number * dim, number * dim * dim], [number * PER_RANK]
+        else:  # squared norms of the Gram matrices; embeddings, and radii
+            reduced, gathered = [number], [number * PER_RANK * dim, number * PER_RANK]
+        assert found["forward"] == {"all_reduce": reduced, "all_gather": [3, *gathered]}, "3: a batch's shape"
+        assert found["backward"] == ({"all_reduce": [number * dim]} if center else {}), "at most a mean"
+
+        views = [z.requires_grad_() for z in _views(world * PER_RANK, dim, number)]
+        RadialVICRegLoss(radial_center=center, mean_loss_weight=3.0)(*views).backward()
+        for view, z in enumerate(views):
+            gradient = torch.cat([rank["sent"][place]["gradients"][view] for rank in ranks]) / world
+            torch.testing.assert_close(gradient, z.grad, rtol=1e-9, atol=1e-12)
 
 
 def test_five_steps_change_the_weights_visibly() -> None:
@@ -215,8 +284,8 @@ def test_free_functions_use_the_same_draws_on_every_rank(name: str, ranks: list[
 
 
 def test_objective_uses_the_same_draws_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    for dimension, number in itertools.product(DIMENSIONS, (2, 3)):
-        first, *others = (Trained(*rank["steps"]["wasserstein", dimension, number]).terms for rank in ranks)
+    for case in (case for case in CASES if case[0] == "wasserstein"):
+        first, *others = (Trained(*rank["steps"][case]).terms for rank in ranks)
         assert all(torch.equal(first["radial_w1"], other["radial_w1"]) for other in others)
 
 
@@ -253,34 +322,20 @@ def test_the_first_rank_computes_for_all_and_its_error_is_everybody_s(ranks: lis
         assert rank["collectives"]["called"] == ([0, 0] if number == 0 else [])
 
 
-def test_unequal_batches_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    for rank in ranks:
-        assert "(V, N, d) differ between ranks: [(2, 4, 3), (2, 3, 3)" in rank["refusals"]["unequal"]
-
-
-def test_another_number_of_views_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    for rank in ranks:
-        assert "(V, N, d) differ between ranks: [(2, 4, 3), (3, 4, 3)" in rank["refusals"]["views"]
-
-
-def test_a_single_view_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    assert "rejected their embeddings" in ranks[0]["refusals"]["one_view"]
-    assert "expected at least 2 views" in ranks[1]["refusals"]["one_view"]
-
-
-def test_non_finite_values_on_one_rank_are_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    for rank in (ranks[0], *ranks[2:]):
-        assert "rank(s) [1] rejected their embeddings" in rank["refusals"]["nan"]
-    assert "view 2: 1 of 12 values are not finite" in ranks[1]["refusals"]["nan"]
-
-
-def test_a_refused_shape_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    assert "rejected their embeddings" in ranks[0]["refusals"]["one_sample"]
-    assert "at least 2 samples are needed" in ranks[1]["refusals"]["one_sample"]
-
-
-def test_ranks_stay_in_step_after_an_error(ranks: list[dict[str, Any]]) -> None:
-    assert {rank["refusals"]["afterwards"] for rank in ranks} == {"no error"}
+def test_what_is_wrong_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
+    for number, rank in enumerate(ranks):
+        told = rank["refusals"]
+        assert "(V, N, d) differ between ranks: [(2, 4, 3), (2, 3, 3)" in told["unequal"]
+        assert "(V, N, d) differ between ranks: [(2, 4, 3), (3, 4, 3)" in told["views"]
+        if number == 0:
+            assert "rejected their embeddings" in told["one_view"]
+            assert "rejected their embeddings" in told["one_sample"]
+        else:
+            assert "expected at least 2 views" in told["one_view"]
+            assert "at least 2 samples are needed" in told["one_sample"]
+        of_rank_1 = "view 2: 1 of 12 values are not finite"
+        assert (of_rank_1 if number == 1 else "rank(s) [1] rejected their embeddings") in told["nan"]
+        assert told["afterwards"] == "no error", "ranks stay in step"
 
 
 def test_without_processes_every_collective_is_the_identity() -> None:
