@@ -34,8 +34,6 @@ def small_vit(method, **sizes):
 BaseMethod._BACKBONES["vit_tiny"] = small_vit
 """
 
-HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
-
 Only = Callable[[str], Path]
 
 
