@@ -339,12 +339,15 @@ eval "$work"
 
 
 #: Runs the lines of ``$commands`` in one process, since importing PyTorch takes longer than most of them; exit statuses
-#: are added to the file ``statuses``, what they print to ``said``.
+#: are added to the file ``statuses``, what they print to ``said``. A line after ``!`` is the shell's.
 RUN_COMMANDS = """
 "$python" - <<'END' >>said
-import os, shlex
+import os, shlex, subprocess
 from radial_vicreg import cli
 for line in os.environ["commands"].strip().splitlines():
+    if line.startswith("!"):
+        subprocess.run(line[1:], shell=True, check=True)
+        continue
     with open(os.environ["folder"] + "/statuses", "a") as stream:
         print(cli.main(shlex.split(os.path.expandvars(line))), file=stream)
 END

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from configs import make_config
 from helpers import HOSTS_SOLO_SLOW, composed, one_line, only_run, read_results, write_checkpoint
 from omegaconf import OmegaConf
 from terminals import in_terminal
@@ -103,22 +104,16 @@ def test_a_terminal_shows_every_figure_whole(columns: int, three: list[str], tmp
     assert ("W1 0.26" in text) == (columns == 60)  # below the run's name, since the table does not fit
 
 
-@pytest.mark.parametrize("line", ["runs", "runs --json"])
-def test_a_folder_without_runs_is_no_error(line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command, *flags = line.split()
-    assert cli.main([command, str(tmp_path), *flags]) == 0
-    assert capsys.readouterr().out.strip() == ("[]" if flags else f"no runs below {tmp_path}")
+def test_a_folder_without_runs_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for flags, said in (([], f"no runs below {tmp_path}"), (["--json"], "[]")):
+        assert cli.main(["runs", str(tmp_path), *flags]) == 0
+        assert capsys.readouterr().out.strip() == said
 
 
-@pytest.mark.parametrize(
-    ("hours", "text"), [(0.001, "now"), (0.5, "30 min"), (5.9, "5 h"), (49, "2 d"), (24 * 400, "400 d")]
-)
-def test_an_age_is_in_one_unit(hours: float, text: str) -> None:
+def test_an_age_is_in_one_unit() -> None:
     now = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
-    assert age((now - timedelta(hours=hours)).isoformat(), now) == text
-
-
-def test_a_time_that_cannot_be_read_has_no_age() -> None:
+    for hours, text in ((0.001, "now"), (0.5, "30 min"), (5.9, "5 h"), (49, "2 d"), (24 * 400, "400 d")):
+        assert age((now - timedelta(hours=hours)).isoformat(), now) == text
     assert age("yesterday") == age("") == ""
 
 
@@ -169,8 +164,8 @@ def test_a_comparison_for_programs(make_run: MakeRun, capsys: pytest.CaptureFixt
     ]
 
 
-@pytest.mark.parametrize("columns", [60, 120])
-def test_a_comparison_fits_a_terminal(columns: int, make_run: MakeRun, tmp_path: Path) -> None:
+def test_a_comparison_fits_a_terminal(make_run: MakeRun, tmp_path: Path) -> None:
+    columns = 60
     make_run("a", "data.train_path=/a/rather/long/folder/of/images/for/a/terminal/of/this/width")
     make_run("b", "data.train_path=/another/rather/long/folder/of/images/for/a/terminal")
     lines = in_terminal(["compare", "runs/a", "runs/b"], columns, tmp_path)
@@ -181,29 +176,20 @@ def test_a_comparison_fits_a_terminal(columns: int, make_run: MakeRun, tmp_path:
     assert "/a/rather/long/folder/of/images/for/a/terminal/of/this/width" in letters
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["compare", "GONE", "RUN"], "gone holds no run with results.json"),
-        (["compare", "RUN", "EMPTY"], "empty holds no run with results.json"),
-        (["compare", "RUN", "BROKEN"], "cut short or not JSON"),
-        (["compare", "ABOVE", "RUN"], "runs holds 2 runs, give one of them: "),
-        (["compare", "RUN"], "the following arguments are required: B"),
-        (["runs", "GONE"], "gone is not a folder; give the one that holds your runs (runs_dir)"),
-    ],
-)
-def test_wrong_input_is_one_line(
-    arguments: list[str], said: str, make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_comparison_with_what_is_no_run_is_one_line(
+    make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_run("b")
-    places = {"RUN": make_run("a"), "ABOVE": tmp_path / "runs"}
-    for name in ("EMPTY", "BROKEN"):
-        places[name] = tmp_path / name.lower()
-        places[name].mkdir()
+    run, _ = make_run("a"), make_run("b")
+    (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "results.json").write_text("{")
-    places["GONE"] = tmp_path / "gone"
-    assert cli.main([str(places.get(word, word)) for word in arguments]) == 2
-    one_line(capsys.readouterr().err, said)
+    for arguments, said in (
+        ([tmp_path / "gone", run], "gone holds no run with results.json"),
+        ([run, tmp_path / "broken"], "cut short or not JSON"),
+        ([tmp_path / "runs", run], "runs holds 2 runs, give one of them: "),
+        ([run], "the following arguments are required: B"),
+    ):
+        assert cli.main(["compare", *map(str, arguments)]) == 2
+        one_line(capsys.readouterr().err, said)
 
 
 class TestFolderAboveARun:
@@ -288,28 +274,23 @@ class TestLatest:
         assert not point_link(tmp_path / LATEST, tmp_path)
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize("kind", ["file", "folder"])
-    def test_what_is_no_link_is_never_replaced(self, kind: str, tmp_path: Path) -> None:
-        place = tmp_path / LATEST
-        if kind == "file":
-            place.write_text("mine")
-        else:
-            place.mkdir()
-        assert not point_link(place, tmp_path)
-        assert not place.is_symlink()
-        assert place.exists()
+    def test_what_is_no_link_is_never_replaced(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("mine")
+        (tmp_path / "folder").mkdir()
+        for place in (tmp_path / "file", tmp_path / "folder"):
+            assert not point_link(place, tmp_path)
+            assert not place.is_symlink()
+            assert place.exists()
 
-    def test_a_link_that_leads_nowhere_is_replaced(self, tmp_path: Path) -> None:
-        (tmp_path / LATEST).symlink_to("gone")
-        (tmp_path / "run").mkdir()
-        assert point_link(tmp_path / LATEST, tmp_path / "run")
-        assert (tmp_path / LATEST).resolve() == tmp_path / "run"
-
-    def test_a_run_elsewhere_is_named_from_the_root(self, tmp_path: Path) -> None:
-        (tmp_path / "runs").mkdir()
-        (tmp_path / "elsewhere").mkdir()
-        assert point_link(tmp_path / "runs" / LATEST, tmp_path / "elsewhere")
-        assert os.readlink(tmp_path / "runs" / LATEST) == str(tmp_path / "elsewhere")
+    def test_a_link_that_leads_nowhere_is_replaced_and_a_run_elsewhere_named_from_the_root(
+        self, tmp_path: Path
+    ) -> None:
+        latest = tmp_path / "runs" / LATEST
+        for folder in (latest.parent, tmp_path / "elsewhere"):
+            folder.mkdir()
+        latest.symlink_to("gone")
+        assert point_link(latest, tmp_path / "elsewhere")
+        assert os.readlink(latest) == str(tmp_path / "elsewhere")
 
 
 def move(folder: Path, elsewhere: Path) -> Path:
@@ -321,15 +302,14 @@ def move(folder: Path, elsewhere: Path) -> Path:
 
 
 class TestMoved:
-    @pytest.mark.parametrize("depth", [0, 1], ids=["run", "folder around it"])
     def test_ckpt_auto_finds_a_run_that_was_moved_and_linked(
-        self, depth: int, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         small = ["host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false", "max_epochs=1"]
         settings = ["pretrain", *tiny_overrides, *small]
         assert cli.main(settings) == 0
         run = only_run(tmp_path / "runs")
-        move([run, run.parent][depth], tmp_path / "disk")
+        move(run.parent, tmp_path / "disk")
         capsys.readouterr()
         assert cli.main([*settings, "ckpt=auto"]) == 0
         assert f"run folder: {run}, resuming from {run}/checkpoints/" in capsys.readouterr().out
@@ -385,16 +365,12 @@ class TestTag:
         assert plain.name == tagged.name
         assert config_hash(plain.plain()) == config_hash(tagged.plain())
 
-    @pytest.mark.parametrize(
-        ("given", "read"), [("7", "7"), ("0.5", "0.5"), ("a/b", "a/b"), ("'two words'", "two words")]
-    )
-    def test_it_is_any_text_of_one_line(self, given: str, read: str) -> None:
-        assert run_config(composed("radialvicreg", f"tag={given}")).tag == read
-
-    @pytest.mark.parametrize("given", ["''", "true", "[a]", "{a: 1}", "' '"])
-    def test_anything_else_is_refused(self, given: str) -> None:
-        with pytest.raises(UserError, match=r"^tag must be a text of one line, or null, got "):
-            run_config(composed("radialvicreg", f"tag={given}"))
+    def test_it_is_any_text_of_one_line_and_nothing_else(self) -> None:
+        for given, read in ((7, "7"), (0.5, "0.5"), ("a/b", "a/b"), ("two words", "two words")):
+            assert make_config(tag=given).tag == read
+        for refused in ("", True, ["a"], {"a": 1}, " "):
+            with pytest.raises(UserError, match=r"^tag must be a text of one line, or null, got "):
+                make_config(tag=refused)
 
     def test_the_reports_list_of_experiments_shows_it(self, make_run: MakeRun, tmp_path: Path) -> None:
         for seed, tag in ((1, "pilot"), (2, "again")):

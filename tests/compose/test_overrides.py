@@ -37,18 +37,9 @@ def said_by(message: str) -> str:
 @pytest.mark.parametrize(
     "value",
     [
-        "/data/a (b)",
-        "/data/größe",
-        "/data/图像",
-        "/data/a=b",
-        "/data/[a]",
-        "/data/{a}",
-        "/data/a,b",
-        "/data/a;b",
-        "/data/a#b",
-        "/data/it's",
-        '/data/a "b"',
-        "/data/a (b)\\",
+        "/data/größe (b)\\",
+        "/data/a,b=#;[c]",
+        '/data/it\'s "b"',
         "~x(/y",
     ],
 )
@@ -70,13 +61,10 @@ def test_the_quoted_form_is_what_a_shell_and_hydra_take(capsys: pytest.CaptureFi
     ("override", "form"),
     [
         ("optimizer.lr=0,3", "optimizer.lr=0.3"),
-        ("method_kwargs.cov_loss_weight=1,5", "method_kwargs.cov_loss_weight=1.5"),
         ("scheduler.lr_decay_steps=10,20", "'scheduler.lr_decay_steps=[10,20]'"),
         ("devices=0,1", "'devices=\"0,1\"'"),
         ("tag=1,2", "'tag=\"1,2\"'"),
-        ("optimizer.lr=0.1,0.3", None),
         ("max_epochs=1,000", None),
-        ("seed=1,2,3", None),
         ("optimizer.lr=[0.3", None),
         ("radialvicreg/optimizer=lars,sgd", None),
     ],
@@ -184,9 +172,9 @@ def test_the_command_line_of_a_sweep_of_0_2_means_what_it_meant_and_says_the_new
     assert said == ["the group study is named radialvicreg/study since release 0.3: write +radialvicreg/study=..."]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+@pytest.mark.filterwarnings("ignore:the group .* is named")
+def test_groups_of_0_2_are_written_by_their_present_names() -> None:
+    for old, new in [
         (["+study2=vicreg"], ["+radialvicreg/study2=vicreg"]),
         (["+study=full/vicreg"], ["+radialvicreg/study=full/vicreg"]),
         (["+study/full=vicreg"], ["+radialvicreg/study/full=vicreg"]),
@@ -194,11 +182,8 @@ def test_the_command_line_of_a_sweep_of_0_2_means_what_it_meant_and_says_the_new
         (["~shared/method"], ["~radialvicreg/method"]),
         (["shared/dataset@x=digits"], ["radialvicreg/dataset@x=digits"]),
         (["study=a", "shared/other=b", "+cifar100=resnet18/vicreg_d512", "++study=5", "sharedx/method=c", "="], None),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:the group .* is named")
-def test_groups_of_0_2_are_written_by_their_present_names(old: list[str], new: list[str] | None) -> None:
-    assert with_present_groups(old) == (old if new is None else new)
+    ]:
+        assert with_present_groups(old) == (old if new is None else new)
 
 
 @pytest.mark.filterwarnings("ignore:the group .* is named")
@@ -261,7 +246,7 @@ def test_a_name_of_0_2_in_a_file_is_answered_with_the_present_one(
     one_line(capsys.readouterr().err, said)
 
 
-@pytest.mark.parametrize("name", ["quickstart", "quickstart.yaml", "study/full/vicreg"])
+@pytest.mark.parametrize("name", ["quickstart.yaml", "study/full/vicreg"])
 def test_a_configuration_is_found_without_the_prefix_unless_ones_own_has_its_name(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -176,7 +176,6 @@ def test_a_missing_configuration_folder_stops_no_application_and_is_named_where_
     path = first_on_path(tmp_path / "broken")
     done = run_python(*application, "+a=1", PYTHONPATH=path)
     assert json.loads(done.stdout) == {"a": 1}, done.stderr
-    assert run_python(*application, "--help", PYTHONPATH=path).returncode == 0
     wanted = run_python(*application, "--config-name", "radialvicreg", PYTHONPATH=path)
     assert wanted.returncode == 1
     assert f"provider=radial-vicreg, path=file://{package / 'yaml'}" in wanted.stderr
@@ -188,9 +187,7 @@ def test_a_script_named_radial_vicreg_beside_an_application_is_left_alone(run_py
     assert json.loads(done.stdout) == {"a": 1}, done.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--help",), ("--info", "searchpath"), ("--cfg", "job"), ("-sc", "install=bash")]
-)
+@pytest.mark.parametrize("arguments", [("--info", "searchpath"), ("-sc", "install=bash")])
 def test_what_an_application_tells_of_itself_ends_well(
     run_python: Run, other_application: Path, arguments: tuple[str, ...]
 ) -> None:

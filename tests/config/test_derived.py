@@ -11,9 +11,8 @@ from configs import make_config
 from radial_vicreg.config import read_config
 
 
-@pytest.mark.parametrize(
-    ("devices", "nodes", "expected"),
-    [
+def test_devices_are_counted_in_every_spelling() -> None:
+    for devices, nodes, expected in [
         ([0], 1, 1),
         ([0, 1], 1, 2),
         ([0, 3], 2, 4),
@@ -25,13 +24,11 @@ from radial_vicreg.config import read_config
         ("auto", 1, 1),
         (-1, 1, 1),
         (3, None, 3),
-    ],
-)
-def test_devices_are_counted_in_every_spelling(devices: Any, nodes: Any, expected: int) -> None:
-    config = make_config(devices=devices, num_nodes=nodes)
-    assert config.processes == expected
-    assert config.local_processes == expected // (nodes or 1)
-    assert config.global_batch == 4 * expected
+    ]:
+        config = make_config(devices=devices, num_nodes=nodes)
+        assert config.processes == expected
+        assert config.local_processes == expected // (nodes or 1)
+        assert config.global_batch == 4 * expected
 
 
 @pytest.mark.parametrize(("accelerator", "expected"), [("auto", 3), ("gpu", 3), ("cpu", 1)])
@@ -44,18 +41,18 @@ def test_all_devices_are_the_gpus_unless_the_cpu_trains(
     assert make_config(devices=devices, accelerator=accelerator).processes == expected
 
 
-@pytest.mark.parametrize(
-    ("val_path", "accumulate", "lr", "classifier_lr"),
-    [("val", None, 0.6, 0.2), (None, None, 0.6, 0.1), ("val", 4, 2.4, 0.8), (None, 4, 2.4, 0.4)],
-)
-def test_rates_scale_with_batch_devices_and_accumulation(
-    val_path: str | None, accumulate: int | None, lr: float, classifier_lr: float
-) -> None:
-    config = make_config(
-        optimizer__batch_size=256, devices=[0, 1], data__val_path=val_path, accumulate_grad_batches=accumulate
-    )
-    assert config.rates == pytest.approx((lr, classifier_lr))
-    assert config.optimizer.lr == 0.3, "the configuration must stay as written"
+def test_rates_scale_with_batch_devices_and_accumulation() -> None:
+    for val_path, accumulate, lr, classifier_lr in [
+        ("val", None, 0.6, 0.2),
+        (None, None, 0.6, 0.1),
+        ("val", 4, 2.4, 0.8),
+        (None, 4, 2.4, 0.4),
+    ]:
+        config = make_config(
+            optimizer__batch_size=256, devices=[0, 1], data__val_path=val_path, accumulate_grad_batches=accumulate
+        )
+        assert config.rates == pytest.approx((lr, classifier_lr))
+        assert config.optimizer.lr == 0.3, "the configuration must stay as written"
 
 
 def test_the_plain_form_is_read_to_the_same_configuration() -> None:

@@ -18,9 +18,8 @@ OWN: dict[str, Any] = {"method": "mine", "loss": {"_target_": "my.Loss", "weight
 FOLDER = ["radialvicreg/dataset=folder", "data.train_path=images"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_what_does_not_go_together_is_refused() -> None:
+    for changes, said in [
         ({"method": "lejepa"}, "method=lejepa needs a loss: radialvicreg/method=lejepa brings one"),
         ({**OWN, "method": "vicreg"}, "method=vicreg has its own loss: .* give the method another name"),
         ({**OWN, "method": "kl"}, "method=kl is the name of a radial objective"),
@@ -32,11 +31,9 @@ FOLDER = ["radialvicreg/dataset=folder", "data.train_path=images"]
         ({**OWN, "method_kwargs__sim_loss_weight": 3.0}, "method_kwargs.sim_loss_weight is not read by loss._target_"),
         ({**OWN, "augmentations__0__num_crops": 3}, "loss_views=pair calls the loss with 2 views.* give 3"),
         ({"augmentations__0__num_crops": 1}, "must give 2 crops or more.* got 1: correct num_crops"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        read_config(plain_config(**changes))
+    ]:
+        with pytest.raises(UserError, match=said):
+            read_config(plain_config(**changes))
 
 
 def test_small_crops_come_last() -> None:

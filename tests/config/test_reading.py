@@ -48,9 +48,8 @@ def test_defaults_of_method_kwargs_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize("reader", ["pretrain", "script"])
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
+def test_errors_name_the_key_the_value_and_what_is_expected(reader: Reader) -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         (
             {"radial_ce_weight": 1},
             "radial_ce_weight is not a setting; did you mean method_kwargs.radial_ce_loss_weight?",
@@ -67,25 +66,20 @@ def test_defaults_of_method_kwargs_are_the_papers() -> None:
         ({"radial_w1_target": "means"}, "radial_w1_target must be one of samples, quantiles, got 'means'"),
         ({"radial_ce_normalize": "false"}, "radial_ce_normalize must be true or false, got 'false'"),
         ({"small_image_stem": "sometimes"}, "small_image_stem must be auto, true or false, got 'sometimes'"),
-    ],
-    ids=str,
-)
-def test_errors_name_the_key_the_value_and_what_is_expected(
-    reader: Reader, kwargs: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UserError) as caught:
-        read_config(with_kwargs(**kwargs), reader)
-    assert str(caught.value).startswith(f"method_kwargs.{message}")
+    ]
+    for kwargs, message in refused:
+        with pytest.raises(UserError) as caught:
+            read_config(with_kwargs(**kwargs), reader)
+        assert str(caught.value).startswith(f"method_kwargs.{message}")
 
 
-@pytest.mark.parametrize(("written", "read"), [("True", True), (False, False), ("false", False), ("auto", "auto")])
-def test_the_stem_is_written_as_text_or_as_flag(written: Any, read: Any) -> None:
-    assert read_config(with_kwargs(small_image_stem=written)).method_kwargs.small_image_stem == read
+def test_the_stem_is_written_as_text_or_as_flag() -> None:
+    for written, read in [("True", True), (False, False), ("false", False), ("auto", "auto")]:
+        assert read_config(with_kwargs(small_image_stem=written)).method_kwargs.small_image_stem == read
 
 
-@pytest.mark.parametrize(
-    ("key", "refused_by"),
-    [
+def test_each_reader_refuses_its_unknown_keys() -> None:
+    for key, refused_by in [
         # In a section: pretrain refuses everything, a script what is ours alone or nearly ours.
         ("optimizer.lrr", {"pretrain", "script"}),
         ("optimizer.layer_decay", {"pretrain"}),
@@ -110,15 +104,13 @@ def test_the_stem_is_written_as_text_or_as_flag(written: Any, read: Any) -> None
         ("hosts", {"pretrain"}),
         ("probs", {"pretrain", "script"}),
         ("run_dir", {"pretrain", "script"}),
-    ],
-)
-def test_each_reader_refuses_its_unknown_keys(key: str, refused_by: set[Reader]) -> None:
-    for reader in READERS:
-        if reader not in refused_by:
-            read_config(with_key(key), reader)
-            continue
-        with pytest.raises(UserError, match=rf"^{key} is not a setting; "):
-            read_config(with_key(key), reader)
+    ]:
+        for reader in READERS:
+            if reader not in refused_by:
+                read_config(with_key(key), reader)
+                continue
+            with pytest.raises(UserError, match=rf"^{key} is not a setting; "):
+                read_config(with_key(key), reader)
 
 
 def test_unknown_keys_of_a_finished_run_are_left_out_of_its_sections() -> None:
@@ -141,40 +133,39 @@ def test_keys_that_another_base_class_reads_are_passed_over() -> None:
         read_config(with_key("probes.add_projector_classifier"), "script", foreign=["add_projector_classifier"])
 
 
-@pytest.mark.parametrize(("reader", "refused"), [("pretrain", True), ("script", True), ("stored", False)])
-def test_a_password_is_refused_unless_it_has_been_stored(reader: Reader, refused: bool) -> None:
-    content = with_key("my_service.api_key", "0123456789")
-    if not refused:
-        read_config(content, reader)
-        return
-    with pytest.raises(UserError, match=r"my_service\.api_key looks like a password") as caught:
-        read_config(content, reader)
-    assert "0123456789" not in str(caught.value)
+def test_a_password_is_refused_unless_it_has_been_stored() -> None:
+    for reader, refused in [("pretrain", True), ("script", True), ("stored", False)]:
+        content = with_key("my_service.api_key", "0123456789")
+        if not refused:
+            read_config(content, reader)
+            continue
+        with pytest.raises(UserError, match=r"my_service\.api_key looks like a password") as caught:
+            read_config(content, reader)
+        assert "0123456789" not in str(caught.value)
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_every_reader_refuses_a_bad_value(reader: Reader) -> None:
-    with pytest.raises(UserError, match=r"optimizer\.batch_size must be a whole number, 2 or more, got 1"):
-        read_config(with_key("optimizer.batch_size"), reader)
+def test_every_reader_refuses_a_bad_value() -> None:
+    for reader in READERS:
+        with pytest.raises(UserError, match=r"optimizer\.batch_size must be a whole number, 2 or more, got 1"):
+            read_config(with_key("optimizer.batch_size"), reader)
 
 
-@pytest.mark.parametrize("key", ["method", "name", "max_epochs", "optimizer.lr", "backbone.name", "data.dataset"])
-@pytest.mark.parametrize("null", [True, False])
-def test_a_missing_value_is_asked_for(key: str, null: bool) -> None:
-    content = with_key(key, None)
-    if not null:
+def test_a_missing_value_is_asked_for() -> None:
+    for key in ("method", "name", "max_epochs", "optimizer.lr", "backbone.name", "data.dataset"):
+        null, absent = with_key(key, None), with_key(key, None)
         section, _, inner = key.partition(".")
-        del (content[section] if inner else content)[inner or section]
-    with pytest.raises(UserError) as caught:
-        read_config(content)
-    assert str(caught.value) == f"{key} is not set: add it to the configuration or give {key}=VALUE"
+        del (absent[section] if inner else absent)[inner or section]
+        for content in (null, absent):
+            with pytest.raises(UserError) as caught:
+                read_config(content)
+            assert str(caught.value) == f"{key} is not set: add it to the configuration or give {key}=VALUE"
 
 
-@pytest.mark.parametrize("section", ["backbone", "data", "optimizer", "method_kwargs"])
-@pytest.mark.parametrize("value", [None, 5, "abc"])
-def test_a_section_must_be_one(section: str, value: Any) -> None:
-    with pytest.raises(UserError, match=rf"^{section} must be a section with keys of its own, got {value!r}$"):
-        read_config(with_key(section, value))
+def test_a_section_must_be_one() -> None:
+    for section in ("backbone", "data", "optimizer", "method_kwargs"):
+        for value in (None, 5, "abc"):
+            with pytest.raises(UserError, match=rf"^{section} must be a section with keys of its own, got {value!r}$"):
+                read_config(with_key(section, value))
 
 
 def test_null_probes_are_none_at_all() -> None:

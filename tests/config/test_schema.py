@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from pydantic import BaseModel, ValidationError
@@ -93,7 +93,6 @@ ANYTHING = st.one_of(
 @example(name="radial_spacing", value=2.0)
 @example(name="radial_center", value=1)
 @example(name="radial_w1_target", value="quantiles")
-@settings(deadline=None, max_examples=200)
 def test_the_loss_and_the_configuration_accept_the_same_values(name: str, value: Any) -> None:
     try:
         read = MethodConfig.model_validate({**dict.fromkeys(PROJECTOR, 8), name: value})
@@ -179,17 +178,17 @@ def test_plain_holds_what_was_given_and_what_is_filled_in_and_all_method_kwargs(
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-package = importlib.import_module("radial_vicreg." + sys.argv[1])
-for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-    importlib.import_module(module.name)
-print(len(sys.modules), *sorted({"torch", "lightning", "timm", "torchvision"} & set(sys.modules)))
+for name in ("names", "config", "compose", "sweeps"):
+    package = importlib.import_module("radial_vicreg." + name)
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+        heavy = {"torch", "lightning", "timm", "torchvision"} & set(sys.modules)
+        assert not heavy, (module.name, heavy)
 """
 
 
-@pytest.mark.parametrize("package", ["names", "config", "compose", "sweeps"])
 def test_what_only_reads_configurations_loads_no_torch(
-    package: str, run_python: Callable[..., subprocess.CompletedProcess[str]]
+    run_python: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    done = run_python("-c", IMPORT_ALL, package)
+    done = run_python("-c", IMPORT_ALL)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[1:] == []

@@ -18,8 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import torch
-from cases import COMMANDS, CONFIGURATIONS, IDENTITIES, PRODUCTS, REPOSITORY, RUN_TOPICS, RUNS, TINY
+from cases import CONFIGURATIONS, IDENTITIES, PRODUCTS, REPOSITORY, RUN_TOPICS, RUNS
+from helpers import make_solo_vit_small
 
 import yaml
 from radial_vicreg import cli
@@ -62,8 +64,7 @@ def must_work(arguments: list[str], folder: Path) -> str:
 def composed(words: str) -> dict[str, Any]:
     """The configuration that ``--cfg`` prints for a name and overrides."""
     name, *overrides = words.split()
-    command = ["synthetic"] if name == "synthetic" else ["pretrain", "--config-name", name]
-    config: dict[str, Any] = yaml.safe_load(must_work([*command, "--cfg", *overrides], HERE))
+    config: dict[str, Any] = yaml.safe_load(must_work(["pretrain", "--config-name", name, "--cfg", *overrides], HERE))
     return config
 
 
@@ -83,23 +84,12 @@ def measure_identity_of_0_2(words: str) -> Flat:
     return Identity.of_release_0_2(stored_config(config), len(config["devices"])).hashes
 
 
-def measure_command(line: str, run: Path, folder: Path) -> Flat:
-    """Exit status, and how the one line on standard error begins that says what is wrong; None when there is none."""
-    (folder / "folder").mkdir()
-    (folder / "file").write_text("text")
-    paths = {name.upper(): str(folder / name) for name in ("folder", "file", "gone")} | {"RUN": str(run)}
-    words = [re.sub("|".join(paths), lambda found: paths[found[0]], word) for word in line.split()]
-    at = words.index("TINY") if "TINY" in words else len(words)
-    done = call([*words[:at], *(TINY if at < len(words) else []), *words[at + 1 :]], folder)
-    ours = [error for error in done.err.splitlines() if error.startswith("radial-vicreg")]
-    is_last = len(ours) == 1 and done.err.endswith(f"{ours[0]}\n")
-    start = re.match(r"radial-vicreg( [a-z]+)?:( error:)?", ours[0]) if is_last else None
-    return {"status": done.status, "error": start and start[0]}
-
-
 def train(name: str, root: Path) -> Path:
     """Make one of the runs and return its folder."""
-    must_work(["pretrain", *RUNS[name], "runs_dir=runs"], root)
+    with pytest.MonkeyPatch.context() as patch:
+        if name == "solo":
+            make_solo_vit_small(patch)
+        must_work(["pretrain", *RUNS[name], "runs_dir=runs"], root)
     (results,) = root.glob("runs/*/*/results.json")
     return results.parent
 
@@ -120,9 +110,9 @@ def measure_run(folder: Path) -> dict[str, Flat]:
     return dict(zip(RUN_TOPICS, measured, strict=True))
 
 
-def measure_products(name: str, folder: Path) -> Flat:
+def measure_products(folder: Path) -> Flat:
     """Shapes of the JSON files that commands make from a run, one after the other."""
-    for line in PRODUCTS[name]:
+    for line in PRODUCTS:
         must_work([str(folder) if word == "RUN" else word for word in line.split()], folder)
     found = {"results.json": json.loads((folder / "results.json").read_text())["probes"]}
     for pattern in ("probes/*.json", "export/*/*.json"):
@@ -221,7 +211,7 @@ def kind(value: Any) -> str:
 
 def _reference(name: str) -> str:
     """The entry to which another one is written as a difference."""
-    return f"{name.split('-')[0]}-kl" if name in RUNS else "radialvicreg"
+    return "standalone" if name in RUNS else "radialvicreg"
 
 
 def write(topic: str, entries: dict[str, Flat]) -> None:
@@ -259,12 +249,7 @@ def main() -> None:
         measured = {name: measure_run(folder) for name, folder in folders.items()}
         for topic in RUN_TOPICS:
             write(topic, {name: topics[topic] for name, topics in measured.items()})
-        write("products", {name: measure_products(name, folders[name]) for name in PRODUCTS})
-        commands = {}
-        for index, line in enumerate(COMMANDS):
-            (Path(scratch) / str(index)).mkdir()
-            commands[line] = measure_command(line, folders["standalone-kl"], Path(scratch) / str(index))
-        write("commands", commands)
+        write("products", {"standalone": measure_products(folders["standalone"])})
     write("configurations", {words: measure_configuration(words) for words in CONFIGURATIONS})
     write("identities", {words: measure_identity(words) for words in IDENTITIES})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,8 +49,15 @@ def hostile_contents(marker: Path) -> dict[str, Callable[[Path], Any]]:
     }
 
 
-@pytest.mark.parametrize("how", ["state_dict", "beside good weights", "plain pickle", "old format"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        ("probe", "state_dict"),
+        ("export", "beside good weights"),
+        ("probe", "plain pickle"),
+        ("export", "old format"),
+    ],
+)
 def test_a_hostile_checkpoint_is_one_line_and_does_not_run(
     command: str, how: str, run_folder: Path, marker: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,95 +129,68 @@ def set_config(folder: Path, key: str, value: Any) -> None:
     write_json(folder / "results.json", results)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
         ("backbone", 5, "in its configuration, backbone must be a section with keys of its own, got 5"),
-        ("backbone.name", ["resnet18"], "in its configuration, backbone.name must be a text, got ['resnet18']"),
         ("backbone.name", "../../resnet18", "unknown backbone.name '../../resnet18'"),
         ("backbone.kwargs", {"checkpoint_path": "evil.pth"}, "backbone.kwargs.checkpoint_path would load weights"),
-        ("backbone.kwargs", {"weights": "DEFAULT"}, "backbone.kwargs.weights would load weights from elsewhere"),
         ("backbone.kwargs", {"x=1); import os": 1}, "backbone.kwargs={'x=1); import os': 1} do not fit vit_tiny"),
-        (
-            "method_kwargs.proj_output_dim",
-            "512",
-            "proj_output_dim must be a whole number, 1 to 1,048,576, got '512'",
-        ),
-        (
-            "method_kwargs.proj_hidden_dim",
-            10**12,
-            "proj_hidden_dim must be a whole number, 1 to 1,048,576",
-        ),
+        ("method_kwargs.proj_output_dim", "512", "proj_output_dim must be a whole number, 1 to 1,048,576, got '512'"),
         ("augmentations", [], "augmentations must be a non-empty list of sections, got []"),
         ("augmentations.0.crop_size", -1, "augmentations.0.crop_size must be a whole number, 1 to 4,096, got -1"),
         ("data.dataset", {"a": 1}, "data.dataset must be one of cifar10, cifar100, "),
-        ("data.num_workers", 10**6, "data.num_workers must be a whole number, 0 to 1,024, got 1000000"),
-        ("seed", "five", "seed must be a whole number, 0 to 4,294,967,295, got 'five'"),
     ],
 )
 def test_a_configuration_with_wrong_types_is_one_line_that_names_the_key(
-    command: str, key: str, value: Any, said: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
+    key: str, value: Any, said: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     set_config(run_folder, key, value)
-    assert cli.main([*COMMANDS[command], str(run_folder)]) == 2
-    one_line(capsys.readouterr().err, f"radial-vicreg {command}: error: ", said)
+    for command, line in COMMANDS.items():
+        assert cli.main([*line, str(run_folder)]) == 2
+        one_line(capsys.readouterr().err, f"radial-vicreg {command}: error: ", said)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_a_strange_results_file_is_one_line_with_its_place(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for text, said in (
         ("[]", "results.json: not a dictionary"),
-        ("5", "results.json: not a dictionary"),
-        ('{"config": 5}', "results.json: no schema_version: not written by radial-vicreg"),
         ('{"config": {"backbone": []}}', "results.json: no schema_version: not written by radial-vicreg"),
         ("[" * 100_000, "results.json: cut short or not JSON"),
         ("\ufeff{}", "results.json: cut short or not JSON"),
         ("", "results.json: cut short or not JSON"),
-    ],
-    ids=["list", "number", "no configuration", "half a configuration", "deep", "byte order mark", "empty"],
-)
-def test_a_strange_results_file_is_one_line_with_its_place(
-    text: str, said: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (run_folder / "results.json").write_text(text, encoding="utf-8")
-    assert cli.main(["probe", str(run_folder)]) == 2
-    one_line(capsys.readouterr().err, str(run_folder), said)
+    ):
+        (run_folder / "results.json").write_text(text, encoding="utf-8")
+        assert cli.main(["probe", str(run_folder)]) == 2
+        one_line(capsys.readouterr().err, str(run_folder), said)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        lambda marker: Evil(marker),
-        lambda marker: [1, 2],
-        lambda marker: {"features": 1, "labels": 2},
-        lambda marker: {"features": torch.zeros(3, 4), "labels": torch.zeros(2)},
-    ],
-)
-def test_hostile_features_are_extracted_again(content: Callable, run_folder: Path, marker: Path) -> None:
-    folder = run_folder
-    first = probe_run(folder, probe="knn")[1]
-    for file in (folder / "probes" / "features").glob("*encoder*.pt"):
-        torch.save(content(marker), file)
-        write_json(file.with_suffix(".json"), {"sha256": file_checksum(file)})  # whoever put it there can count as well
-    again = probe_run(folder, probe="knn")[1]
-    assert not again["features_cached"]
-    assert again["test"] == first["test"]
+def test_hostile_features_and_strange_cards_are_extracted_again(run_folder: Path, marker: Path) -> None:
+    features = run_folder / "probes" / "features"
+    first = probe_run(run_folder, probe="knn")[1]
+    for content in (
+        Evil(marker),
+        [1, 2],
+        {"features": 1, "labels": 2},
+        {"features": torch.zeros(3, 4), "labels": torch.zeros(2)},
+    ):
+        for file in features.glob("*encoder*.pt"):
+            torch.save(content, file)
+            write_json(file.with_suffix(".json"), {"sha256": file_checksum(file)})  # whoever put it there can count
+        again = probe_run(run_folder, probe="knn")[1]
+        assert not again["features_cached"], content
+        assert again["test"] == first["test"]
     assert not marker.exists()
+    for card in ("[]", "{", '{"sha256": 5}'):
+        for file in features.glob("*.json"):
+            file.write_text(card)
+        assert not probe_run(run_folder, probe="knn")[1]["features_cached"], card
 
 
-@pytest.mark.parametrize("card", ["[]", "{}", "{", '{"sha256": 5}'])
-def test_a_strange_feature_card_is_no_card(card: str, run_folder: Path) -> None:
-    folder = run_folder
-    probe_run(folder, probe="knn")
-    for file in (folder / "probes" / "features").glob("*.json"):
-        file.write_text(card)
-    assert not probe_run(folder, probe="knn")[1]["features_cached"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_a_card_from_elsewhere_names_no_other_file_and_no_other_network(run_folder: Path) -> None:
+    card_file, card = export_run(run_folder, "timm")
+    changes: list[tuple[dict[str, Any], str]] = [
         (
             {"weights": "../../x.pth"},
             "weights must be one of backbone.pth, backbone.safetensors, model.safetensors beside the card",
@@ -228,15 +207,11 @@ def test_a_strange_feature_card_is_no_card(card: str, run_folder: Path) -> None:
         ({"arguments": {"nonsense": 1}}, "does not take the card's arguments"),
         ({"arguments": []}, "has no arguments"),
         ({"architecture": "resnet18", "arguments": {}}, "does not fit the network"),
-    ],
-)
-def test_a_card_from_elsewhere_names_no_other_file_and_no_other_network(
-    change: dict[str, Any], message: str, run_folder: Path
-) -> None:
-    card_file, card = export_run(run_folder, "timm")
-    write_json(card_file, {**card, **change})
-    with pytest.raises(ValueError, match=message):
-        load_exported(card_file)
+    ]
+    for change, message in changes:
+        write_json(card_file, {**card, **change})
+        with pytest.raises(ValueError, match=message):
+            load_exported(card_file)
 
 
 def test_hostile_weights_beside_a_card_do_not_run(run_folder: Path, marker: Path) -> None:
@@ -256,55 +231,23 @@ def test_a_card_that_is_no_json_is_named(tmp_path: Path) -> None:
             load_exported(tmp_path / "card.json")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"seed": [5]},
-        {"versions": [1]},
-        {"host": {"a": 1}},
-        {"schema_version": 10**400},
-        {"processes": "two"},
-        {"history": 5, "radii": [1], "probes": {"online_linear": {"top1": "high"}}},
-        {"probes": {"online_linear": {"top1": 10**400}}},
-        {"radii": {"final": {"eval": {"w1_chi": "small"}, "histogram": 5}}},
-        {"config": {"method_kwargs": 5}},
-    ],
-    ids=str,
-)
-def test_results_with_wrong_types_do_not_stop_a_report(
-    change: dict, run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = run_folder
-    other = tmp_path / "runs" / "good"
-    shutil.copytree(folder, other)
-    strange = tmp_path / "runs" / "strange"
-    strange.mkdir()
-    content = json.loads((folder / "results.json").read_text())
-    (strange / "results.json").write_text(json.dumps({**content, "seed": 77, **change}))
-    assert cli.main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]) == 0
-    assert (tmp_path / "report" / "report.html").is_file()
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda content: b"", "it is empty, so its writing was cut short"),
-        (lambda content: content[: len(content) // 2], "its end is missing"),
-        (lambda content: bytes(1000), "it is not a file of torch.save"),
-        (lambda content: b"text", "it is not a file of torch.save"),
-    ],
-    ids=["empty", "half", "zeros", "text"],
-)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_damaged_checkpoint_is_told_in_words_of_ours(
-    command: str, spoil: Callable[[bytes], bytes], reason: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
+    command: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint = run_folder / "checkpoints" / "last.ckpt"
-    checkpoint.write_bytes(spoil(checkpoint.read_bytes()))
-    assert cli.main([*COMMANDS[command], str(run_folder)]) == 2
-    error = capsys.readouterr().err
-    assert f"{checkpoint} cannot be read as a checkpoint: {reason}" in error
-    assert not any(word in error for word in ("mmap", "weights_only", "Errno"))
+    whole = checkpoint.read_bytes()
+    for content, reason in (
+        (b"", "it is empty, so its writing was cut short"),
+        (whole[: len(whole) // 2], "its end is missing"),
+        (bytes(1000), "it is not a file of torch.save"),
+        (b"text", "it is not a file of torch.save"),
+    ):
+        checkpoint.write_bytes(content)
+        assert cli.main([*COMMANDS[command], str(run_folder)]) == 2
+        error = capsys.readouterr().err
+        assert f"{checkpoint} cannot be read as a checkpoint: {reason}" in error
+        assert not any(word in error for word in ("mmap", "weights_only", "Errno"))
 
 
 def test_a_checkpoint_in_the_old_format_of_torch_is_read(tmp_path: Path) -> None:
@@ -326,10 +269,9 @@ def test_a_last_checkpoint_that_is_gone_gives_way_to_the_epoch_beside_it(
         find_checkpoint(last)
 
 
-@pytest.mark.parametrize("probes", [None, {}])
-def test_a_probe_is_added_to_results_without_probes(probes: Any, run_folder: Path) -> None:
+def test_a_probe_is_added_to_results_without_probes(run_folder: Path) -> None:
     file = run_folder / "results.json"
-    write_json(file, {**json.loads(file.read_text()), "probes": probes})
+    write_json(file, {**json.loads(file.read_text()), "probes": None})
     arguments = ["probe", str(run_folder), "--probe", "knn", "--add-to-results"]
     assert cli.main(arguments) == 0
     assert "offline_knn_encoder" in json.loads(file.read_text())["probes"]

@@ -45,6 +45,9 @@ STRANGE: dict[str, tuple[Any, str]] = {
     "config.method_kwargs": ("x", "its configuration is not one of VICReg or Radial-VICReg"),
     "probes.online_linear": ({"top1": float("nan")}, "probes.online_linear.top1 cannot be nan"),
     "history": ([{"epoch": HUGE}], "history.0.epoch cannot be 1000"),
+    "radii": ([1], "radii cannot be [1]"),
+    "versions": ([1], "versions cannot be [1]"),
+    "probes": ({"online_linear": {"top1": "high"}}, "probes.online_linear.top1 cannot be 'high'"),
     "radii.final": (
         {"histogram": {"edges": [0.0, 1.0], "density": [1.0, 2.0]}},
         "radii.final.histogram cannot be {'density': [1.0, 2.0], 'edges': [0.0, 1.0]}",

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import one_line, read_results, write_finished_run
+from helpers import one_line, read_results
 
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose
 from radial_vicreg.data import celeba, cifar
 from radial_vicreg.data.prepare import imagenet10
 from radial_vicreg.export import writing as export
@@ -28,9 +29,9 @@ from radial_vicreg.train import run
 
 
 @pytest.fixture
-def run_folder(tiny_overrides: list[str], tmp_path: Path) -> Path:
-    """A finished run of two epochs, without the training."""
-    return write_finished_run(tmp_path / "run", compose("radialvicreg", tiny_overrides), epochs=2)
+def run_folder(finished_run: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy of a finished run of two epochs."""
+    return Path(shutil.copytree(finished_run("standalone"), tmp_path / "run", symlinks=True))
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_a_probe_knows_before_it_begins_whether_it_can_be_added(
     arguments = ["probe", str(run_folder), *options]
     write_json(run_folder / "results.json", {**read_results(run_folder), "epochs": 3})
     _refused(arguments, capsys, "figures of epoch 3 (results.json) and weights of epoch 2")
-    (checkpoint,) = {path.resolve() for path in run_folder.glob("checkpoints/*.ckpt")}
+    checkpoint = (run_folder / "checkpoints" / "last.ckpt").resolve()
     named = ["probe", str(checkpoint), *options]
     _refused(named, capsys, "the checkpoint is of epoch 2, results.json of epoch 3: not added")
     write_json(run_folder / "args.json", read_results(run_folder)["config"])
@@ -214,8 +215,9 @@ def test_a_diagnosis_keeps_a_figure_that_was_edited_and_moves_that_of_0_2_aside(
     _refused(command, capsys, f"{out}/diagnose.json was not written by `radial-vicreg diagnose`")
 
 
-@pytest.mark.parametrize("name", names_of("run"))
-@pytest.mark.parametrize("state", ["changed", "not ours"])
+@pytest.mark.parametrize(
+    ("name", "state"), zip(names_of("run"), itertools.cycle(["changed", "not ours"]), strict=False)
+)
 def test_a_synthetic_run_replaces_nothing_but_a_synthetic_run(
     name: str, state: str, tmp_path: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:

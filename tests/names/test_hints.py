@@ -102,8 +102,8 @@ def test_each_optimizer_has_a_group_that_trains(name: str, tiny_overrides: list[
     assert config.optimizer.name == name
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
-def test_the_name_of_an_optimizer_alone_leads_to_its_group(name: str, tiny_overrides: list[str]) -> None:
+def test_the_name_of_an_optimizer_alone_leads_to_its_group(tiny_overrides: list[str]) -> None:
+    name = "adamw"
     from radial_vicreg.train.run import prepare
 
     with pytest.raises(

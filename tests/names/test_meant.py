@@ -25,9 +25,8 @@ PRETRAIN = dotted(OmegaConf.to_container(composed("radialvicreg"), resolve=False
 SYNTHETIC = list(asdict(Options()))
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
+def test_a_key_of_a_run() -> None:
+    for given, expected in [
         ("optimizer.learning_rate", "optimizer.lr"),
         ("probes.learning_rate", "probes.lr"),
         ("learning_rate", "optimizer.lr"),
@@ -51,24 +50,19 @@ SYNTHETIC = list(asdict(Options()))
         ("nonsense", None),
         ("method_kwargs.nonsense", None),
         ("x", None),
-    ],
-)
-def test_a_key_of_a_run(given: str, expected: str | None) -> None:
-    assert meant(given, PRETRAIN) == expected
+    ]:
+        assert meant(given, PRETRAIN) == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
+def test_a_key_of_a_synthetic_run() -> None:
+    for given, expected in [
         ("n", "num_samples"),
         ("learning_rate", "lr"),
         ("iterations", "steps"),
         ("out_dir", "out"),
         ("warmup", "warmup_steps"),
-    ],
-)
-def test_a_key_of_a_synthetic_run(given: str, expected: str) -> None:
-    assert meant(given, SYNTHETIC) == expected
+    ]:
+        assert meant(given, SYNTHETIC) == expected
 
 
 def test_every_synonym_stands_for_a_key_that_there_is() -> None:
@@ -78,13 +72,13 @@ def test_every_synonym_stands_for_a_key_that_there_is() -> None:
         assert {target for target in targets if "." in target} <= known, name
 
 
-@pytest.mark.parametrize(("given", "known", "expected"), [
-    ("resnet", ["vit_tiny", "resnet50", "resnet18"], "resnet50"),
-    ("pretran", list(cli.COMMANDS), "pretrain"),
-    ("list", list(cli.COMMANDS), None),
-])  # fmt: skip
-def test_a_name_that_is_no_key(given: str, known: list[str], expected: str | None) -> None:
-    assert meant(given, known) == expected
+def test_a_name_that_is_no_key() -> None:
+    for given, known, expected in [
+        ("resnet", ["vit_tiny", "resnet50", "resnet18"], "resnet50"),
+        ("pretran", list(cli.COMMANDS), "pretrain"),
+        ("list", list(cli.COMMANDS), None),
+    ]:
+        assert meant(given, known) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,16 +105,13 @@ def test_a_synthetic_run_takes_no_further_keys(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.endswith("unknown key 'gradient_clip_val'; see `--cfg` for the known keys\n")
 
 
-@pytest.mark.parametrize(
-    ("key", "is_one"),
-    [
+def test_settings_are_told_from_other_keys() -> None:
+    for key, is_one in [
         ("optimizer.lr", True),
         ("backbone.kwargs.anything", True),
         ("max_time", True),
         ("optimizer.anything", False),
         ("optimizer.lr.inner", False),
         ("anything", False),
-    ],
-)
-def test_settings_are_told_from_other_keys(key: str, is_one: bool) -> None:
-    assert is_setting(key) == is_one
+    ]:
+        assert is_setting(key) == is_one

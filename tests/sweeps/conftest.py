@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,24 @@ from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.status import composed_runs
 
 
+@functools.cache
+def _composed(name: str, overrides: tuple[str, ...]) -> DictConfig:
+    return compose(name, overrides)
+
+
 @pytest.fixture(autouse=True)
 def _composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compose a run of a sweep once a test: it takes a tenth of a second, and every look at the run composes it."""
+    """Compose a run of a sweep once: it takes a tenth of a second, and every look at the run composes it."""
 
-    @functools.cache
-    def once(name: str, overrides: tuple[str, ...]) -> DictConfig:
-        return compose(name, overrides)
+    def once(name: str, overrides: Sequence[str]) -> DictConfig:
+        # The folder of the runs is the test's own, and nothing else reads it.
+        shared = tuple(item for item in overrides if not item.startswith("runs_dir="))
+        cfg = _composed(name, shared).copy()
+        for item in set(overrides) - set(shared):
+            cfg.runs_dir = item.partition("=")[2]
+        return cfg
 
-    monkeypatch.setattr(
-        "radial_vicreg.compose.points.compose", lambda name, overrides: once(name, tuple(overrides)).copy()
-    )
+    monkeypatch.setattr("radial_vicreg.compose.points.compose", once)
 
 
 @pytest.fixture

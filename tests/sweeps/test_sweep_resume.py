@@ -17,8 +17,9 @@ from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.grid import SweepRun
 
 FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "radialvicreg" / "sweeps"
-SWEEPS = sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.rglob("*.yaml"))
-QUICK = {"tables/figure4"}
+#: Of each kind of sweep one: over values, over values and attributes, over cells, over methods.
+KINDS = ("tables/figure4", "cifar100_resnet18_d2048", "celeba_resnet18", "study_full_tune", "study2")
+kinds = pytest.mark.parametrize("name", [KINDS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in KINDS[1:])])
 
 
 def neighbours(name: str) -> list[SweepRun]:
@@ -41,7 +42,7 @@ def leave_checkpoints(folder: Path, configurations: list[DictConfig]) -> list[Pa
 
 
 @pytest.mark.solo
-@pytest.mark.parametrize("name", ["cifar100_resnet18_d512", pytest.param("celeba_resnet18", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["tables/figure4", pytest.param("celeba_resnet18", marks=pytest.mark.slow)])
 def test_solo_learn_resumes_each_run_from_its_own_checkpoint(name: str, tmp_path: Path) -> None:
     resumer: Any = pytest.importorskip("solo.utils.auto_resumer").AutoResumer(checkpoint_dir=tmp_path, max_hours=36)
     runs = neighbours(name)
@@ -51,7 +52,7 @@ def test_solo_learn_resumes_each_run_from_its_own_checkpoint(name: str, tmp_path
     assert [resumer.find_checkpoint(cfg)[0] for cfg in configurations] == checkpoints
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SWEEPS])
+@kinds
 def test_every_run_of_a_sweep_has_a_name_and_a_hash_of_its_own(name: str) -> None:
     runs = load_sweep(name).runs()
     points = composed_points(runs[0].config_name, [run.overrides for run in runs])
@@ -60,12 +61,11 @@ def test_every_run_of_a_sweep_has_a_name_and_a_hash_of_its_own(name: str) -> Non
     assert len({config_hash(config.plain(), config.processes) for config in configurations}) == len(configurations)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SWEEPS)
-def test_hydra_composes_every_command_line_with_the_swept_values(name: str) -> None:
+@kinds
+def test_hydra_composes_command_lines_with_the_swept_values(name: str) -> None:
     sweep = load_sweep(name)
     compared = set()
-    for run in sweep.runs():
+    for run in neighbours(name):  # each value once
         cfg = compose(run.config_name, run.overrides)
         for key, values in sweep.parameters.items():
             written = dict(item.split("=", 1) for item in run.overrides)[key]

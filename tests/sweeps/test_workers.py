@@ -121,7 +121,7 @@ def test_without_waiting_an_index_that_another_process_trains_is_refused(
     assert "another process is training run 1 (process" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("status", [143, 0, *(pytest.param(number, marks=pytest.mark.slow) for number in (130, -15))])
+@pytest.mark.parametrize("status", [143, 0, -15])
 def test_a_run_that_ends_early_without_failing_gives_a_status_of_its_own(
     status: int, runs: list[SweepRun], sweep: Run, started: Any, finish: Any, write_result: WriteResult,
     capsys: pytest.CaptureFixture[str],
