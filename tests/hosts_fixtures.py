@@ -8,10 +8,11 @@ from pathlib import Path
 import lightning.pytorch as pl
 import pytest
 import torch
+from helpers import composed
 from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import DataLoader, Dataset
 
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 
 MakeCfg = Callable[..., DictConfig]
@@ -55,7 +56,7 @@ def tiny_config(tiny_overrides: list[str]) -> MakeConfig:
 
     def make(*overrides: str, name: str = "radialvicreg") -> RunConfig:
         quick = ["diagnostics.enabled=false", "performance.disable_channel_last=true"]
-        return run_config(compose(name, [*tiny_overrides, *quick, *overrides]))
+        return run_config(composed(name, *tiny_overrides, *quick, *overrides))
 
     return make
 
@@ -66,7 +67,7 @@ def script_cfg(tiny_overrides: list[str]) -> MakeCfg:
 
     def make(*overrides: str, name: str = "radialvicreg") -> DictConfig:
         given = [item for item in tiny_overrides if not item.startswith("runs_dir=")]
-        cfg = compose(name, [*given, *overrides])
+        cfg = composed(name, *given, *overrides)
         OmegaConf.set_struct(cfg, False)
         return cfg
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from celeba_copy import write_copy
@@ -19,6 +20,7 @@ from radial_vicreg.cli.completion import command_parser
 from radial_vicreg.data import sets
 from radial_vicreg.data.celeba import prepare_celeba
 from radial_vicreg.names.data_sets import DATA_SETS, DataSetFacts
+from radial_vicreg.paper.report import build_report
 
 Trained = Callable[[str, str], Path]
 REPOSITORY = Path(__file__).parents[2]
@@ -65,26 +67,23 @@ KINDS = {
     "skipped files": with_bad_files,
     "no labels": flat,
     "celeba": celeba,
-    "celeba, fraction": lambda root, patch: [*celeba(root, patch), "data.fraction=0.7"],
-    "celeba, ram": lambda root, patch: [*celeba(root, patch), "data.cache=ram"],
+    "celeba, fraction, ram": lambda root, patch: [*celeba(root, patch), "data.fraction=0.7", "data.cache=ram"],
     "cifar": cifar,
     "a data set as the recipe says": toy,
 }
-STANDALONE_ONLY = {"device", "ram", "celeba, ram"}
-FAST = {("celeba", "standalone"), ("a data set as the recipe says", "standalone")}
-CELLS = [
-    pytest.param(
-        kind,
-        host,
-        marks=[
-            *([pytest.mark.solo] if host == "solo" else []),
-            *([] if (kind, host) in FAST else [pytest.mark.slow]),
-        ],
-    )
-    for kind in KINDS
-    for host in ("standalone", "solo")
-    if host == "standalone" or kind not in STANDALONE_ONLY
-]
+ON = {
+    **dict.fromkeys(("device", "ram", "celeba, fraction, ram", "cifar"), ("standalone",)),
+    **dict.fromkeys(("folder", "fraction", "skipped files", "no labels"), ("solo",)),
+    **dict.fromkeys(("celeba", "a data set as the recipe says"), ("standalone", "solo")),
+}
+"""The host of each kind: device and ram are of the standalone one alone, targets and sets of one's own go to both."""
+FAST = ("a data set as the recipe says", "standalone")
+CELLS = [(kind, host) for kind in KINDS for host in ON[kind]]
+
+
+def cells(fast: tuple[str, str] | None = None) -> list[Any]:
+    solo, slow = pytest.mark.solo, pytest.mark.slow
+    return [pytest.param(*cell, marks=[solo] * (cell[1] == "solo") + [slow] * (cell != fast)) for cell in CELLS]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,14 +93,21 @@ def _toy() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def trained(runs: Path) -> Iterator[Trained]:
     """Trains a run of two epochs on a kind of images, once; it died after the first epoch and was resumed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("radial_vicreg.figures.radius_histograms.save_figure", lambda figure, path: [])
+        for drawn in ("radius_histograms.save_figure", "figure_files"):  # they take longer than the training
+            patch.setattr(f"radial_vicreg.figures.{drawn}", lambda figure, path: {})
 
         @cache
         def train(kind: str, host: str) -> Path:
-            root = tmp_path_factory.mktemp("run")
+            root = runs / f"{list(KINDS).index(kind)}-{host}"
+            root.mkdir()
             if host == "solo":
                 make_solo_vit_small(patch)
             settings = ["pretrain", *KINDS[kind](root, patch), f"host={host}"]
@@ -115,7 +121,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
         yield train
 
 
-@pytest.mark.parametrize(("kind", "host"), CELLS)
+@pytest.mark.parametrize(("kind", "host"), cells(FAST))
 def test_a_run_is_resumed_and_knows_its_images(kind: str, host: str, trained: Trained) -> None:
     results = read_results(trained(kind, host))
     assert (results["host"], results["status"], results["epochs"]) == (host, "finished", 2)
@@ -127,7 +133,7 @@ def test_a_run_is_resumed_and_knows_its_images(kind: str, host: str, trained: Tr
     assert (results.get("data") or {}).get("skipped_images", {}) == skipped
 
 
-@pytest.mark.parametrize(("kind", "host"), CELLS)
+@pytest.mark.parametrize(("kind", "host"), cells(FAST))
 def test_a_run_is_probed(kind: str, host: str, trained: Trained, capsys: pytest.CaptureFixture[str]) -> None:
     run = trained(kind, host)
     for features in ("encoder", "projector"):
@@ -146,22 +152,30 @@ def test_a_run_is_probed(kind: str, host: str, trained: Trained, capsys: pytest.
         assert kept[figure] == content["test"][figure]
 
 
-@pytest.mark.slow  # its figures take longer than the training
-@pytest.mark.parametrize(("kind", "host"), CELLS)
-def test_a_run_is_diagnosed_exported_and_reported(kind: str, host: str, trained: Trained, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "host"), cells())
+def test_a_run_is_diagnosed_and_exported(kind: str, host: str, trained: Trained, tmp_path: Path) -> None:
     run = trained(kind, host)
     assert cli.main(["diagnose", str(run), "--out", str(tmp_path / "diagnosed")]) == 0
     assert cli.main(["export", str(run), "--format", "timm", "--out", str(tmp_path / "export")]) == 0
     assert json.loads((tmp_path / "export" / "card.json").read_text())["normalisation"]["mean"]
-    assert cli.main(["report", str(run.parents[1]), "--out", str(tmp_path / "report")]) == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("probe", ["linear", "mlp"])
-def test_celeba_is_probed_by_every_probe(probe: str, trained: Trained) -> None:
+@pytest.mark.solo
+def test_runs_on_all_kinds_of_images_are_reported_together(trained: Trained, runs: Path, tmp_path: Path) -> None:
+    for cell in CELLS:
+        trained(*cell)
+    report = build_report(runs, tmp_path)
+    assert {problem.kind for problem in report.problems} == {"repeated"}  # of one folder, however it is read
+    assert sum(len(experiment.runs) for experiment in report.experiments) + len(report.problems) == len(CELLS)
+
+
+@pytest.mark.slow
+def test_celeba_is_probed_by_every_probe(trained: Trained) -> None:
     run = trained("celeba", "standalone")
-    assert cli.main(["probe", str(run), "--probe", probe, "--add-to-results"]) == 0
-    assert 0 < read_results(run)["probes"][f"offline_{probe}_encoder"]["balanced_accuracy"] <= 100
+    for probe in ("linear", "mlp"):
+        assert cli.main(["probe", str(run), "--probe", probe, "--add-to-results"]) == 0
+        assert 0 < read_results(run)["probes"][f"offline_{probe}_encoder"]["balanced_accuracy"] <= 100
 
 
 def test_a_registered_data_set_is_prepared_and_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import write_finished_run
-
-from radial_vicreg.compose import compose
+from helpers import composed, write_finished_run
 
 
 @pytest.fixture
@@ -16,7 +14,7 @@ def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
     """Leaves a finished run; positional arguments are overrides, keywords are keys of its results."""
 
     def make(*overrides: str, **content: object) -> Path:
-        cfg = compose("radialvicreg", [*tiny_overrides, *overrides])
+        cfg = composed("radialvicreg", *tiny_overrides, *overrides)
         return write_finished_run(tmp_path / "run", cfg, **{"probes": {"p": {"top1": 9.0}}, **content})
 
     return make

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import RESNET, SMALL_STEM, one_line, read_results, write_checkpoint
+from helpers import RESNET, SMALL_STEM, composed, one_line, read_results, write_checkpoint
 
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import export_run, hub, load_exported, read_card, writing
 from radial_vicreg.io.secrets import HIDDEN
@@ -150,7 +149,7 @@ def test_weights_that_are_not_numbers_are_not_exported(
     make_run: Callable, tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, bias = make_run(), torch.full((24,), float("nan"))
-    cfg = compose("radialvicreg", tiny_overrides)
+    cfg = composed("radialvicreg", *tiny_overrides)
     write_checkpoint(folder / "checkpoints" / "last.ckpt", cfg, **{"backbone.norm.bias": bias})
     assert main(["export", str(folder), "--format", "timm"]) == 2
     assert "features differ by nan" in capsys.readouterr().err

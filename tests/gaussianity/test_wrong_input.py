@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from helpers import one_line, write_finished_run
+from helpers import composed, one_line, write_finished_run
 from torch import nn
 
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose
 from radial_vicreg.export import export_run
 from radial_vicreg.gaussianity.measure import _measure
 from radial_vicreg.gaussianity.settings import Settings
@@ -65,7 +64,7 @@ def test_a_run_with_figures_and_weights_of_different_epochs(
     diagnosed: Callable,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder = write_finished_run(tmp_path / "run", compose("radialvicreg", tiny_overrides), epochs=2)
+    folder = write_finished_run(tmp_path / "run", composed("radialvicreg", *tiny_overrides), epochs=2)
     older = make_older_weights(folder)
     assert main(["diagnose", str(folder)]) == 2
     one_line(capsys.readouterr().err, "figures of epoch 2", "weights of epoch 1", f"give {older}")

@@ -83,7 +83,7 @@ def found_value(cfg: DictConfig, key: str) -> Any:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_every_value_of_a_cell_is_the_papers(cell: str) -> None:
+def test_every_value_of_a_cell_is_the_papers_and_others_are_off(cell: str) -> None:
     cfg = composed(cell)
     expected = PAPER["configs"][cell]
     assert {key: found_value(cfg, key) for key in expected} == expected
@@ -92,37 +92,25 @@ def test_every_value_of_a_cell_is_the_papers(cell: str) -> None:
     assert cfg.data.name == dataset
     assert cfg.backbone.name == backbone
     assert OmegaConf.to_container(cfg.augmentations, resolve=True) == [DATA[dataset][2]]
-
-
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if PAPER["configs"][cell]["method"] == "radialvicreg"])
-def test_radial_cells_use_the_kl_objective_unless_the_paper_says_otherwise(cell: str) -> None:
-    expected, kwargs = PAPER["configs"][cell], composed(cell).method_kwargs
-    assert kwargs.radial_objective == expected.get("objective", "kl")
-    assert ("ce_normalize" in expected) == (kwargs.radial_objective == "kl")
-    assert kwargs.e2mc_loss_weight == 0
-    assert kwargs.radial_center is False
+    if expected["method"] == "radialvicreg":
+        kwargs = cfg.method_kwargs
+        assert kwargs.radial_objective == expected.get("objective", "kl")
+        assert ("ce_normalize" in expected) == (kwargs.radial_objective == "kl")
+        assert (kwargs.e2mc_loss_weight, kwargs.radial_center) == (0, False)
 
 
 def test_the_factor_goes_with_a_beta1_of_100() -> None:
-    cells = {name: cell for name, cell in PAPER["configs"].items() if "ce_normalize" in cell}
-    assert {name for name, cell in cells.items() if cell["ce_normalize"]} == {
-        name for name, cell in cells.items() if cell["beta1"] == 100
-    }
+    normalized = {name: cell["ce_normalize"] for name, cell in PAPER["configs"].items() if "ce_normalize" in cell}
+    assert normalized == {name: PAPER["configs"][name]["beta1"] == 100 for name in normalized}
 
 
-@pytest.mark.parametrize(
-    ("sweep", "factor"),
-    [(path.stem, path.stem.endswith("_d512")) for path in sorted(YAML.glob("radialvicreg/sweeps/*_d*.yaml"))],
-)
-def test_a_sweep_has_its_cells_factor(sweep: str, factor: bool) -> None:
-    cfg = composed(load_sweep(sweep).config_name)
-    assert cfg.method_kwargs.radial_ce_normalize is factor
-    assert "method_kwargs.radial_ce_normalize" not in load_sweep(sweep).parameters
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_every_cells_method_settings_are_accepted(cell: str) -> None:
-    assert run_config(composed(cell)).method_kwargs.proj_output_dim >= 512
+def test_a_sweep_has_its_cells_factor() -> None:
+    sweeps = [path.stem for path in YAML.glob("radialvicreg/sweeps/*_d*.yaml")]
+    assert sweeps
+    for sweep in map(load_sweep, sweeps):
+        cfg = composed(sweep.config_name)
+        assert cfg.method_kwargs.radial_ce_normalize is sweep.config_name.endswith("_d512"), sweep
+        assert "method_kwargs.radial_ce_normalize" not in sweep.parameters, sweep
 
 
 def test_there_is_one_file_for_each_cell_and_no_other() -> None:

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import RESNET, one_line, write_checkpoint, write_finished_run
+from helpers import RESNET, composed, one_line, write_checkpoint, write_finished_run
 from omegaconf import OmegaConf
 
 from radial_vicreg.cli import main
-from radial_vicreg.compose import compose
 from radial_vicreg.data.build import open_data
 from radial_vicreg.io.files import write_json
 from radial_vicreg.probes import LinearProbe, features
@@ -29,7 +28,7 @@ def make_run(tiny_overrides: list[str], tmp_path: Path) -> Callable[..., Path]:
     """A finished run without the training: random weights in a checkpoint, and its results."""
 
     def make(*overrides: str, layout: str = "pretrain") -> Path:
-        cfg = compose("radialvicreg", [*tiny_overrides, *overrides])
+        cfg = composed("radialvicreg", *tiny_overrides, *overrides)
         torch.manual_seed(12)
         classifier = {"classifier.weight": torch.zeros(3, WIDTH)}
         if layout == "pretrain":

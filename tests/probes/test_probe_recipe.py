@@ -61,20 +61,20 @@ class NearestMeanProbe(Probe):
         return features.sign() * features.abs() ** self._power
 '''
 
-#: Modules that name a probe besides its class and ``probe_names.py``, and why.
+#: Modules that name a probe besides its class and ``names/probes.py``, and why.
 NAMED_BESIDES = {
     "config/sections.py": {"linear", "kNN", "MLP"},  # what a key means; a warm-up
     "config/schema.py": {"kNN"},
     "solo/limits.py": {"kNN"},  # solo-learn's
-    "commands/doctor.py": {"kNN", "knn"},
+    "cli/commands/doctor.py": {"kNN", "knn"},
     "solo/method.py": {"linear"},  # what `radial-vicreg probe` does
-    "commands/solo.py": {"kNN", "knn"},
-    "report/cells.py": {"mlp"},  # the paper's table 3
-    "commands/probe.py": {"MLP"},  # help, which loads no PyTorch
-    "diagnose/backbones.py": {"linear"},  # layers
-    "gaussianize.py": {"linear"},  # combinations
-    "synthetic/figure1.py": {"linear"},  # schedules
-    "synthetic/schedule.py": {"linear"},
+    "cli/commands/solo.py": {"kNN", "knn"},
+    "paper/cells.py": {"mlp"},  # the paper's table 3
+    "cli/commands/probe.py": {"MLP"},  # help, which loads no PyTorch
+    "gaussianity/backbones.py": {"linear"},  # layers
+    "diagnostics/gaussianize.py": {"linear"},  # combinations
+    "paper/synthetic/figure1.py": {"linear"},  # schedules
+    "paper/synthetic/rates.py": {"linear"},
 }
 
 
@@ -167,7 +167,9 @@ def test_a_class_without_its_name_in_the_list_is_found() -> None:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Probe) and value is not Probe
     }
-    assert classes == set(probe_names.PROBES), "each class of a probe needs its name in probe_names.PROBES"
+    assert classes == set(probe_names.PROBES), (
+        "each class of a probe needs its name in names.probes.PROBES"
+    )
     assert {f"{name.__name__}" for name in probe_classes()} == set(probes.__all__)
 
 
@@ -218,7 +220,7 @@ def test_results_have_a_field_for_every_frozen_probe_and_its_cost() -> None:
 
 def test_probes_are_named_by_their_classes_alone() -> None:
     found = words_in_texts({name for probe in probe_classes() for name in (probe.name, probe.label)})
-    own = {"probe_names.py", *(f"probes/{name}.py" for name in probe_names.PROBES)}
+    own = {"names/probes.py", *(f"probes/{name}.py" for name in probe_names.PROBES)}
     assert own <= found.keys()
     named = {module: words for module, words in found.items() if module not in own}
     assert named == NAMED_BESIDES, "ask radial_vicreg.probes.registry, or radial_vicreg.names.probes for HOST_PROBE"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,6 @@ COMMANDS = {
     "synthetic num_samples=40 steps=2 snapshots=1 out=OUT": "snapshots.npz",  # slow where Numba has not compiled it yet
     "data digits --out OUT": "0.png",
 }
-EXPORT = "export RUN --format timm"
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +45,12 @@ def _signals_at_their_defaults() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def case(command: str, number: int) -> Any:
-    """A command with the file at which it is ended, and by what."""
-    marks = [pytest.mark.slow] if command.startswith("synthetic") else []
-    return pytest.param(
-        command, COMMANDS[command], number, id=f"{command.split()[0]}-{command.split()[-1]}-{number}", marks=marks
-    )
+def cases(numbers: Sequence[int]) -> Iterator[Any]:
+    """Every command with the file at which it is ended, and by what: each number in turn."""
+    for (command, file), number in zip(COMMANDS.items(), itertools.cycle(numbers), strict=False):
+        marks = [pytest.mark.slow] if command.startswith("synthetic") else []
+        name = f"{command.split()[0]}-{command.split()[-1]}-{number}"
+        yield pytest.param(command, file, number, id=name, marks=marks)
 
 
 @pytest.fixture
@@ -113,10 +113,7 @@ def half_written(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob(".*") if path.name.endswith(".tmp") or path.name.startswith(".out-")]
 
 
-@pytest.mark.parametrize(
-    ("command", "file", "number"),
-    [*(case(c, STOP_SIGNALS[0]) for c in COMMANDS), *(case(EXPORT, n) for n in STOP_SIGNALS[1:])],
-)
+@pytest.mark.parametrize(("command", "file", "number"), cases(STOP_SIGNALS))
 def test_a_signal_leaves_nothing_half_written(
     command: str,
     file: str,
@@ -137,11 +134,7 @@ def test_a_signal_leaves_nothing_half_written(
 
 
 @pytest.mark.parametrize(
-    ("command", "file", "number"),
-    [
-        *(case(c, errno.ENOSPC) for c in COMMANDS),
-        *(case(EXPORT, n) for n in (errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)),
-    ],
+    ("command", "file", "number"), cases([errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
 )
 def test_what_the_file_system_refuses_is_one_line(
     command: str,

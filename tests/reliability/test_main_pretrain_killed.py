@@ -52,9 +52,11 @@ def test_a_killed_run_leaves_complete_results_once_it_was_run_again(
         assert all(left["history"] == expected["history"][: left["epochs"]] for left in attempt["left"])
 
 
-@pytest.mark.parametrize("validated", [False, True], ids=["no validation", "validation"])
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("workers", "processes", "validated"),
+    [(0, 1, False), (2, 2, True)],
+    ids=["no workers or validation", "workers, processes, validation"],
+)
 def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
     workers: int, processes: int, validated: bool, arguments: list[str], tmp_path: Path, run_python: Run
 ) -> None:
@@ -124,8 +126,8 @@ class Terminate(pl.Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
     def on_train_batch_end(self, trainer, *_):
-        if trainer.global_step == 4 and where in ("step", "hang-up"):
-            os.kill(os.getpid(), signal.SIGTERM if where == "step" else signal.SIGHUP)
+        if trainer.global_step == 4 and where == "hang-up":
+            os.kill(os.getpid(), signal.SIGHUP)
         if trainer.global_step == 4 and where == "group":
             os.killpg(0, signal.SIGTERM)
         if trainer.global_step == 4 and where == "workers first":
@@ -138,7 +140,7 @@ where, script = sys.argv[1:3]
 real = RadialTraining.configure_callbacks
 def with_terminate(callbacks):
     # Last when the workers get it, too: then they die before the run can stop in order.
-    return [Terminate(), *callbacks] if where in ("step", "hang-up") else [*callbacks, Terminate()]
+    return [Terminate(), *callbacks] if where == "hang-up" else [*callbacks, Terminate()]
 
 RadialTraining.configure_callbacks = lambda self: with_terminate(real(self))
 sys.argv = sys.argv[2:]
@@ -147,12 +149,12 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
-@pytest.mark.parametrize("where", ["step", "hang-up", "group", "workers first"])
+@pytest.mark.parametrize("where", ["hang-up", "group", "workers first"])
 def test_a_signal_is_an_interruption_with_its_reason_and_exit_status(
     where: str, resnet: list[str], tmp_path: Path, run_python: Run
 ) -> None:
     """To the process alone, and to its data-loading processes as well, as Slurm sends it."""
-    settings = [*resnet, "max_epochs=3", f"data.num_workers={0 if where in ('step', 'hang-up') else 2}"]
+    settings = [*resnet, "max_epochs=2", f"data.num_workers={0 if where == 'hang-up' else 2}"]
     name = "SIGHUP" if where == "hang-up" else "SIGTERM"
     launcher = tmp_path / "launcher.py"
     launcher.write_text(SIGNAL)
@@ -163,10 +165,12 @@ def test_a_signal_is_an_interruption_with_its_reason_and_exit_status(
     assert (found["status"], found["error"], found["epochs"]) == ("interrupted", f"stopped by {name}", 1)
     assert re.search(f"stopped by {name} in epoch 2 at step [45]", done.stderr)
     assert "Traceback" not in done.stderr
+    if where != "workers first":
+        return  # what follows is the same for all
     assert run_python(str(main_pretrain()), *settings).returncode == 0
     statuses = [json.loads(file.read_text()) for file in tmp_path.glob("trained_models/*/*/results.json")]
     (finished,) = [content for content in statuses if content["status"] == "finished"]
-    assert [entry["epoch"] for entry in finished["history"]] == [1, 2, 3]
+    assert [entry["epoch"] for entry in finished["history"]] == [1, 2]
 
 
 def test_sigterm_before_the_first_step_is_no_success_either(resnet: list[str], tmp_path: Path, run_python: Run) -> None:

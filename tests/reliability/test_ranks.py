@@ -58,24 +58,15 @@ def test_a_rank_that_lightning_has_read_from_the_environment_counts_for_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_one_process_is_the_first_whatever_the_environment_says(
-    environment: dict[str, str], settings: list[str], tmp_path: Path, run_python: RunPython
-) -> None:
-    done = run_python("-m", "radial_vicreg.cli", *settings, **environment)
-    assert done.returncode == 0, done.stderr
-    assert_trained_as_the_first(tmp_path, done.stdout)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_a_process_that_the_environment_calls_another_finds_its_run_again(
+def test_one_process_is_the_first_whatever_the_environment_says_and_finds_its_run_again(
     environment: dict[str, str], settings: list[str], tmp_path: Path, run_python: RunPython
 ) -> None:
     command = ["-m", "radial_vicreg.cli", *settings]
-    assert run_python(*command, **environment).returncode == 0
+    done = run_python(*command, **environment)
+    assert done.returncode == 0, done.stderr
+    assert_trained_as_the_first(tmp_path, done.stdout)
     run = only_run(tmp_path / "runs")
-    for ckpt in ("last", "auto"):
-        assert run_python(*command, f"ckpt={ckpt}", **environment).returncode == 0
+    assert run_python(*command, "ckpt=auto", **environment).returncode == 0
     assert only_run(tmp_path / "runs") == run  # and not started anew beside it
     assert read_results(run)["status"] == "finished"
 
@@ -90,20 +81,6 @@ def test_wandb_logs_from_a_process_that_the_environment_calls_another(
     done = run_python("-m", "radial_vicreg.cli", *settings, *wandb, **ENVIRONMENTS["slurm"], WANDB_SILENT="true")
     assert done.returncode == 0, done.stderr
     assert list(only_run(tmp_path / "runs").rglob("offline-run-*/*.wandb"))
-
-
-@pytest.mark.slow
-def test_a_job_of_another_number_of_processes_leaves_no_empty_folder(
-    run_settings: list[str], tmp_path: Path, run_python: RunPython
-) -> None:
-    environment = {"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "4", "SLURM_JOB_NAME": "job", "SLURM_JOB_ID": "7"}
-    environment |= dict.fromkeys(("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"), "0")
-    done = run_python(
-        *("-m", "radial_vicreg.cli", *run_settings, "host=standalone", "devices=2", "strategy=ddp"), **environment
-    )
-    assert done.returncode == 2
-    one_line(done.stderr, "Slurm started 4 process(es)", "devices=2")
-    assert not (tmp_path / "runs").exists()
 
 
 #: What torchrun and Slurm set for the first of two processes.
@@ -194,7 +171,7 @@ def test_check_finds_another_number_of_processes(
     one_line(capsys.readouterr().err, "process(es)", "ask for")
 
 
-TWO = ["host=standalone", "diagnostics.enabled=false", "optimizer.batch_size=4", "strategy=ddp"]
+TWO = ["host=standalone", "diagnostics.enabled=false", "optimizer.batch_size=4", "strategy=ddp", "max_epochs=1"]
 
 
 @pytest.fixture(scope="module")
@@ -245,11 +222,10 @@ def test_processes_of_two_machines_train_the_same_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("devices", ["devices=1", "devices=3"])
-def test_torchrun_with_other_devices_is_one_line(devices: str, images: tuple[Path, Path], tmp_path: Path) -> None:
-    done = torchrun(*tiny_settings(*images, tmp_path), *TWO, devices, cwd=tmp_path)
+def test_torchrun_with_other_devices_is_one_line(images: tuple[Path, Path], tmp_path: Path) -> None:
+    done = torchrun(*tiny_settings(*images, tmp_path), *TWO, "devices=3", cwd=tmp_path)
     assert done.returncode != 0
     ours = {line for line in done.stderr.splitlines() if line.startswith("radial-vicreg pretrain: error: ")}
     assert len(ours) == 1  # of each process the same, among torchrun's own lines
-    assert f"torchrun started 2 process(es), but {devices}" in ours.pop()
+    assert "torchrun started 2 process(es), but devices=3" in ours.pop()
     assert not (tmp_path / "runs").exists()

@@ -70,9 +70,10 @@ def test_a_run_that_would_not_end_alike_is_not_resumed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("images", ["standalone", pytest.param("solo", marks=pytest.mark.solo), "ram", "device"])
+@pytest.mark.parametrize(
+    ("images", "workers", "processes"),
+    [("standalone", 0, 1), pytest.param("solo", 0, 2, marks=pytest.mark.solo), ("ram", 2, 2), ("device", 0, 2)],
+)
 def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
     images: str, workers: int, processes: int, run_settings: list[str], tmp_path: Path, run_python: Callable[..., Any]
 ) -> None:

@@ -62,7 +62,9 @@ def test_the_folder_of_a_project_is_refused_and_keeps_its_files(
     assert contents(project) == before
 
 
-def test_the_marker_lists_names_and_hashes_and_only_what_it_lists_is_removed(report: Callable) -> None:
+def test_the_marker_lists_names_and_hashes_and_only_what_it_lists_is_removed(
+    report: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = report("--against", "radial_kl")
     listed = json.loads((out / MARKER).read_text())["files"]
     assert {*listed, MARKER} == set(contents(out))
@@ -70,8 +72,11 @@ def test_the_marker_lists_names_and_hashes_and_only_what_it_lists_is_removed(rep
     for name in ("note.txt", "figures/mine.png", "differences.txt"):
         (out / name).write_text("mine")
     assert (out / "differences.csv").is_file()
+    assert (out / "figures" / "curves.png").is_file()
+    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda _: [])
     report()
     assert not (out / "differences.csv").exists()
+    assert not list((out / "figures").glob("curves.*"))
     assert [(out / name).read_text() for name in ("note.txt", "figures/mine.png", "differences.txt")] == ["mine"] * 3
 
 

@@ -26,13 +26,13 @@ CHOSEN |= {term.name: "none" for term in ADDED}
 WEIGHED = [term for objective in RADIAL for term in objective.terms] + [*ADDED]
 READ = [(term, key) for term in WEIGHED for key in term.reads]
 
-#: Modules that name a method besides ``terms.py``, and why.
+#: Modules that name a method besides ``names/terms.py``, and why.
 NAMED_BESIDES = {
-    "cli.py": {"Radial-VICReg", "VICReg"},  # what the command line is for
-    "commands/pretrain.py": {"Radial-VICReg", "VICReg"},
+    "cli/__init__.py": {"Radial-VICReg", "VICReg"},  # what the command line is for
+    "cli/commands/pretrain.py": {"Radial-VICReg", "VICReg"},
     "solo/register.py": {"Radial-VICReg"},
-    "loaded_run.py": {"Radial-VICReg", "VICReg"},  # what is refused
-    "stored_runs.py": {"Radial-VICReg", "VICReg"},
+    "runs/loaded.py": {"Radial-VICReg", "VICReg"},  # what is refused
+    "runs/stored.py": {"Radial-VICReg", "VICReg"},
 }
 
 
@@ -83,5 +83,5 @@ def test_the_list_of_experiments_has_a_column_for_every_weight(make_run: Callabl
 
 def test_methods_are_named_by_their_declarations_alone() -> None:
     found = words_in_texts({*OBJECTIVE_LABELS.values(), *METHOD_LABELS.values()})
-    assert found.pop("terms.py")
+    assert found.pop("names/terms.py")
     assert found == NAMED_BESIDES, "ask radial_vicreg.names.terms for OBJECTIVE_LABELS or METHOD_LABELS"

@@ -115,7 +115,7 @@ def test_without_labels_the_total_stays_finite_and_every_parameter_gets_a_gradie
 
 @pytest.mark.parametrize(
     ("dataset", "stem", "kernel"),
-    [("custom", "auto", 7), ("custom", "true", 3), ("cifar10", "auto", 3), ("cifar10", "false", 7)],
+    [("custom", "true", 3), ("cifar10", "auto", 3), ("cifar10", "false", 7)],
 )
 def test_the_small_stem_follows_the_data_set_or_the_setting(
     tiny_config: MakeConfig, dataset: str, stem: str, kernel: int
@@ -137,15 +137,6 @@ def test_validation_images_of_another_size_are_warned_about_once(tiny_config: Ma
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.validation_step(large, 1)
-
-
-@pytest.mark.parametrize(
-    ("unknown", "said"),
-    [("radial_ce_los_weight", "did you mean method_kwargs.radial_ce_loss_weight"), ("zzz", "known keys: .*e2mc_loss")],
-)
-def test_unknown_settings_are_refused_with_the_nearest_name(script_cfg: MakeCfg, unknown: str, said: str) -> None:
-    with pytest.raises(UserError, match=rf"method_kwargs.{unknown} is not a setting; {said}"):
-        build_under_script(script_cfg(f"+method_kwargs.{unknown}=1"))
 
 
 def test_everything_that_solo_learn_fills_in_is_a_key_of_ours(script_cfg: MakeCfg) -> None:
@@ -181,9 +172,8 @@ def test_results_carry_the_rates_as_written(
 @pytest.mark.parametrize(
     "overrides",
     [
-        *([], ["data.val_path=null"], ["devices=[0,1]", "optimizer.batch_size=16"]),
-        *(["devices=2"], ["devices='2'"], ["devices='0,1'"], ["devices=auto"]),
-        *(["num_nodes=2"], ["devices=2", "num_nodes=3"], ["num_nodes=null"]),
+        *(["data.val_path=null"], ["devices=[0,1]", "optimizer.batch_size=16"], ["devices=auto", "num_nodes=null"]),
+        *(["devices=2", "num_nodes=3"], ["devices='0,1'"]),
     ],
     ids=str,
 )
@@ -219,30 +209,6 @@ def test_both_hosts_give_one_configuration_one_hash(tiny_config: MakeConfig, scr
     assert config_hash(build_under_script(script_cfg()).results_config()) == config_hash(config.plain())
 
 
-SWEPT = [
-    "seed=6",
-    "optimizer.lr=0.03",
-    "optimizer.classifier_lr=0.01",
-    "scheduler.warmup_epochs=2",
-    "method_kwargs.proj_output_dim=32",
-    "method_kwargs.proj_hidden_dim=32",
-    "method_kwargs.sim_loss_weight=10",
-    "method_kwargs.var_loss_weight=10",
-    "method_kwargs.cov_loss_weight=2",
-    "method_kwargs.radial_objective=wasserstein",
-    "method_kwargs.radial_ce_loss_weight=10",
-    "method_kwargs.radial_ent_loss_weight=0.1",
-    "method_kwargs.radial_ce_normalize=false",
-    "method_kwargs.radial_spacing=2",
-    "method_kwargs.radial_w1_loss_weight=2",
-    "method_kwargs.radial_w1_target=quantiles",
-    "method_kwargs.radial_reverse_kl_loss_weight=2",
-    "method_kwargs.e2mc_loss_weight=1",
-    "method_kwargs.radial_center=true",
-    "method_kwargs.small_image_stem=true",
-]
-
-
 def prepared(cfg: DictConfig) -> DictConfig:
     """The configuration as main_pretrain.py hands it to auto-resume, checkpoints and W&B."""
     return METHODS["radialvicreg"].add_and_assert_specific_cfg(parse_cfg(cfg))
@@ -259,27 +225,13 @@ def finished(script_cfg: MakeCfg, tmp_path: Path) -> Callable[[DictConfig], Path
     return lambda cfg: resumer.find_checkpoint(cfg)[0]
 
 
-@pytest.mark.parametrize(
-    "swept",
-    [
-        *SWEPT[:3],
-        *(pytest.param(swept, marks=pytest.mark.slow) for swept in SWEPT[3:]),
-        "scheduler.min_lr=1e-3",
-        "augment.solarization=0.3",
-    ],
-)
-def test_a_run_never_resumes_from_one_that_differs_in_a_swept_value(
-    script_cfg: MakeCfg, finished: Callable[[DictConfig], Path | None], swept: str
-) -> None:
-    assert finished(prepared(script_cfg())) is not None
-    assert finished(prepared(script_cfg(swept))) is None
-
-
-def test_a_run_resumes_however_its_numbers_are_written(
+def test_a_run_resumes_however_its_numbers_are_written_and_never_from_one_that_differs_in_a_value(
     script_cfg: MakeCfg, finished: Callable[[DictConfig], Path | None]
 ) -> None:
     again = ["method_kwargs.radial_ce_loss_weight=100", "method_kwargs.sim_loss_weight=25", "optimizer.lr=3e-1"]
     assert finished(prepared(script_cfg(*again))) is not None
+    for swept in ("seed=6", "optimizer.lr=0.03", "method_kwargs.radial_spacing=2", "augment.solarization=0.3"):
+        assert finished(prepared(script_cfg(swept))) is None, swept
 
 
 def test_a_run_resumes_from_its_images_wherever_they_lie_and_from_no_others(
@@ -339,16 +291,9 @@ def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_ima
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("+diagnostics.every_n_epoch=1", "every_n_epoch is not a setting; did you mean diagnostics.every_n_epochs?"),
-        ("+probes.encoder_mpl=true", "probes.encoder_mpl is not a setting; did you mean probes.encoder_mlp"),
-        ("+loggers.tensorbord=true", "loggers.tensorbord is not a setting; did you mean loggers.tensorboard"),
+        ("+method_kwargs.zzz=1", "method_kwargs.zzz is not a setting; known keys: "),
         ("+probs.encoder_knn=true", "probs is not a setting; did you mean probes"),
-        ("+diagnostic.every_n_epochs=1", "diagnostic is not a setting; did you mean diagnostics"),
-        ("+run_dir=x", "run_dir is not a setting; did you mean runs_dir"),
-        ("+data.multi_lable=true", "data.multi_lable is not a setting; did you mean data.multi_label"),
         ("+data.on_bad_images=skip", "data.on_bad_images is not a setting; did you mean data.on_bad_image"),
-        ("diagnostics.every_n_epochs=-1", "diagnostics.every_n_epochs must be a whole number, 0 or more, got -1"),
-        ("probes.lr=0", "probes.lr must be a finite number, above 0, got 0"),
         ("probes=3", "probes must be a section with keys of its own, got 3"),
         ("method_kwargs.radial_ce_loss_weight=-1", "radial_ce_loss_weight must be a finite number, 0 or more, got -1"),
     ],

@@ -28,7 +28,7 @@ from radial_vicreg.train.callbacks import console
 CONTROL = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 BAR = re.compile(r"(epoch \d+/\d+|\w+ images|linear probe) \S+ (\d+) %(, \d+:\d\d:\d\d left)?")
-WIDTHS = [60, 120]
+WIDTHS = [60, pytest.param(120, marks=pytest.mark.slow)]
 
 Show = Callable[..., str]
 
@@ -112,7 +112,9 @@ def bars(text: str) -> list[re.Match[str]]:
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_one_bar_goes_through_the_whole_run_within_the_width(columns: int, show: Show) -> None:
+def test_one_bar_goes_through_the_whole_run_within_the_width_below_the_lines_of_the_epochs(
+    columns: int, show: Show
+) -> None:
     found = bars(show(columns))
     assert max(map(len, frames(show(columns))[3:-1])) <= columns  # not the paths before and after the training
     shares = [int(bar[2]) for bar in found]
@@ -120,10 +122,6 @@ def test_one_bar_goes_through_the_whole_run_within_the_width(columns: int, show:
     assert (shares[0], shares[-1]) == (0, 100)
     assert list(dict.fromkeys(bar[1] for bar in found)) == ["epoch 1/2", "epoch 2/2"]
     assert any(bar[3] for bar in found)
-
-
-@pytest.mark.parametrize("columns", WIDTHS)
-def test_the_lines_of_the_epochs_stand_above_the_bar(columns: int, show: Show) -> None:
     lines = [line for line in frames(show(columns)) if not BAR.fullmatch(line)]
     starts = [line.split("  ")[0] for line in lines if line.startswith("epoch")]
     assert starts == ["epoch 1/2", "epoch 2/2"]
@@ -202,7 +200,7 @@ def test_the_sign_is_explained_where_the_loss_gets_negative(overrides: list[str]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [*WIDTHS, None])
+@pytest.mark.parametrize("columns", [60, None])
 def test_a_process_shows_nothing_of_what_libraries_say(columns: int | None, settings: list[str]) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONWARNINGS", "COLUMNS")}
     command = [sys.executable, "-m", "radial_vicreg.cli", "pretrain", *settings, "max_epochs=1"]

@@ -55,32 +55,32 @@ def test_a_run_that_goes_on_drops_the_steps_that_it_takes_again(tmp_path: Path) 
     assert [row["step"] for row in read(tmp_path / "steps.csv")] == ["1", "2", "3", "4", "5"]
 
 
-@pytest.mark.parametrize("cut", [1, 4, 6])
-def test_a_cut_last_line_is_dropped(cut: int, tmp_path: Path) -> None:
+def test_a_cut_last_line_is_dropped(tmp_path: Path) -> None:
     log(tmp_path, 1, 2)
     table = tmp_path / "steps.csv"
-    table.write_bytes(table.read_bytes()[:-cut])
-    log(tmp_path, 3)
-    assert [row["step"] for row in read(table)] == ["1", "3"]
+    whole = table.read_bytes()
+    for cut in range(1, len(whole.splitlines()[-1])):
+        table.write_bytes(whole[:-cut])
+        log(tmp_path, 3)
+        assert [row["step"] for row in read(table)] == ["1", "3"], cut
 
 
-@pytest.mark.parametrize("content", [b"", b"step,epo", b"\xff\xfe\n", b"step\nmany\n"])
-def test_a_damaged_table_is_written_anew(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "steps.csv").write_bytes(content)
-    log(tmp_path, 1)
-    assert [(row["step"], row["train_loss_step"]) for row in read(tmp_path / "steps.csv")] == [("1", "0.1")]
+def test_a_damaged_table_is_written_anew(tmp_path: Path) -> None:
+    for content in (b"", b"step,epo", b"\xff\xfe\n", b"step\nmany\n"):
+        (tmp_path / "steps.csv").write_bytes(content)
+        log(tmp_path, 1)
+        assert [(row["step"], row["train_loss_step"]) for row in read(tmp_path / "steps.csv")] == [("1", "0.1")]
 
 
-@pytest.mark.parametrize("damaged", ["2,1", "2,1,0.5,0.2,3,1,0.5,0.3", '2,"1,0.5,0.2', "\0\0\0", "two,1,0.5,0.2"])
-def test_a_damaged_line_is_named_and_costs_no_other(damaged: str, tmp_path: Path) -> None:
+def test_a_damaged_line_is_named_and_costs_no_other(tmp_path: Path) -> None:
     log(tmp_path, 1, 2, 3)
     table = tmp_path / "steps.csv"
-    first, second, third, fourth = table.read_text().splitlines()
-    table.write_text("\n".join([first, second, damaged, fourth, ""]))
-    assert damaged != third
-    with pytest.warns(UserWarning, match=r"steps\.csv has damaged lines, which are dropped: 3$"):
-        log(tmp_path, 4)
-    assert [row["step"] for row in read(table)] == ["1", "3", "4"]
+    first, second, _, fourth = table.read_text().splitlines()
+    for damaged in ("2,1", "2,1,0.5,0.2,3,1,0.5,0.3", '2,"1,0.5,0.2', "\0\0\0", "two,1,0.5,0.2"):
+        table.write_text("\n".join([first, second, damaged, fourth, ""]))
+        with pytest.warns(UserWarning, match=r"steps\.csv has damaged lines, which are dropped: 3$"):
+            log(tmp_path, 4)
+        assert [row["step"] for row in read(table)] == ["1", "3", "4"], damaged
 
 
 @pytest.mark.usefixtures("short_writes")

@@ -11,10 +11,10 @@ from subprocess import CompletedProcess
 import lightning.pytorch as pl
 import pytest
 import torch
-from helpers import with_resnet, without
+from helpers import composed, with_resnet, without
 from torch.utils.data import DataLoader, TensorDataset
 
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import run_config
 from radial_vicreg.probes.linear import LinearProbe
 from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
 from radial_vicreg.train.module import PretrainingModule
@@ -54,7 +54,7 @@ def labelled(size: int) -> DataLoader:
 def test_every_callback_measures_under_every_precision(
     precision: str, tiny_overrides: list[str], tmp_path: Path
 ) -> None:
-    config = prepare(run_config(compose("radialvicreg", [*tiny_overrides, *SMALLEST])))
+    config = prepare(run_config(composed("radialvicreg", *tiny_overrides, *SMALLEST)))
     module = PretrainingModule(config, num_classes=3)
     module.results_folder = str(tmp_path / "run")
     # Larger images for validation, as solo-learn has them: the callbacks resize, the transformer takes one size alone.

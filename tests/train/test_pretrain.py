@@ -15,7 +15,6 @@ import pytest
 import torch
 from helpers import (
     HOSTS,
-    RESNET,
     composed,
     only_run,
     read_results,
@@ -66,15 +65,6 @@ def test_a_run_leaves_results_checkpoint_and_figure(host: str, finished_run: Cal
     figures = {"radii.png", "radii.pdf", "radii.svg"}
     assert names >= {"results.json", *figures, "checkpoints", "epochs.csv", "steps.csv"}
     assert any(name.startswith("backbone.") for name in weights_of(folder))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("host", HOSTS)
-def test_the_resnet_of_the_tables_trains_to_its_end(host: str, tiny_overrides: list[str], tmp_path: Path) -> None:
-    assert cli.main(["pretrain", *tiny_overrides, *RESNET, f"host={host}", "probes.frozen_linear=true"]) == 0
-    folder = only_run(tmp_path / "runs")
-    assert read_results(folder)["status"] == "finished"
-    assert "backbone.conv1.weight" in weights_of(folder)
 
 
 def test_every_epoch_is_logged_however_short(tiny_overrides: list[str], tmp_path: Path) -> None:
@@ -232,11 +222,12 @@ def test_a_configuration_of_ones_own_may_use_the_packages_groups(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", HOSTS)
-def test_two_processes_make_one_run(
-    host: str, tiny_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any]
+@pytest.mark.solo
+def test_two_processes_make_one_run_on_solo_learn_too(
+    tiny_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any]
 ) -> None:
-    settings = [f"host={host}", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "max_epochs=1"]
+    """The standalone host: ``tests/reliability/test_ranks.py``."""
+    settings = ["host=solo", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "max_epochs=1"]
     done = run_python("-m", "radial_vicreg.cli", "pretrain", *with_resnet(tiny_overrides), *settings)
     assert done.returncode == 0, done.stderr[-2000:]
     results = read_results(only_run(tmp_path / "runs"))

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers import composed
 
-from radial_vicreg.compose import canonical_numbers, compose, run_config
+from radial_vicreg.compose import canonical_numbers, run_config
 from radial_vicreg.data.fingerprint import fingerprints_of
 from radial_vicreg.io.files import write_json
 from radial_vicreg.runs.identity import Identity
@@ -23,7 +24,7 @@ IDENTITY = "0123456789ab"
 @pytest.fixture
 def name_of(tiny_overrides: list[str]) -> Callable[..., str]:
     """The name that ``radial-vicreg pretrain`` gives a run."""
-    return lambda *overrides: prepare(run_config(compose("radialvicreg", [*tiny_overrides, *overrides]))).name
+    return lambda *overrides: prepare(run_config(composed("radialvicreg", *tiny_overrides, *overrides))).name
 
 
 def test_a_name_ends_with_the_identity_and_the_images() -> None:
@@ -67,7 +68,7 @@ def test_runs_that_differ_beyond_the_cut_have_names_of_their_own(name_of: Callab
 
 
 def test_a_run_is_named_once(tiny_overrides: list[str], tmp_path: Path) -> None:
-    config = named(run_config(compose("radialvicreg", tiny_overrides)), tmp_path)
+    config = named(run_config(composed("radialvicreg", *tiny_overrides)), tmp_path)
     assert named(config, tmp_path) is config
     # Read again from its results, and the images are elsewhere now.
     data = config.data.model_copy(update={"train_path": "/nowhere"})
@@ -76,7 +77,7 @@ def test_a_run_is_named_once(tiny_overrides: list[str], tmp_path: Path) -> None:
 
 def test_only_an_unfinished_run_of_release_0_2_keeps_its_name(tiny_overrides: list[str], tmp_path: Path) -> None:
     clipped, other = (
-        run_config(compose("radialvicreg", [*tiny_overrides, f"+gradient_clip_val={value}"])) for value in (0.5, 5)
+        run_config(composed("radialvicreg", *tiny_overrides, f"+gradient_clip_val={value}")) for value in (0.5, 5)
     )
     text, mark = clipped.name, names_only(fingerprints_of(clipped).train)
     name_of_0_2 = run_name(text, Identity.of_release_0_2(clipped).config_hash, mark)
@@ -97,7 +98,7 @@ def test_only_an_unfinished_run_of_release_0_2_keeps_its_name(tiny_overrides: li
 
 def test_a_name_ends_with_the_fingerprint_of_names_alone(tiny_overrides: list[str], tmp_path: Path) -> None:
     """That of version 0.2: solo-learn's auto-resume compares names."""
-    data = named(run_config(compose("radialvicreg", tiny_overrides)), tmp_path).data
+    data = named(run_config(composed("radialvicreg", *tiny_overrides)), tmp_path).data
     assert data.fingerprint == "43285646"
     assert data.fingerprints is not None
     assert data.fingerprints.train is not None
