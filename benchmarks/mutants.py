@@ -40,12 +40,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from rich.console import Console
-
 from benchmarks.mutant_list import MUTANTS, Mutant
 from benchmarks.runner import RESULTS, headline, machine, markdown_table, output_folder
 from radial_vicreg.io.files import write_json
-from radial_vicreg.io.terminal import counting_progress
+from radial_vicreg.io.terminal import Bar
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "radial_vicreg"
@@ -370,14 +368,17 @@ def main() -> None:
         print(markdown_table(["Fault", "What it does", "In"], [[m.name, m.fault, m.definition] for m in chosen]))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # copies and their processes end with it
-    console = Console(stderr=True)
-    with counting_progress(console=console) as progress:
-        task = progress.add_task("mutants", total=len(chosen))
+    with Bar("faults", len(chosen)) as bar:
+        before = 0
 
         def show(text: str, done: int) -> None:
-            progress.update(task, description=text, completed=done)
-            if not console.is_terminal:
-                console.print(f"{done} of {len(chosen)}: {text}", markup=False, highlight=False, soft_wrap=True)
+            nonlocal before
+            bar.relabel(text)
+            if done > before:
+                bar.advance(done - before)
+                before = done
+            if not sys.stderr.isatty():
+                print(f"{done} of {len(chosen)}: {text}", file=sys.stderr)
 
         names = {mutant.name for mutant in chosen}
         try:
