@@ -109,7 +109,7 @@ def test_degenerate_batches_give_finite_values_and_gradients(name: str, degenera
 
 
 @every_loss
-@settings(derandomize=True)
+@settings(derandomize=True, max_examples=15)  # the batch's size and numbers matter little, the loss does
 @given(seed=seeds, count=counts, dim=dims)
 def test_order_of_samples_does_not_matter(name: str, seed: int, count: int, dim: int) -> None:
     z = _random(name, count, dim, seed)

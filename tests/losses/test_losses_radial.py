@@ -55,12 +55,6 @@ def test_cross_entropy_is_smallest_at_the_mode_of_chi(dim: int, factor: float) -
     assert best < chi_cross_entropy(_on_axis(np.full(3, mode * factor), dim))
 
 
-def test_cross_entropy_has_no_gradient_at_the_mode_of_chi() -> None:
-    z = _on_axis(np.full(4, math.sqrt(9)), 10).requires_grad_()
-    chi_cross_entropy(z).backward()
-    torch.testing.assert_close(z.grad, torch.zeros_like(z), rtol=0, atol=1e-14)
-
-
 def test_normalized_cross_entropy_is_divided_by_the_dimension() -> None:
     z = _chi_batch(20, 8, seed=0)
     torch.testing.assert_close(chi_cross_entropy(z, normalize=True), chi_cross_entropy(z) / 8)
@@ -74,12 +68,12 @@ def test_cross_entropy_of_zero_embeddings_uses_the_smallest_norm_and_has_no_grad
     assert not z.grad.any()
 
 
-@pytest.mark.parametrize("m", [1, 3, 9])
-def test_entropy_is_the_mean_log_of_scaled_spacings(m: int) -> None:
+def test_entropy_is_the_mean_log_of_scaled_spacings() -> None:
     radii = np.random.default_rng(0).uniform(size=10)
     ordered = np.sort(radii)
-    expected = np.mean([math.log(11 / m * (ordered[i + m] - ordered[i])) for i in range(10 - m)])
-    assert m_spacing_entropy(torch.tensor(radii), m).item() == pytest.approx(expected, rel=1e-12)
+    for m in (1, 3, 9):
+        expected = np.mean([math.log(11 / m * (ordered[i + m] - ordered[i])) for i in range(10 - m)])
+        assert m_spacing_entropy(torch.tensor(radii), m).item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_entropy_spacing_defaults_to_the_rounded_root() -> None:
@@ -167,16 +161,6 @@ def test_quantiles_first_met_in_inference_mode_serve_training() -> None:
     assert torch.isfinite(z.grad).all()
 
 
-@every_dimension
-def test_wasserstein_to_quantiles_falls_with_the_batch_size(dim: int) -> None:
-    means = [
-        np.mean([radial_wasserstein_loss(_chi_batch(count, dim, s), "quantiles").item() for s in range(5)])
-        for count in (16, 128, 1024)
-    ]
-    assert means[0] > means[1] > means[2]
-    assert means[2] < 0.05
-
-
 def test_wasserstein_of_the_quantiles_themselves_is_zero() -> None:
     quantiles = chi_quantiles(32, 6, torch.float64, torch.device("cpu"))
     assert radial_wasserstein_loss(_on_axis(quantiles.flip(0), 6), "quantiles").item() < 1e-14
@@ -228,8 +212,7 @@ def test_wasserstein_refuses_wrong_targets(target: object, message: str) -> None
         radial_wasserstein_loss(torch.ones(4, 2), target)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("dim", [1, 3, 512])
-@pytest.mark.parametrize("bandwidth", [None, 0.7])
+@pytest.mark.parametrize(("dim", "bandwidth"), [(1, None), (3, 0.7), (512, None)])
 def test_reverse_kl_equals_scipy_kde(dim: int, bandwidth: float | None) -> None:
     z = _chi_batch(50, dim, seed=0) * 1.1
     value = radial_reverse_kl_loss(z, bandwidth, 100, torch.Generator().manual_seed(4))
@@ -239,7 +222,7 @@ def test_reverse_kl_equals_scipy_kde(dim: int, bandwidth: float | None) -> None:
     assert value.item() == pytest.approx(-kde.logpdf(draws).mean(), rel=1e-10)
 
 
-@pytest.mark.parametrize("dim", [1, 16, 512])
+@pytest.mark.parametrize("dim", [1, 512])
 def test_reverse_kl_is_smallest_near_the_right_scale(dim: int) -> None:
     z = _chi_batch(1000, dim, seed=0)
     generator = torch.Generator()

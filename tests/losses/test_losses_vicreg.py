@@ -1,4 +1,4 @@
-"""The VICReg terms against their definitions, and against solo-learn where it is installed."""
+"""The VICReg terms and E2MC against their definitions, and VICReg against solo-learn where it is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radial_vicreg.losses import RadialVICRegLoss, covariance_loss, invariance_loss, variance_loss
+from radial_vicreg.losses import (
+    RadialVICRegLoss,
+    covariance_loss,
+    e2mc_loss,
+    hypercovariance_loss,
+    invariance_loss,
+    marginal_entropy,
+    variance_loss,
+)
 
 
 @settings(derandomize=True)
@@ -67,6 +75,15 @@ def test_invariance_averages_over_samples_and_dimensions() -> None:
 
 def test_views_of_different_precision_are_promoted() -> None:
     assert invariance_loss(torch.zeros(4, 3).half(), torch.ones(4, 3).double()).dtype == torch.float64
+
+
+def test_e2mc_weighs_its_two_parts_and_refuses_a_negative_weight() -> None:
+    z = torch.randn(25, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for weight in (0.0, 3.0):
+        expected = weight * hypercovariance_loss(z) - marginal_entropy(z)
+        torch.testing.assert_close(e2mc_loss(z, weight), expected, rtol=1e-12, atol=0)
+    with pytest.raises(ValueError, match=r"hypercovariance_weight: expected a finite number >= 0, got -0\.1"):
+        e2mc_loss(z, -0.1)
 
 
 @pytest.mark.solo
