@@ -201,6 +201,7 @@ WRONG = {
     "sweep FILE": "file has no `parameters`: a sweep file of W&B is needed, see yaml/radialvicreg/sweeps",
     "sweep cifar100_resnet18_d51": "did you mean cifar100_resnet18_d512?",
     "sweep cifar100_resnet18_d512 --index 999": "--index 999: cifar100_resnet18_d512 has the runs 0 to 143",
+    "sweep cifar100_resnet18_d512 --index -1": "--index -1: cifar100_resnet18_d512 has the runs 0 to 143",
     "sweep cifar100_resnet18_d512 --list --run": "--run: not allowed with argument --list",
     "sweep cifar100_resnet18_d512 --status nonsense=1": "unknown key 'nonsense'",
     "data": "the following arguments are required: name",
