@@ -87,7 +87,7 @@ def test_every_preset_of_the_command_line_has_sizes() -> None:
 
 
 def test_a_sweep_is_listed_without_pytorch() -> None:
-    code = "import sys; from radial_vicreg import cli; status = cli.main(['sweep', 'tables/table1', '--list']);"
+    code = "import sys; from radial_vicreg import cli; status = cli.main(['sweep', 'tables/figure4', '--list']);"
     code += "sys.exit(status or 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
