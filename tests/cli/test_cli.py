@@ -93,7 +93,7 @@ def test_every_preset_of_the_command_line_has_sizes() -> None:
 
 
 def test_a_sweep_is_listed_without_pytorch() -> None:
-    code = "import sys; from radial_vicreg import cli; status = cli.main(['sweep', 'tables/table1', '--list']);"
+    code = "import sys; from radial_vicreg import cli; status = cli.main(['sweep', 'tables/figure4', '--list']);"
     code += "sys.exit(status or 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -206,6 +206,7 @@ WRONG = {
     "sweep FILE": "file has no `parameters`: a sweep file of W&B is needed, see yaml/radialvicreg/sweeps",
     "sweep cifar100_resnet18_d51": "did you mean cifar100_resnet18_d512?",
     "sweep cifar100_resnet18_d512 --index 999": "--index 999: cifar100_resnet18_d512 has the runs 0 to 143",
+    "sweep cifar100_resnet18_d512 --index -1": "--index -1: cifar100_resnet18_d512 has the runs 0 to 143",
     "sweep cifar100_resnet18_d512 --list --run": "--run: not allowed with argument --list",
     "sweep cifar100_resnet18_d512 --status nonsense=1": "unknown key 'nonsense'",
     "data": "the following arguments are required: name",

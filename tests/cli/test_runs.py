@@ -229,10 +229,6 @@ class TestFolderAboveARun:
             named = ", ".join(map(str, [run, *others[:4]]))
             one_line(capsys.readouterr().err, f"holds 8 runs, give one of them: {named} and 3 more")
 
-    def test_results_of_other_programs_are_no_run(self, run: Path) -> None:
-        write_json(run.parents[1] / "synthetic" / "results.json", {"version": "1"})
-        assert single_run(run.parents[1]) == run
-
     def test_a_link_is_followed_at_once(self, run: Path) -> None:
         link = run.parents[1] / LATEST
         assert point_link(link, run)

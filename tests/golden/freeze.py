@@ -1,7 +1,8 @@
 """Measure what users, their files and their scripts see of the package, and write it to the JSON files beside this one.
 
-``python tests/golden/freeze.py`` rewrites the files; ``test_frozen.py`` compares them with the current code. Everything
-is measured from outside, through the command line and the files of runs, so that modules can move.
+``PYTHONPATH=tests python tests/golden/freeze.py`` rewrites the files; ``test_frozen.py`` compares them with the
+current code. Everything is measured from outside, through the command line and the files of runs, so that modules can
+move.
 """
 
 from __future__ import annotations

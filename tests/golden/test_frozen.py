@@ -72,5 +72,6 @@ def test_a_run_has_the_frozen_loss_terms(host: str, trained: Callable[[str], Mea
     assert trained(host)[1]["numbers"] == pytest.approx(RUN_TOPICS["numbers"][host], rel=1e-2, abs=1e-2)
 
 
+@pytest.mark.slow
 def test_probes_and_exports_write_files_of_the_frozen_shape(trained: Callable[[str], Measured]) -> None:
     assert freeze.measure_products(trained("standalone")[0]) == PRODUCTS["standalone"]

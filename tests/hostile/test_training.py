@@ -17,7 +17,6 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.secrets import HIDDEN, is_secret, refuse_secrets, without_secrets
-from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.runs.provenance import describe_run
 
 QUICK = ["max_epochs=1", "diagnostics.enabled=false"]
@@ -97,12 +96,6 @@ def test_too_many_open_files_end_a_run_with_cause_and_remedy(
     assert "too many open files" in line
     assert "ulimit -n" in line
     assert "before the first checkpoint" in line
-
-
-def test_leaving_out_images_is_another_experiment_and_the_default_keeps_its_hash(tiny_overrides: list[str]) -> None:
-    config = run_config(compose("radialvicreg", tiny_overrides)).plain()
-    error, skip = ({**config, "data": {**config["data"], "on_bad_image": value}} for value in ("error", "skip"))
-    assert config_hash(config) == config_hash(error) != config_hash(skip)
 
 
 def test_a_probe_stops_at_a_bad_image_or_leaves_it_out(

@@ -52,15 +52,8 @@ def test_every_example_is_run_here_and_short() -> None:
     assert max(lengths.values()) <= LONGEST, lengths
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("lightly_vicreg", marks=pytest.mark.slow),
-        pytest.param("lightning_module", marks=pytest.mark.slow),
-        pytest.param("plain_pytorch", marks=pytest.mark.slow),
-        "timm_image_folder",
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SMALL.keys() - {"offset"}))
 def test_an_example_trains_towards_the_radius_that_it_names(name: str, run_example: Callable[..., str]) -> None:
     found = re.findall(RADIUS, run_example(name))
     assert found

@@ -14,7 +14,6 @@ import pytest
 from old_releases import (
     EPOCHS,
     KL,
-    SWEEP,
     Only,
     assert_exported,
     assert_resumed,
@@ -197,14 +196,6 @@ def test_a_sweep_over_clipping_counts_what_it_trained(
     assert statuses(capsys, overrides, "clipping") == ["finished", "missing"]
 
 
-@pytest.mark.parametrize("sweep", ["states", "clipping"])
-def test_a_finished_run_of_a_sweep_is_not_trained_again(
-    sweep: str, overrides: list[str], release: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["sweep", f"sweep/{sweep}.yaml", "--index", "0", *overrides, *SWEEP]) == 0
-    assert "run 0 is finished" in capsys.readouterr().out
-
-
 # ---- resumed ----
 
 
@@ -259,7 +250,7 @@ def test_main_pretrain_s_own_auto_resume_finds_a_killed_run_by_its_name(tmp_path
 # ---- opened, probed, exported ----
 
 
-@pytest.mark.parametrize("kind", list(FINISHED))
+@pytest.mark.parametrize("kind", ["standalone", "main_pretrain"])
 def test_a_run_is_probed_and_the_figures_join_its_results(kind: str, only: Only) -> None:
     folder = only(FINISHED[kind])
     val = ["--val", "images/val"] if kind == "main_pretrain" else []  # it had none
@@ -277,9 +268,8 @@ def test_figures_that_were_added_to_a_run_are_read_and_measured_again(only: Only
     assert RunResults.read(folder / "results.json").probe("offline_linear_encoder").top1 == added
 
 
-@pytest.mark.parametrize("host", ["standalone", "solo"])
-def test_an_unfinished_run_is_probed_as_far_as_it_came(host: str, only: Only) -> None:
-    folder = only(f"{host}/{KILLED}")
+def test_an_unfinished_run_is_probed_as_far_as_it_came(only: Only) -> None:
+    folder = only(f"solo/{KILLED}")
     assert main(["probe", str(folder), "--probe", "knn"]) == 0
     assert json.loads((folder / "probes" / "knn-encoder.json").read_text())["epoch"] == 2
 

@@ -127,7 +127,7 @@ def test_files_are_read_as_wandb_reads_them_and_point_to_what_exists(name: str) 
 def test_runs_are_written_as_wandbs_own_code_writes_them(name: str) -> None:
     utils = pytest.importorskip("wandb.sdk.launch.sweeps.utils", reason="wandb is not installed")
     sweep = load_sweep(name)
-    for run in sweep.runs():
+    for run in sweep.runs()[::5]:
         swept = run.overrides[len(sweep.fixed) :]
         point = dict(item.split("=", 1) for item in swept)
         arguments = {

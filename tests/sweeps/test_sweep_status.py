@@ -19,7 +19,6 @@ from radial_vicreg.data import fingerprint
 from radial_vicreg.io.files import write_json
 from radial_vicreg.runs.results import ResultsError
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
-from radial_vicreg.sweeps.runner import pretrain_arguments
 from radial_vicreg.sweeps.status import composed_runs
 
 WriteResult = Callable[..., Path]
@@ -124,12 +123,6 @@ def test_an_override_of_a_swept_key_is_refused(small_sweep: Path) -> None:
         states_of(load_sweep(small_sweep).runs(), ["seed=1"])
 
 
-def test_an_unknown_key_is_named(small_sweep: Path) -> None:
-    small_sweep.write_text(small_sweep.read_text().replace("radial_ce_loss_weight", "radial_ce_los_weight"))
-    with pytest.raises(ValueError, match=r"radial_ce_los_weight.*did you mean method_kwargs.radial_ce_loss_weight"):
-        states_of(load_sweep(small_sweep).runs())
-
-
 def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_rest(
     small_sweep: Path,
     runs_dir: str,
@@ -167,22 +160,6 @@ def test_a_run_that_died_before_it_was_called_finished_is_returned_to_and_one_wi
     assert started == [runs[0].arguments(runs_dir, "ckpt=auto")]
 
 
-def test_unfinished_runs_are_resumed_on_request(small_sweep: Path, runs_dir: str) -> None:
-    run = load_sweep(small_sweep).runs()[0]
-    assert pretrain_arguments(run, [runs_dir], resume=False) == run.arguments(runs_dir)
-    assert pretrain_arguments(run, [runs_dir], resume=True) == run.arguments(runs_dir, "ckpt=auto")
-
-
-def test_the_list_has_a_command_for_each_run(small_sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["sweep", str(small_sweep), "--list", "max_epochs=1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    assert lines[3] == (
-        "3: radial-vicreg pretrain --config-name radialvicreg optimizer.lr=0.1 "
-        "method_kwargs.radial_ce_loss_weight=1 seed=6 max_epochs=1"
-    )
-
-
 def test_the_status_counts_and_shows_errors(
     small_sweep: Path, runs_dir: str, write_result: WriteResult, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,14 +171,6 @@ def test_the_status_counts_and_shows_errors(
     assert lines[-1] == "small: 4 runs, 1 finished, 1 failed, 2 missing"
     assert lines[0].split() == ["run", "status", "overrides", "folder", "remark"]
     assert lines[2].endswith("ValueError: so and so")
-
-
-@pytest.mark.parametrize("index", ["4", "-1"])
-def test_an_index_outside_the_grid_is_refused(
-    small_sweep: Path, index: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["sweep", str(small_sweep), "--index", index]) == 2
-    assert "small has the runs 0 to 3" in capsys.readouterr().err
 
 
 def test_an_index_that_is_finished_trains_nothing(
