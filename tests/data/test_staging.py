@@ -13,7 +13,7 @@ import pytest
 from helpers import one_line
 
 from radial_vicreg.cli import main
-from radial_vicreg.data.prepare import staging
+from radial_vicreg.data import staging
 from radial_vicreg.data.staging import MARKER, prepare_folder
 from radial_vicreg.errors import UserError
 
