@@ -167,9 +167,7 @@ def test_a_class_without_its_name_in_the_list_is_found() -> None:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Probe) and value is not Probe
     }
-    assert classes == set(probe_names.PROBES), (
-        "each class of a probe needs its name in names.probes.PROBES"
-    )
+    assert classes == set(probe_names.PROBES), "each class of a probe needs its name in names.probes.PROBES"
     assert {f"{name.__name__}" for name in probe_classes()} == set(probes.__all__)
 
 
