@@ -165,8 +165,16 @@ def test_images_too_long_for_any_box_give_torchvisions_centre(height: int, width
     assert random_boxes(5, height, width, (0.9, 1.0), CPU).tolist() == [list(map(float, expected))] * 5
 
 
-@pytest.mark.parametrize("prob", [0.2, 0.5])
-@pytest.mark.parametrize("operation", ["grayscale", "solarization", "equalization", "horizontal_flip", "gaussian_blur"])
+@pytest.mark.parametrize(
+    ("operation", "prob"),
+    [
+        ("grayscale", 0.2),
+        ("solarization", 0.5),
+        ("equalization", 0.2),
+        ("horizontal_flip", 0.5),
+        ("gaussian_blur", 0.2),
+    ],
+)
 def test_an_operation_meets_its_share_of_the_images(operation: str, prob: float) -> None:
     image, draws = batch(picture(), 2000), 2000
     untouched = BatchAugmentation("custom", only("nothing"))(image[:1])

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 from celeba_copy import ATTRIBUTES, attributes_of, decoded, write_copy
+from helpers import composed
 
 from radial_vicreg import cli
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.celeba import CelebAFolder, load_attributes, prepare_celeba
 from radial_vicreg.errors import UnreachableError, UserError
@@ -91,8 +92,10 @@ def test_lists_that_contradict_are_refused(tmp_path: Path, file: str, old: str, 
         prepare_celeba(tmp_path / "out", copy)
 
 
-@pytest.mark.parametrize("file", ["list_attr_celeba.txt", "list_eval_partition.txt"])
-@pytest.mark.parametrize("contradicts", [True, False])
+@pytest.mark.parametrize(
+    ("file", "contradicts"),
+    [("list_attr_celeba.txt", True), ("list_eval_partition.txt", True), ("list_eval_partition.txt", False)],
+)
 def test_an_image_may_be_listed_twice_if_both_lines_agree(tmp_path: Path, file: str, contradicts: bool) -> None:
     copy = write_copy(tmp_path / "copy")
     path = copy / file
@@ -187,7 +190,7 @@ def test_scores_are_those_of_a_count_by_hand() -> None:
 def script_config(*overrides: str) -> RunConfig:
     """A configuration of solo-learn's script."""
     custom = ["data.dataset=custom", "data.val_path=null", *overrides]
-    return run_config(compose("celeba/resnet18/radial_ce_d512", custom), "script")
+    return run_config(composed("celeba/resnet18/radial_ce_d512", *custom), "script")
 
 
 def test_attributes_are_found_by_the_numbers_of_solo_learns_readers(celeba: Path) -> None:

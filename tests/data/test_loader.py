@@ -13,12 +13,12 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from configs import make_config
-from helpers import only_run, tiny_settings, write_images
+from helpers import composed, tiny_settings, write_images
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 from radial_vicreg import cli
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.device_sets import DeviceTrainingSet
@@ -327,46 +327,11 @@ def test_a_run_on_the_device_leaves_all_a_run_leaves(pretrain_overrides: list[st
     assert found["probes"]["frozen_linear"]["trained"]["top1"] >= 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("option", OPTIONS)
-def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
-    pretrain_overrides: list[str], tmp_path: Path, option: str
-) -> None:
-    settings = [*pretrain_overrides, option, "data.num_workers=2", "max_epochs=3", "data.val_path=null"]
-    settings.append("diagnostics.every_n_epochs=1")
-
-    def weights() -> dict[str, Any]:
-        (path,) = tmp_path.glob("runs/*/*/checkpoints/epoch-3.ckpt")
-        return torch.load(path, weights_only=True)["state_dict"]  # type: ignore[no-any-return]
-
-    assert cli.main(["pretrain", *settings]) == 0
-    expected, folder = weights(), only_run(tmp_path / "runs")
-    second = next(folder.glob("checkpoints/epoch-2.ckpt"))
-    (folder / "checkpoints" / "epoch-3.ckpt").unlink()
-    assert cli.main(["pretrain", *settings, f"ckpt={second}"]) == 0
-    found = weights()
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], value) for name, value in expected.items() if isinstance(value, torch.Tensor))
-    assert results(tmp_path)["radii"]["images"] == "training, augmented"
-    shutil.rmtree(folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("option", OPTIONS)
-def test_two_processes_share_the_images(
-    pretrain_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any], option: str
-) -> None:
-    settings = [option, "host=standalone", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "max_epochs=1"]
-    done = run_python("-m", "radial_vicreg.cli", "pretrain", *pretrain_overrides, *settings)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert (results(tmp_path)["status"], results(tmp_path)["steps"]) == ("finished", 2)
-
-
 def test_images_that_are_kept_are_no_part_of_the_hash_and_other_random_crops_are(
     pretrain_overrides: list[str],
 ) -> None:
     files, ram, device = (
-        config_hash(run_config(compose("radialvicreg", [*pretrain_overrides, *option])).plain())
+        config_hash(run_config(composed("radialvicreg", *pretrain_overrides, *option)).plain())
         for option in ([], ["data.cache=ram"], ["data.format=device"])
     )
     assert files == ram != device

@@ -6,9 +6,10 @@ from functools import cache
 from typing import Any
 
 import pytest
+from helpers import composed
 from omegaconf import OmegaConf
 
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import run_config
 from radial_vicreg.sweeps import load_sweep
 
 SECOND = [str(name) for name in load_sweep("study2").parameters["+radialvicreg/study2"]]
@@ -18,7 +19,7 @@ OF_A_METHOD = {"name", "method", "method_kwargs", "loss", "loss_views"}
 
 @cache
 def _shared(name: str, group: str = "study") -> dict[str, Any]:
-    cfg = compose("cell", [f"+radialvicreg/{group}={name}"])
+    cfg = composed("cell", f"+radialvicreg/{group}={name}")
     content: Any = OmegaConf.to_container(cfg, resolve=True)
     content["optimizer"].pop("lr")
     content["small stem"] = run_config(cfg).has_small_stem
@@ -56,7 +57,7 @@ def test_the_full_study_has_the_small_stem(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_the_rate_is_one_of_its_trials(method: str) -> None:
     assert (
-        compose("cell", [f"+radialvicreg/study={method}"]).optimizer.lr
+        composed("cell", f"+radialvicreg/study={method}").optimizer.lr
         in load_sweep("study_tune").parameters["optimizer.lr"]
     )
 
@@ -64,7 +65,7 @@ def test_the_rate_is_one_of_its_trials(method: str) -> None:
 @pytest.mark.parametrize("method", SECOND)
 def test_the_rate_of_the_second_study_is_one_of_its_trials(method: str) -> None:
     assert (
-        compose("cell", [f"+radialvicreg/study2={method}"]).optimizer.lr
+        composed("cell", f"+radialvicreg/study2={method}").optimizer.lr
         in load_sweep("study2_tune").parameters["optimizer.lr"]
     )
 
@@ -72,7 +73,7 @@ def test_the_rate_of_the_second_study_is_one_of_its_trials(method: str) -> None:
 @pytest.mark.parametrize("place", ["", "_full", "2"])
 def test_rates_are_not_chosen_by_test_images(place: str) -> None:
     tuned, final = (load_sweep(f"study{place}{kind}").runs()[0] for kind in ("_tune", ""))
-    first, second = (compose(run.config_name, run.overrides) for run in (tuned, final))
+    first, second = (composed(run.config_name, *run.overrides) for run in (tuned, final))
     assert first.data.val_path.endswith("tune/val")
     assert second.data.val_path.endswith("final/val")
     assert first.data.train_path.endswith("tune/train")

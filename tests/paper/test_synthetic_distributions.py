@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,18 +18,16 @@ def dims(name: str) -> tuple[int, ...]:
     return (2,) if DISTRIBUTIONS[name].plane_only else (2, 3, 5)
 
 
-@pytest.mark.parametrize(("name", "dim"), [(name, dim) for name in IDENTITY for dim in dims(name)])
-def test_mean_is_zero_and_covariance_is_identity(name: str, dim: int) -> None:
-    points = sample(name, COUNT, dim, alpha=0.4, seed=1)
-    assert points.shape == (COUNT, dim)
-    assert points.dtype == np.float64
-    np.testing.assert_allclose(points.mean(0), 0, atol=5 / np.sqrt(COUNT))
-    # Five standard errors; the Student-t with 5 degrees of freedom has the largest fourth moment, 9.
-    np.testing.assert_allclose(np.cov(points.T), np.eye(dim), atol=5 * np.sqrt(8 / COUNT))
-
-
 @pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
-def test_every_distribution_is_symmetric_about_the_origin(name: str) -> None:
+def test_every_distribution_is_symmetric_about_the_origin_and_most_have_the_identity_as_covariance(name: str) -> None:
+    for dim in dims(name):
+        points = sample(name, COUNT, dim, alpha=0.4, seed=1)
+        assert points.shape == (COUNT, dim)
+        assert points.dtype == np.float64
+        if name in IDENTITY:
+            np.testing.assert_allclose(points.mean(0), 0, atol=5 / np.sqrt(COUNT))
+            # Five standard errors; the Student-t with 5 degrees of freedom has the largest fourth moment, 9.
+            np.testing.assert_allclose(np.cov(points.T), np.eye(dim), atol=5 * np.sqrt(8 / COUNT))
     points = sample(name, COUNT, 2, alpha=0.5, seed=2)
     for direction in ([1.0, 0.0], [0.6, 0.8]):
         projected = points @ np.array(direction)
@@ -63,9 +63,9 @@ def test_elongated_sunshine_has_variances_of_four_and_a_quarter() -> None:
     np.testing.assert_allclose(np.cov(elongated.T), np.diag([4, 0.25]), atol=0.15)
 
 
-@pytest.mark.parametrize(("name", "radius"), [("sphere", 1.0), ("ring", 1.1), ("ball", 2.0)])
-def test_bounded_distributions_stay_within_their_radius(name: str, radius: float) -> None:
-    assert np.linalg.norm(sample(name, 1000, 2, seed=0), axis=1).max() <= radius * np.sqrt(2) + 1e-12
+def test_bounded_distributions_stay_within_their_radius() -> None:
+    for name, radius in (("sphere", 1.0), ("ring", 1.1), ("ball", 2.0)):
+        assert np.linalg.norm(sample(name, 1000, 2, seed=0), axis=1).max() <= radius * np.sqrt(2) + 1e-12
 
 
 def test_mixture_holds_alpha_of_x_and_shares_its_draws_over_alpha() -> None:
@@ -91,17 +91,13 @@ def test_same_seed_same_points(name: str, seed: int, count: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("y", 10), "unknown distribution 'y'; choose one of ball"),
-        (("x", 1), "at least 2, got 1"),
-        (("x", 10, 0), "dim of distribution 'x' must be at least 1, got 0"),
-        (("sunshine", 10, 3), "dim of distribution 'sunshine' must be 2, got 3"),
+        ({"name": "y"}, "unknown distribution 'y'; choose one of ball"),
+        ({"num_samples": 1}, "at least 2, got 1"),
+        ({"dim": 0}, "dim of distribution 'x' must be at least 1, got 0"),
+        ({"name": "sunshine", "dim": 3}, "dim of distribution 'sunshine' must be 2, got 3"),
+        ({"name": "mixture", "alpha": 1.5}, r"\[0, 1\], got 1.5"),
     ],
 )
-def test_wrong_arguments_are_named(arguments: tuple, message: str) -> None:
+def test_wrong_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        sample(*arguments)
-
-
-def test_alpha_outside_the_unit_interval_is_named() -> None:
-    with pytest.raises(ValueError, match=r"\[0, 1\], got 1.5"):
-        sample("mixture", 10, alpha=1.5)
+        sample(**{"name": "x", "num_samples": 10, **arguments})

@@ -50,27 +50,21 @@ def relative_error(found: torch.Tensor, expected: torch.Tensor) -> float:
     scale=st.floats(0.3, 3.0),
     shift=st.floats(-1.0, 1.0),
     seed=st.integers(0, 10_000),
+    spacing=st.floats(0, 1, exclude_max=True) | st.none(),
 )
 def test_both_gradients_equal_autograd_of_the_losses(
-    kind: str, name: str, count: int, dim: int, scale: float, shift: float, seed: int
+    kind: str, name: str, count: int, dim: int, scale: float, shift: float, seed: int, spacing: float | None
 ) -> None:
     points = scale * sample(name, count, dim, alpha=0.5, seed=seed) + shift
-    objective = Objective(kind, **WEIGHTS)
+    m = None if spacing is None else 1 + int(spacing * (count - 1))
+    objective = Objective(kind, m=m, **WEIGHTS)
     expected = autograd_gradient(points, objective)
     assert relative_error(analytic_gradient(points, objective), expected) < 1e-10
     assert relative_error(first_step(points, objective), expected) < 1e-10
 
 
-@pytest.mark.parametrize("m", [1, 7, 29])
-def test_gradients_follow_the_spacing_that_is_asked_for(m: int) -> None:
-    points, objective = sample("gaussian", 30, 2), Objective(m=m, **WEIGHTS)
-    expected = autograd_gradient(points, objective)
-    assert relative_error(analytic_gradient(points, objective), expected) < 1e-10
-    assert relative_error(first_step(points, objective), expected) < 1e-10
-
-
-@pytest.mark.parametrize("kind", OBJECTIVES)
-@pytest.mark.parametrize("dim", [1, 2, 3])
+@settings(derandomize=True)
+@given(kind=st.sampled_from(OBJECTIVES), dim=st.sampled_from([1, 2, 3]))
 def test_degenerate_points_have_the_gradient_of_the_losses(kind: str, dim: int) -> None:
     """Points at zero, tied points and a collapsed axis: clamped terms give no gradient, as in the losses."""
     points = sample("gaussian", 40, dim, seed=1)
@@ -86,9 +80,7 @@ def test_degenerate_points_have_the_gradient_of_the_losses(kind: str, dim: int) 
             torch.testing.assert_close(found[20:], expected[20:], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("kind", "dim"), [(kind, dim) for kind in ("kl", "wasserstein", "e2mc") for dim in (1, 2, 4)] + [("reverse_kl", 2)]
-)
+@pytest.mark.parametrize(("kind", "dim"), [("kl", 4), ("wasserstein", 1), ("e2mc", 2), ("reverse_kl", 2)])
 def test_engines_agree_over_a_thousand_steps(kind: str, dim: int) -> None:
     count = 60 if kind == "reverse_kl" else 300
     starts = np.stack([0.9 * sample("mixture", count, dim, alpha=0.5, seed=seed) + 0.1 for seed in range(2)])
@@ -103,7 +95,7 @@ def test_engines_agree_over_a_thousand_steps(kind: str, dim: int) -> None:
         np.testing.assert_allclose(single.points, batched.points[place], atol=1e-11)
 
 
-@pytest.mark.parametrize("weights", [{}, {"beta2": 10.0}, {"beta1": 0.0, "beta2": 0.0}, {"beta2": 0.0}])
+@pytest.mark.parametrize("weights", [{"beta2": 10.0}, {"beta1": 0.0, "beta2": 0.0}])
 def test_a_run_does_not_depend_on_how_it_is_cut_into_chunks(weights: dict[str, float]) -> None:
     start, rates = sample("mixture", 500, alpha=0.5, seed=0), np.full(300, 0.3)
     whole, parts = CpuEngine(start, Objective(**weights)), CpuEngine(start, Objective(**weights))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import HOSTS_SOLO_SLOW, TESTS, first_on_path, only_run, read_results, with_resnet, without
+from helpers import HOSTS, TESTS, first_on_path, only_run, read_results, with_resnet, without
 
 from radial_vicreg import cli
 from radial_vicreg.report.collect import collect
@@ -28,7 +28,8 @@ cli.main(sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+@pytest.mark.slow
+@pytest.mark.parametrize("host", HOSTS)
 def test_a_run_that_died_after_its_last_checkpoint_is_finished_without_being_trained_anew(
     host: str, tiny_overrides: list[str], tmp_path: Path, run_python: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,7 +61,7 @@ def test_a_run_without_checkpoints_is_finished_with_none(tiny_overrides: list[st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["standalone", pytest.param("solo", marks=pytest.mark.solo)])
+@pytest.mark.parametrize("host", HOSTS)
 def test_each_write_of_the_last_epoch(host: str, run_settings: list[str], tmp_path: Path, run_python: Run) -> None:
     more = [f"host={host}", "diagnostics.max_images=4", "probes.frozen_linear=true"]
     said = killed_at_each_write(run_python, tmp_path, *run_settings, *more)

@@ -57,30 +57,28 @@ def record(tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> Callab
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_run_of_one_step_makes_six_calls(host: str, record: Callable[..., Recorder]) -> None:
+def test_a_run_of_one_step_makes_six_calls_with_every_panel_of_solo_learns_vicreg(
+    host: str, record: Callable[..., Recorder]
+) -> None:
     """Radii before and after, rates, the step, the validation, the epoch."""
     recorder = record(f"host={host}", "max_epochs=1", "optimizer.batch_size=24")
     assert len(recorder.calls) == 6
     radii = [call for call in recorder.calls if any(key.startswith("radius_") for key in call)]
     assert [len(call) for call in radii] == [14, 14]
     assert not any(key.endswith("/count") for key in recorder.keys)
+    assert recorder.keys >= VICREG
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_radial_vicreg_has_every_panel_of_solo_learns_vicreg(host: str, record: Callable[..., Recorder]) -> None:
-    assert record(f"host={host}", "max_epochs=1").keys >= VICREG
-
-
-@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize(
-    ("settings", "steps"),
+    ("host", "settings", "steps"),
     [
-        (["log_every_n_steps=2"], [1, 3, 5]),
-        (["log_every_n_steps=50"], [2, 5]),  # an epoch has three
-        (["log_every_n_steps=0"], []),
-        (["log_every_n_steps=50", "accumulate_grad_batches=2"], [1, 3]),  # an epoch has two, of two batches and of one
+        ("standalone", ["log_every_n_steps=2"], [1, 3, 5]),
+        ("standalone", ["log_every_n_steps=0"], []),
+        # An epoch has two steps, of two batches and of one.
+        ("standalone", ["log_every_n_steps=50", "accumulate_grad_batches=2"], [1, 3]),
+        pytest.param("solo", ["log_every_n_steps=50"], [2, 5], marks=[pytest.mark.solo, pytest.mark.slow]),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) and value and isinstance(value[0], str) else "",
+    ids=["2", "0", "50 of two", "50 of three"],
 )
 def test_values_of_a_step_are_logged_so_often(
     host: str, settings: list[str], steps: list[int], record: Callable[..., Recorder]
