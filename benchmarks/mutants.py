@@ -56,7 +56,7 @@ _LARGE = (
 )
 #: What a copy does not need of the repository's first level: hidden files, and what installations and runs have left.
 _NOT_COPIED = (".*", "*.egg-info", "build", "runs", "trained_models", "datasets", "lightning_logs")
-_LIMIT = 600.0  # seconds for the tests of one fault: a loop that never ends is seen by nothing else
+_LIMIT = 300.0  # seconds for the tests of one fault: a process that waits for ever is seen by nothing else
 _FAILED = 1  # pytest's exit status where a test has failed; 2 to 5: it did not come to that
 
 
