@@ -545,7 +545,7 @@ _TRAIN = (
         "EpochSeed.on_train_epoch_start",
         "_RANK_STRIDE * trainer.global_rank",
         "0 * trainer.global_rank",
-        ("test_random_numbers.py", "test_loader.py", "test_ranks.py"),
+        ("test_epoch_seed.py",),
     ),
     Mutant(
         "train/a-resumed-epoch-repeats-the-first",
@@ -594,7 +594,7 @@ _TRAIN = (
         "PretrainingModule.configure_optimizers",
         '"weight_decay": 0.0,',
         '"weight_decay": self.config.optimizer.weight_decay,',
-        ("test_optimizers.py", "test_hosts_agree.py"),
+        ("test_module.py",),
     ),
     Mutant(
         "train/the-guard-is-a-step-impatient",
@@ -666,7 +666,7 @@ _TRAIN = (
         "ResultsWriter.load_state_dict",
         '        self._seconds_before = state_dict["seconds"]\n',
         "",
-        ("test_results.py", "test_resumed.py", "test_interrupted.py"),
+        ("test_record.py",),
     ),
     Mutant(
         "train/keys-in-checkpoints",
@@ -698,7 +698,7 @@ _TRAIN = (
         "check_processes",
         "if started != config.processes:",
         "if started < config.processes:",
-        ("test_ranks.py", "test_limits.py"),
+        ("test_processes_of_a_trainer.py",),
     ),
     Mutant(
         "train/a-checkpoint-of-other-images",

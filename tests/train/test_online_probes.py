@@ -106,3 +106,16 @@ def test_a_step_with_overflown_features_does_not_spoil_the_heads() -> None:
     features[0, 0], features[1, 1] = torch.inf, torch.nan
     trainer.step({"mlp": features}, torch.arange(6) % 3)
     assert all(torch.isfinite(parameter).all() for parameter in trainer.heads.parameters())
+
+
+def test_the_rate_of_heads_falls_to_nothing_by_a_cosine() -> None:
+    steps, lr = 8, 0.1
+    trainer = HeadTrainer({"a": partial(layers, 4, 3)}, steps, lr, seed=0, device=torch.device("cpu"))
+    rates = []
+    for _ in range(steps):
+        trainer.step({"a": torch.ones(2, 4)}, torch.tensor([0, 1]))
+        rates.append(trainer.optimizer.param_groups[0]["lr"])
+    assert rates[0] == lr
+    assert rates[steps // 2] == pytest.approx(lr / 2)
+    assert 0 <= rates[-1] < 0.05 * lr
+    assert rates == sorted(rates, reverse=True)
