@@ -7,8 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from configs import make_config
 from helpers import (
     assert_same_run,
     finished,
@@ -23,6 +26,8 @@ from helpers import (
 from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg import cli
+from radial_vicreg.errors import UserError
+from radial_vicreg.train.processes import check_processes
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -169,6 +174,13 @@ def test_check_finds_another_number_of_processes(
     overrides = ["strategy=single_device", "devices=2"] if cause == "strategy" else []
     assert cli.main([*settings, *overrides, "--check"]) == 2
     one_line(capsys.readouterr().err, "process(es)", "ask for")
+
+
+@pytest.mark.parametrize("started", [1, 3])
+def test_a_trainer_of_fewer_or_more_processes_is_refused(started: int) -> None:
+    trainer: Any = SimpleNamespace(world_size=started)
+    with pytest.raises(UserError, match=rf"trains with {started} process\(es\), but devices=2 .* ask for 2"):
+        check_processes(make_config(data__train_path="train", devices=2), trainer)
 
 
 TWO = ["host=standalone", "diagnostics.enabled=false", "optimizer.batch_size=4", "strategy=ddp", "max_epochs=1"]

@@ -10,9 +10,12 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
+import torch
 from helpers import HOSTS, TESTS, AtStep, assert_same_run, first_on_path, only_run, read_results
 
 from radial_vicreg import cli
+from radial_vicreg.io.files import write_json
+from radial_vicreg.runs.checkpoints import find_checkpoint
 
 SCRIPT = Path(__file__).with_name("killed_at_a_step.py")
 KILLED = -9
@@ -46,8 +49,22 @@ def test_a_run_that_broke_off_after_a_step_is_resumed_to_the_same_end(
     broken = read_results(only_run(tmp_path / "runs"))
     assert broken["status"] == "failed"
     assert "pulled" in broken["error"]
+    began = "2026-01-01T00:00:00+00:00"
+    write_json(only_run(tmp_path / "runs") / "results.json", {**broken, "started": began})
+    add_seconds(only_run(tmp_path / "runs"), 1000.0)
     assert cli.main([*settings, "ckpt=last"]) == 0
     assert_same_run(only_run(tmp_path / "runs"), only_run(tmp_path / "whole"))
+    resumed = read_results(only_run(tmp_path / "runs"))
+    assert resumed["started"] == began
+    assert resumed["seconds"] > 1000  # of all starts together
+
+
+def add_seconds(run: Path, seconds: float) -> None:
+    """Let a checkpoint be one of a run that had taken so much longer until then."""
+    checkpoint = find_checkpoint(run)
+    content = torch.load(checkpoint, weights_only=True)
+    content["callbacks"]["ResultsWriter"]["seconds"] += seconds
+    torch.save(content, checkpoint)
 
 
 @pytest.mark.parametrize("setting", ["+max_steps=5", "+overfit_batches=2"])
