@@ -666,7 +666,7 @@ _TRAIN = (
         "ResultsWriter.load_state_dict",
         '        self._seconds_before = state_dict["seconds"]\n',
         "",
-        ("test_record.py",),
+        ("test_resumed.py",),
     ),
     Mutant(
         "train/keys-in-checkpoints",
@@ -698,7 +698,7 @@ _TRAIN = (
         "check_processes",
         "if started != config.processes:",
         "if started < config.processes:",
-        ("test_processes_of_a_trainer.py",),
+        ("test_ranks.py",),
     ),
     Mutant(
         "train/a-checkpoint-of-other-images",
