@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -188,6 +189,24 @@ def test_a_place_without_renaming_or_links_is_refused_in_one_line(
     with pytest.raises(UserError, match=r"does not allow renaming"):
         prepare(tmp_path / "data")
     assert content(tmp_path) == {}
+
+
+def test_a_folder_that_was_moved_aside_comes_back_where_the_new_one_cannot_take_its_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost(folder)
+    before = content(folder.parent)
+    rename = Path.rename
+
+    def fails(self: Path, target: Path) -> Path:
+        if target == folder and ".replaced-" not in self.name:
+            raise OSError(errno.EIO, "the disk is gone")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(OSError, match="the disk is gone"):
+        prepare(folder, replace=True)
+    assert content(folder.parent) == before
 
 
 @pytest.mark.parametrize("name", ["digits", "cifar10", "imagenet10", "celeba", "study"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import RESNET, composed, one_line, write_checkpoint, write_finished_run
+from helpers import RESNET, composed, one_line, read_results, write_checkpoint, write_finished_run
 from omegaconf import OmegaConf
 
 from radial_vicreg.cli import main
@@ -149,11 +149,14 @@ def test_the_command_prints_one_line_and_adds_to_results_when_asked(
     make_run: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = make_run()
+    write_json(folder / "results.json", {**read_results(folder), "probes": {"online_linear": {"top1": 50.0}}})
     assert main(["probe", str(folder), "--probe", "knn", "--add-to-results"]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"knn probe of {WIDTH} encoder features (epoch 2): top-1")
     assert out.count("\n") == 1
-    assert "k20" in json.loads((folder / "results.json").read_text())["probes"]["offline_knn_encoder"]
+    probes = read_results(folder)["probes"]
+    assert "k20" in probes["offline_knn_encoder"]
+    assert probes["online_linear"]["top1"] == 50
 
 
 def test_untrained_features_belong_to_the_seed_and_need_no_epoch(make_run: Callable) -> None:

@@ -23,6 +23,9 @@ def test_a_run_goes_on_with_its_images_wherever_they_lie_and_with_no_others(
     other = image_folder("other", per_class=9)
     assert cli.main([*settings, f"data.train_path={other}", "ckpt=last"]) == 2
     assert "ckpt=last: no checkpoint of this configuration" in capsys.readouterr().err
+    (first,) = (tmp_path / "runs").glob("*/*/checkpoints/last.ckpt")
+    assert cli.main([*settings, f"data.train_path={other}", f"ckpt='{first}'"]) == 2
+    assert "was trained on other images" in capsys.readouterr().err
     assert cli.main([*settings, f"data.train_path={other}", "ckpt=auto"]) == 0
     folders = [file.parent for file in (tmp_path / "runs").glob("*/*/results.json")]
     assert [results_of(folder)["steps"] for folder in folders] == [3, 3]

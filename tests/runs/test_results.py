@@ -193,6 +193,17 @@ def test_readers_find_figures_as_attributes(file: Path) -> None:
     assert [entry.figure("train_loss") for entry in results.history] == [None, 3.0]
 
 
+def test_figures_of_other_images_are_not_those_of_the_run(file: Path) -> None:
+    content = content_of(file)
+    content["config"]["data"]["fingerprints"] = {"train": ["2:bb1ab5e0"], "val": ["2:0a1b2c3d"]}
+    for val, expected in (("2:0a1b2c3d", 50), ("2:4e5f6a7b", None)):
+        content["probes"]["online_linear"]["origin"] = {"checkpoint": None, "train": None, "val": [val]}
+        write_json(file, content)
+        results = RunResults.read(file)
+        assert results.probe("online_linear").top1 == expected
+        assert results.owns(results.probes.online_linear) is (expected is not None)
+
+
 def test_what_a_step_costs_may_be_there_in_part_or_not_at_all(file: Path) -> None:
     assert RunResults.read(file).cost is None
     write_json(file, {**content_of(file), "cost": {"step_seconds": 0.25, "peak_memory_mb": None}})

@@ -12,6 +12,7 @@ import pytest
 from helpers import one_line
 
 from radial_vicreg import cli
+from radial_vicreg.errors import UserError
 from radial_vicreg.sweeps import SweepRun, load_sweep
 from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_machine
 
@@ -94,6 +95,17 @@ def test_a_path_of_this_machine_is_refused_before_the_first_run(
     assert sweep("--run", f"data.val_path={tmp_path}/val") == 2
     one_line(capsys.readouterr().err, f"{tmp_path}/val, a path of this machine", "relative")
     assert trained == []
+
+
+def test_results_with_a_path_of_this_machine_are_not_kept(
+    runs: list[SweepRun], write_result: Callable[..., Path]
+) -> None:
+    folder = write_result(runs[0], "finished").parent
+    content = json.loads((folder / "results.json").read_text())
+    (folder / "results.json").write_text(json.dumps({**content, "note": ["/home/somebody/runs"]}))
+    with pytest.raises(UserError, match="holds /home/somebody/runs, a path of this machine"):
+        keep_results(folder, Path("kept"))
+    assert not Path("kept").exists()
 
 
 def test_what_is_kept_already_stays(tmp_path: Path) -> None:

@@ -119,3 +119,17 @@ def test_the_rate_of_heads_falls_to_nothing_by_a_cosine() -> None:
     assert rates[steps // 2] == pytest.approx(lr / 2)
     assert 0 <= rates[-1] < 0.05 * lr
     assert rates == sorted(rates, reverse=True)
+
+
+def test_the_knn_votes_with_features_of_one_epoch(fit: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    gathered = FeatureBank.gathered
+
+    def counted(bank: FeatureBank, all_gather: Callable) -> tuple[torch.Tensor, torch.Tensor] | None:
+        found = gathered(bank, all_gather)
+        counts.append(0 if found is None else len(found[1]))
+        return found
+
+    monkeypatch.setattr(FeatureBank, "gathered", counted)
+    fit([OnlineProbes(ALL, crop_size=8)], epochs=3)
+    assert counts == [60] * 3  # the images of an epoch

@@ -13,6 +13,7 @@ import pytest
 import torch
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.logger import Logger
+from torch.utils.data import TensorDataset
 
 from radial_vicreg.diagnostics import normal_statistics, radius_histogram
 from radial_vicreg.figures import radii_figure
@@ -110,3 +111,12 @@ def test_a_resumed_monitor_keeps_its_normal_reference() -> None:
 def test_one_far_outlier_does_not_ask_for_thousands_of_bins() -> None:
     radii = torch.cat([torch.linspace(1, 1.001, 5000), torch.tensor([100.0])])
     assert len(radius_histogram(radii)["density"]) <= 200
+
+
+@pytest.mark.parametrize(("count", "limit", "step"), [(12, 4, 3), (10, 4, 3), (4, 4, 1), (3, 10, 1)])
+def test_images_of_a_measurement_are_spaced_evenly_over_the_whole_set(count: int, limit: int, step: int) -> None:
+    """A folder's images come class by class: its first ones are of its first classes."""
+    images = torch.arange(count).float().reshape(-1, 1, 1, 1).expand(-1, 3, 8, 8)
+    monitor = RadiusMonitor(crop_size=8, max_images=limit)
+    seen = torch.cat(list(monitor._evenly_spaced(TensorDataset(images, torch.zeros(count)), limit)))[:, 0, 0, 0]
+    assert seen.tolist() == list(range(0, count, step))
