@@ -150,7 +150,9 @@ class Copy:
         )
         self.folder, self.package = folder, folder / package
         # First on the path, also of the processes that tests start; an editable installation comes after it.
-        environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        # PYTEST_ADDOPTS: plug-ins that a surrounding pytest was given are not found from here.
+        alone = {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""}
+        environment = {**os.environ, **alone}
         options: dict[str, Any] = {"cwd": folder, "env": environment}
         ask = [sys.executable, "-c", f"import {package}; print({package}.__file__)"]
         said = subprocess.run(ask, capture_output=True, text=True, **options).stdout.strip()
