@@ -43,7 +43,7 @@ def references(text: str) -> Iterator[Reference]:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether every ``${...}`` of a text names a key, without resolvers and names made of other values."""
+    """Return whether every ``${...}`` of a text names a key, without resolvers and names made of other values."""
     return "${" not in _PLAIN.sub("", text)
 
 

@@ -48,7 +48,7 @@ def refuse_unsupported(content: Mapping[str, Any]) -> None:
 
 
 def is_unsupported(key: str, value: Any) -> bool:
-    """Tell whether a value of ``strategy``, ``accelerator`` or ``precision`` is one of those that are refused."""
+    """Return whether a value of ``strategy``, ``accelerator`` or ``precision`` is one of those that are refused."""
     return isinstance(value, str) and value.lower().startswith(_UNSUPPORTED[key][0])
 
 

@@ -42,7 +42,7 @@ def gaussianity_statistics(z: Tensor, seed: int = 0) -> dict[str, float]:
         (0.5, 3, 0.0)
     """
     z = z.float()
-    statistics = radius_statistics(z)  # first: it refuses what the rest would fail on
+    statistics = radius_statistics(z)  # first, since it validates z
     standardised = standardise(z)
     forgiven = {
         "w1_chi": float(radial_wasserstein_loss(standardised, target="quantiles")),

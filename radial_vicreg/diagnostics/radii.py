@@ -37,7 +37,7 @@ def radius_statistics(z: Tensor) -> dict[str, float]:
         {'radius_mean': 2.0, 'embedding_mean_norm': 1.0, 'effective_rank': 4.0}
     """
     z = z.float()
-    w1_chi = float(radial_wasserstein_loss(z, target="quantiles"))  # first: it refuses what the rest would fail on
+    w1_chi = float(radial_wasserstein_loss(z, target="quantiles"))  # first, since it validates z
     count, dim = z.shape
     radii = z.norm(dim=1)
     return {

@@ -80,7 +80,7 @@ class RadialVICRegLoss(DrawingModule):
         radial_spacing: m of the entropy; ``None`` is ``round(sqrt(N))`` of the global batch.
         radial_w1_loss_weight: :math:`\gamma`, of the Wasserstein term. The authors' code divides radii by
             :math:`\sqrt{d-1}` by default, which changes the weight: see :func:`radial_wasserstein_loss`.
-        radial_w1_target: ``"samples"`` (fresh chi draws, as in the paper) or ``"quantiles"`` (exact).
+        radial_w1_target: ``"samples"`` (new chi samples, as in the paper) or ``"quantiles"`` (exact).
         radial_reverse_kl_loss_weight: of the reverse KL; see :func:`radial_reverse_kl_loss`.
         e2mc_loss_weight: of E2MC, with any radial objective.
         mean_loss_weight: of :func:`mean_loss`, with any radial objective; the paper has no such term.

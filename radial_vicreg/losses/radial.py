@@ -220,7 +220,7 @@ def radial_reverse_kl_loss(
     :math:`-\frac1K\sum_k\log\hat p(u_k)` over draws :math:`u_k\sim\chi(d)`, where :math:`\hat p` is the
     Gaussian kernel density estimate of the radii.
 
-    The authors' 2-D code divides radii and draws by :math:`\sqrt{d-1}` by default. With Silverman's rule, whose
+    The authors' 2-D code divides radii and samples by :math:`\sqrt{d-1}` by default. With Silverman's rule, whose
     bandwidth scales with the radii, that only subtracts :math:`\tfrac12\log(d-1)`; a fixed bandwidth :math:`h` for that
     code corresponds to :math:`h\sqrt{d-1}` here.
 

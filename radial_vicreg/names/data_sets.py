@@ -106,7 +106,7 @@ SCRIPT_FORMATS = tuple(name for name, found in FORMATS.items() if found.of_scrip
 
 
 def is_folder(layout: str) -> bool:
-    """Tell whether images of a ``data.format``, of any version, are files in folders."""
+    """Return whether images of a ``data.format``, of any version, are files in folders."""
     return layout not in FORMATS or FORMATS[layout].is_folder
 
 
@@ -125,7 +125,7 @@ def facts_of(dataset: object) -> DataSetFacts:
 
 
 def lacks_labels(dataset: object, no_labels: object) -> bool:
-    """Tell whether images have no labels.
+    """Return whether images have no labels.
 
     Args:
         dataset: value of ``data.dataset``, from any version.

@@ -134,7 +134,7 @@ def _likeness(one: str, other: str) -> float:
 
 
 def _same_words(one: str, other: str) -> bool:
-    """Tell whether every word of one name begins a word of the other: ``workers`` and ``num_workers``."""
+    """Return whether every word of one name begins a word of the other: ``workers`` and ``num_workers``."""
     words = [re.findall(r"[a-z]+|\d+", text.lower()) for text in (one, other)]
     return any(few and all(_begins_one(word, many) for word in few) for few, many in (words, words[::-1]))
 

@@ -220,7 +220,7 @@ ADDED = (
         logged=True,
     ),
 )
-"""Terms that apply with any radial objective."""
+"""Terms that are read whatever the radial objective."""
 
 LOGGED = (
     "loss",
@@ -335,6 +335,6 @@ def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Val
 
 
 def _counted(terms: tuple[Term, ...], given: Mapping[str, Value]) -> dict[str, Value]:
-    """Keep the weights that are not zero, each with what its term reads."""
+    """Keep the weights that are not zero, each with the further settings of its term."""
     counted = (term for term in terms if given[term.weight.name])
     return {key.name: given[key.name] for term in counted for key in (term.weight, *term.reads)}

@@ -18,7 +18,7 @@ _trainer_rank = 0
 
 
 def is_distributed() -> bool:
-    """Tell whether ``torch.distributed`` is initialised with more than one process."""
+    """Return whether ``torch.distributed`` is initialised with more than one process."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
@@ -109,7 +109,7 @@ def broadcast_from_rank_zero(x: Tensor) -> Tensor:
 
 
 def any_rank(flag: bool) -> bool:
-    """Tell whether ``flag`` is true on at least one rank. Every rank must call it; it waits for the device."""
+    """Return whether ``flag`` is true on at least one rank. Every rank must call it; it waits for the device."""
     if not is_distributed():
         return flag
     on_gpu = dist.get_backend() == "nccl"
