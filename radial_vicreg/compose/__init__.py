@@ -1,4 +1,4 @@
-"""The door: from Hydra's composition to a typed configuration."""
+"""Entry point of configurations: from Hydra's composition to a typed configuration."""
 
 from radial_vicreg.compose.composition import compose, composed_text
 from radial_vicreg.compose.door import arguments_config, canonical_numbers, declared_config, run_config

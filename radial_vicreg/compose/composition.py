@@ -1,4 +1,4 @@
-"""Configurations from Hydra's compose API, with errors of one line."""
+"""Configurations from Hydra's compose API, with one-line errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
 
     Args:
         config_name: name without ``.yaml``, with its folder; ``radialvicreg/`` may be omitted.
-        overrides: Hydra overrides; groups may have the names of release 0.2, of which one line is said.
+        overrides: Hydra overrides; groups may have the names of release 0.2, which one line reports.
         config_path: folder to look in first.
 
     Returns:
@@ -36,7 +36,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
 
     Raises:
         UserError: no such configuration or folder, an override that cannot be parsed (the quoted form is named), an
-            unknown key (the nearest known one is named), a value that is missing, a file that anchors blow up.
+            unknown key (the nearest known one is named), a value that is missing, a file whose anchors expand too far.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize, initialize_config_dir
@@ -53,14 +53,14 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
     overrides = with_present_groups(overrides, config_path)
     GlobalHydra.instance().clear()
     if config_path is None:
-        # No folder is given: since this module is imported, the package's plug-in adds its configurations.
+        # No folder is needed: the package's plug-in adds its configurations once this module is imported.
         context: Any = initialize(config_path=None, **_version_base())
     else:
         context = initialize_config_dir(str(Path(config_path).resolve()), **_version_base())
     with context:
         try:
             cfg = hydra_compose(config_name, overrides=overrides)
-        except Exception as error:  # Hydra's, OmegaConf's and PyYAML's share no base
+        except Exception as error:  # the errors of Hydra, OmegaConf and PyYAML share no base
             raise UserError(_explain(error, config_name, config_path)) from error
     unresolved = OmegaConf.to_container(cfg, resolve=False)
     check_references(unresolved)
@@ -90,7 +90,7 @@ def _missing(node: Any, prefix: str = "") -> Iterator[str]:
 
 
 def _version_base() -> dict[str, Any]:
-    """Ask for the installed Hydra's own behaviour: 1.3 warns without the argument, 1.4 with it."""
+    """Return the arguments for the installed Hydra's own behaviour: 1.3 warns without one, 1.4 with one."""
     from hydra import __version__
 
     return {"version_base": None} if __version__.startswith("1.3.") else {}

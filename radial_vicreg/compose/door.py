@@ -1,4 +1,4 @@
-"""From Hydra's containers to a :class:`radial_vicreg.config.RunConfig`: behind this door nothing takes a DictConfig."""
+"""Convert Hydra's containers to a :class:`radial_vicreg.config.RunConfig`; code after this takes no DictConfig."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from radial_vicreg.io.secrets import refuse_short_secrets
 T = TypeVar("T")
 
 _LARGEST_EXACT = 2**53  # a whole float below it is certainly a whole number
-_TEXTS = ("name", "method_tag")  # long, slow to resolve, and not part of what is trained
+_TEXTS = ("name", "method_tag")  # long, slow to resolve, and without effect on the training
 
 
 def run_config(
@@ -41,7 +41,7 @@ def run_config(
         foreign: keys of ``method_kwargs`` that another base class reads.
 
     Returns:
-        The configuration; its name is made of numbers that are written in one way.
+        The configuration; the numbers in its name are in canonical form.
 
     Raises:
         UserError: as :func:`radial_vicreg.config.read_config`, or a value that cannot be resolved.
@@ -58,7 +58,7 @@ def run_config(
 
 
 def sweep_config(cfg: DictConfig) -> RunConfig:
-    """Check a run of a sweep without its name, which takes longer to resolve than all the rest.
+    """Check the configuration of a sweep's run without its name, which takes longer to resolve than all the rest.
 
     Args:
         cfg: composed; not changed.
@@ -72,17 +72,17 @@ def sweep_config(cfg: DictConfig) -> RunConfig:
 
 
 def arguments_config(content: Mapping[str, Any]) -> RunConfig:
-    """Read the configuration in solo-learn's ``args.json``, which may be a stranger's.
+    """Read the configuration in solo-learn's ``args.json``, which may be untrusted.
 
     Args:
-        content: of the file. Its ``${key}`` are resolved as far as they can be; a resolver, such as ``${oc.env:...}``,
-            is not called.
+        content: content of the file. Its ``${key}`` are resolved as far as possible; resolvers, such as
+            ``${oc.env:...}``, are not called.
 
     Returns:
-        The configuration, without what can no longer be resolved.
+        The configuration, without values that can no longer be resolved.
 
     Raises:
-        UserError: it is none of a run, or its ``${key}`` lead to very many values.
+        UserError: it is not the configuration of a run, or its ``${key}`` expand to too many values.
     """
     try:
         return stored_config(_resolved_alone(_without_resolvers(content)))
@@ -91,7 +91,7 @@ def arguments_config(content: Mapping[str, Any]) -> RunConfig:
 
 
 def _resolved_alone(content: Any) -> dict[str, Any]:
-    """Resolve what can be resolved; :func:`read_config` asks for what a run needs."""
+    """Resolve the values that can be resolved; :func:`read_config` reports missing ones."""
     check_references(content)
     resolved: dict[str, Any] = {}
     try:
@@ -108,7 +108,7 @@ def _resolved_alone(content: Any) -> dict[str, Any]:
 
 
 def _without_resolvers(node: Any) -> Any:
-    """Leave out the values whose ``${...}`` are more than keys; in a list, null takes their place."""
+    """Remove the values whose ``${...}`` are more than keys; in a list, replace them by null."""
     if isinstance(node, Mapping):
         kept = {key: value for key, value in node.items() if not isinstance(value, str) or is_plain(value)}
         return {key: _without_resolvers(value) for key, value in kept.items()}
@@ -120,7 +120,7 @@ def _without_resolvers(node: Any) -> Any:
 def declared_config(name: str, kind: type[T], overrides: Sequence[str], config_path: str | None = None) -> T:
     """Compose a configuration whose keys and defaults a dataclass declares.
 
-    Hydra finds them under a name, as if they stood in a YAML file.
+    Hydra finds them by name, as it finds a YAML file.
 
     Args:
         name: under which Hydra finds the defaults.
@@ -147,7 +147,7 @@ def declared_config(name: str, kind: type[T], overrides: Sequence[str], config_p
 
 
 def canonical_numbers(value: Any) -> Any:
-    """Write every number in one way: ``100.0`` as ``100``.
+    """Convert numbers to their canonical form: ``100.0`` to ``100``.
 
     Args:
         value: plain containers.

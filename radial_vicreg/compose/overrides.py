@@ -1,4 +1,4 @@
-"""Overrides as shells and people write them: paths and texts that Hydra's grammar does not take."""
+"""Overrides as users and shells write them: paths and texts that Hydra's grammar does not accept."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _KEY = re.compile(r"(\+{0,2}[\w.@/-]+)=(.+)", re.DOTALL)
 _GROUP = re.compile(r"([+~]?)([\w/]+)(?=[@=]|$)")
 _LONGEST = 400
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
-_INDEX = re.compile(r"\.\d+(?=\.|$)")  # of an entry of a list, whose fields are those of the list
+_INDEX = re.compile(r"\.\d+(?=\.|$)")  # of a list's entry; all entries have the same fields
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 def with_present_groups(overrides: Sequence[str], config_path: str | None = None) -> list[str]:
-    """Replace the names that groups had until release 0.2, and say so once for each group.
+    """Replace the names that groups had until release 0.2, and report it once for each group.
 
     Args:
         overrides: as given, for example ``shared/optimizer=adamw`` or ``+study=radial_kl``.
-        config_path: folder that comes first; a group of that name in it is meant instead.
+        config_path: folder that comes first; a group of that name in it takes precedence.
 
     Returns:
         The overrides with the present names: ``radialvicreg/optimizer=adamw``, ``+radialvicreg/study=radial_kl``.
@@ -49,10 +49,10 @@ def _with_present_group(override: str, config_path: str | None) -> str:
 
 
 def quoted(override: str) -> str | None:
-    """Write an override with its value as a text, for a shell's command line.
+    """Write an override with its value as a quoted text, for a shell's command line.
 
     Args:
-        override: ``key=value`` with a value that Hydra's grammar takes for something else, or not at all.
+        override: ``key=value`` with a value that Hydra's grammar misreads or rejects.
 
     Returns:
         The quoted form, which Hydra reads as exactly that value; None where there is no such form.
@@ -75,13 +75,13 @@ def quoted(override: str) -> str | None:
 
 
 def how_to_write(overrides: Sequence[str]) -> str:
-    """Say how the overrides that could not be read are written; nothing where no form helps.
+    """Suggest how to write the overrides that could not be read; empty if no form helps.
 
     Args:
-        overrides: those that Hydra takes for something else, or not at all.
+        overrides: those that Hydra misreads or rejects.
 
     Returns:
-        ``; write optimizer.lr=0.3``, or how a text is quoted; only forms that the key takes.
+        ``; write optimizer.lr=0.3``, or how a text is quoted; only forms that the key accepts.
     """
     values = [form for override in overrides if (form := _as_value(override)) is not None]
     texts = [form for override in overrides if _as_value(override) is None and (form := _as_text(override)) is not None]
@@ -91,12 +91,12 @@ def how_to_write(overrides: Sequence[str]) -> str:
 
 def _as_text(override: str) -> str | None:
     key, _, value = override.partition("=")
-    # Some paths are refused later, for a reason that is said then; they are texts all the same.
+    # Some paths are refused later, with the reason; they are texts nevertheless.
     return quoted(override) if _takes(key, value) is not False or _takes(key, "text") else None
 
 
 def _as_value(override: str) -> str | None:
-    """Write a decimal comma as a point and several numbers as a list, where the key takes the one or the other."""
+    """Write a decimal comma as a point or several numbers as a list, whichever the key accepts."""
     key, _, value = override.partition("=")
     numbers = value.split(",")
     if len(numbers) == 1 or not all(_NUMBER.fullmatch(number.strip()) for number in numbers):
@@ -111,7 +111,7 @@ def _as_value(override: str) -> str | None:
 
 
 def _takes(key: str, value: object) -> bool | None:
-    """Tell whether a setting takes a value, which a group does not; None for a key that is no setting of a run."""
+    """Return whether a setting accepts a value (a group does not); None for a key that is not a setting of a run."""
     if "/" in key:
         return False
     try:
@@ -128,12 +128,12 @@ def _takes(key: str, value: object) -> bool | None:
 
 
 def sweeping(overrides: Sequence[str]) -> list[str]:
-    """Choose the overrides that Hydra takes for a choice of several values, such as a path with a comma."""
+    """Return the overrides that Hydra reads as a choice of several values, such as a path with a comma."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException:
-        return []  # the error for an unreadable one comes later, with its reason
+        return []  # an unreadable override raises later, with the reason
     return [override for override, found in zip(overrides, parsed, strict=True) if found.is_sweep_override()]

@@ -18,12 +18,12 @@ def compose_grid(
     """Compose a configuration for each point of a grid.
 
     Args:
-        config_name: of all of them.
-        points: overrides of each.
-        overrides: what every one gets on top.
+        config_name: name of the configuration.
+        points: overrides of each point.
+        overrides: further overrides of every point.
 
     Yields:
-        One configuration for each point, named alike: names take longer than all the rest.
+        One configuration for each point, all of one name: resolving names takes longer than all the rest.
 
     Raises:
         UserError: a configuration that cannot be composed.
@@ -34,15 +34,15 @@ def compose_grid(
 def composed_points(
     config_name: str, points: Iterable[Sequence[str]], overrides: Sequence[str] = ()
 ) -> Iterator[DictConfig]:
-    """Compose each point of a grid, not yet checked.
+    """Compose each point of a grid without checking it.
 
-    Hydra takes a quarter of a second for each. A grid shares its groups, so one composition for each choice of groups
-    is enough: the other overrides are set in a copy.
+    Hydra takes a quarter of a second per composition. One composition for each choice of groups is enough: the other
+    overrides are set in a copy of it.
 
     Args:
-        config_name: of all of them.
-        points: overrides of each.
-        overrides: what every one gets on top.
+        config_name: name of the configuration.
+        points: overrides of each point.
+        overrides: further overrides of every point.
 
     Yields:
         Hydra's configuration of each point.
@@ -63,7 +63,7 @@ def composed_points(
             for override in parser.parse_overrides([item for item in point if not _chooses_group(item)]):
                 OmegaConf.update(cfg, override.key_or_group, override.value())
         except OmegaConfBaseException:
-            compose(config_name, [*point, *overrides])  # says what is wrong with the key
+            compose(config_name, [*point, *overrides])  # raises the error for the key
             raise
         yield cfg
 

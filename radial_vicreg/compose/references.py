@@ -1,4 +1,4 @@
-"""What the ``${...}`` of a configuration refer to, found without resolving any."""
+"""Find the keys that the ``${...}`` of a configuration refer to, without resolving any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Reference(NamedTuple):
     """A node that a text refers to.
 
     Attributes:
-        dots: before its name; of a relative one, the first stands for the section of the text.
+        dots: number of dots before its name; in a relative reference, the first stands for the section of the text.
         path: its keys.
         is_known: False where another value is a part of the name (``${rates_${size}}``).
     """
@@ -29,7 +29,7 @@ class Reference(NamedTuple):
     is_known: bool
 
     def absolute(self, place: Keys) -> Keys:
-        """Give its keys from the top, for a text at ``place``."""
+        """Return its keys from the top, for a text at ``place``."""
         return (*(place[: -self.dots] if self.dots else ()), *self.path)
 
 
@@ -43,7 +43,7 @@ def references(text: str) -> Iterator[Reference]:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether every ``${...}`` of a text names a key, without resolvers and names made of other values."""
+    """Return whether every ``${...}`` of a text names a key, without resolvers and names made of other values."""
     return "${" not in _PLAIN.sub("", text)
 
 
@@ -54,7 +54,7 @@ def keys_read(content: Mapping[str, Any]) -> set[str]:
         content: plain containers, not resolved.
 
     Returns:
-        Names; a key that only its own values refer to is not among them. Where a name is made of another value, all.
+        Names, without keys that only their own values refer to; all keys if a name is made of another value.
     """
     found: set[str] = set()
     for place, text in texts(content):

@@ -1,4 +1,4 @@
-"""A look at configurations before they are expanded: repeated references can make gigabytes of a few lines."""
+"""Check configurations before they are expanded: repeated references can turn a few lines into gigabytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TEXT = 1000  # characters that count as one value
 
 
 def check_anchors(folder: str | Path) -> None:
-    """Refuse a folder of configurations that holds a file which anchors blow up, without expanding them.
+    """Refuse a folder with a configuration whose anchors expand too far, without expanding them.
 
     Args:
         folder: of ``--config-path``.
@@ -36,7 +36,7 @@ def check_anchors(folder: str | Path) -> None:
 
 
 def check_anchors_of(path: Path) -> None:
-    """Refuse one file, as :func:`check_anchors`.
+    """Refuse one file in the same way as :func:`check_anchors`.
 
     Args:
         path: of a YAML file; other errors in it are left to its reader.
@@ -60,7 +60,7 @@ def check_anchors_of(path: Path) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file whose ``${...}`` stay as they are.
+    """Read a YAML file without resolving its ``${...}``.
 
     Args:
         path: of the file.
@@ -84,7 +84,7 @@ def yaml_text(content: Any) -> str:
 
 
 def check_references(content: Any) -> None:
-    """Refuse a configuration whose ``${key}`` lead to more than ``MOST_NODES`` others, without resolving them.
+    """Refuse a configuration whose ``${key}`` expand to more than ``MOST_NODES`` values, without resolving them.
 
     Args:
         content: plain containers, not resolved.
@@ -96,7 +96,7 @@ def check_references(content: Any) -> None:
 
     def size(place: Keys, node: Any) -> int:
         if place not in sizes:
-            sizes[place] = 1  # while it is counted: OmegaConf refuses a circle itself
+            sizes[place] = 1  # until it is counted: OmegaConf itself refuses a cycle
             if isinstance(node, str):
                 led_to = [(path, at(path)) for path in (found.absolute(place) for found in references(node))]
                 sizes[place] = 1 + len(node) // _TEXT + sum(size(path, other) for path, other in led_to)
@@ -113,7 +113,7 @@ def check_references(content: Any) -> None:
     try:
         worst = max(((size(place, text), place) for place, text in texts(content)), default=(0, ()))
     except RecursionError:
-        return  # OmegaConf's own error comes when everything is resolved
+        return  # OmegaConf raises its own error when everything is resolved
     if worst[0] > MOST_NODES:
         name = ".".join(worst[1])
         raise UserError(f"{name} refers to more than {MOST_NODES:,} values by way of ${{key}}: write the values out")
@@ -134,11 +134,11 @@ def _configurations(folder: str | Path) -> Iterator[Path]:
                 yield path
         seen += len(names)
         if seen > _MOST_FILES:
-            return  # somebody's home or data: files far below are not configurations
+            return  # a home or a data folder: files far below are not configurations
 
 
 def _expanded_size(root: Any) -> int | None:
-    """Count values, every alias as what it stands for; None for a value that contains itself."""
+    """Count values with every alias expanded; None for a value that contains itself."""
     sizes: dict[int, int | None] = {}  # None: being counted
 
     def size(node: Any) -> int:

@@ -19,9 +19,9 @@ _INTERPOLATION = {"type": "string", "pattern": r"\$\{"}
 
 
 def json_schema() -> JsonSchemaValue:
-    """Describe a configuration file for editors: unknown keys and bad values are marked while somebody writes.
+    """Describe a configuration file for editors: they mark unknown keys and invalid values.
 
-    A file may leave out what its ``defaults`` bring, and give ``${...}`` for any value.
+    A file may omit keys that its ``defaults`` set, and use ``${...}`` for any value.
 
     Returns:
         A JSON schema, draft 2020-12.
@@ -39,7 +39,7 @@ def json_schema() -> JsonSchemaValue:
 
 
 def key_tables() -> str:
-    """Write every key with its range, default and meaning, a table for each section, as Markdown."""
+    """Write Markdown tables, one per section, of every key with its range, default and meaning."""
     lines: list[str] = []
     for prefix, model in _sections("", RunConfig):
         fields = {name: field for name, field in model.model_fields.items() if inner_model(field.annotation) is None}
@@ -55,7 +55,7 @@ def key_tables() -> str:
 
 
 def _identity_table() -> list[str]:
-    """List by reason the keys that are no part of a run's identity."""
+    """List the keys that are not part of a run's identity, by reason."""
     reasons: dict[str, list[str]] = {}
     for prefix, model in _sections("", RunConfig):
         for name, field in model.model_fields.items():
@@ -81,7 +81,7 @@ def _identity_table() -> list[str]:
 
 
 def _reader_table() -> list[str]:
-    """List the keys that one command alone reads, with what the other says."""
+    """List the keys that only one command reads, with the reply of the other."""
     ignored: list[str] = []
     instead: dict[str, list[str]] = {}
     for key in leaves():

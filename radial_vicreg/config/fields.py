@@ -1,4 +1,4 @@
-"""The keys of a configuration with what their fields declare: for whoever needs more of a key than its value."""
+"""Keys of a configuration with the declarations of their fields."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from radial_vicreg.config.words import field_of, inner_model
 
 
 class Key(NamedTuple):
-    """A key of a configuration that is no section.
+    """A key of a configuration that is not a section.
 
     Attributes:
-        name: dotted; ``augmentations.crop_size`` stands for that key of every pipeline.
+        name: dotted name; ``augmentations.crop_size`` stands for that key of every pipeline.
         field: its declaration.
-        read_by: who reads it, by its own declaration or that of the nearest section; None where there is none.
+        read_by: its readers, according to its own declaration or that of the nearest section; None without one.
     """
 
     name: str
@@ -33,8 +33,8 @@ def leaves(model: type[BaseModel] = RunConfig, prefix: str = "", read_by: WhoRea
 
     Args:
         model: the section.
-        prefix: of their names, with a dot at its end.
-        read_by: what is declared of the section.
+        prefix: prefix of their names, with a trailing dot.
+        read_by: declaration of the section.
     """
     for name, field in model.model_fields.items():
         readers = declared(field, WhoReads) or read_by
@@ -46,7 +46,7 @@ def leaves(model: type[BaseModel] = RunConfig, prefix: str = "", read_by: WhoRea
 
 
 def choices(key: str) -> tuple[str, ...]:
-    """List the names that a key may have, null aside.
+    """List the values that a key may have, except null.
 
     Args:
         key: such as ``data.on_bad_image``; its type is a ``Literal``, or its field declares ``Choices``.
@@ -74,7 +74,7 @@ def default(key: str) -> Any:
 
 
 def undeclared(model: type[BaseModel] = RunConfig) -> list[str]:
-    """List what is missing at the keys of a configuration, in one line each; a test asks for none."""
+    """List missing declarations of keys, one line each; a test requires an empty list."""
     found: list[str] = []
     for key in leaves(model):
         if not key.field.description:

@@ -1,4 +1,4 @@
-"""What a command would ignore, since only another one reads it, is refused where it is not at its default."""
+"""Refuse keys that a command would ignore because only another one reads them, unless at their defaults."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from radial_vicreg.errors import UserError
 
 
 def refuse_unread(config: RunConfig, command: Literal["pretrain", "script"]) -> None:
-    """Refuse what a command would ignore.
+    """Refuse settings that a command would ignore.
 
     Args:
         config: of the command.
         command: ``"pretrain"``, ``radial-vicreg pretrain``; ``"script"``, solo-learn's ``main_pretrain.py``.
 
     Raises:
-        UserError: a key that is declared to be read by the other alone is not at its default.
+        UserError: a key that only the other command reads is not at its default.
     """
     for key in leaves():
         if key.read_by is None or key.read_by.who in ("all", command):
@@ -46,7 +46,7 @@ def _refusal(key: Key, name: str, value: Any) -> str:
 
 
 def _values(section: BaseModel, key: str, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """List what a key is: one value, or one of each section in a list; none where its section is null."""
+    """List the values of a key: one, or one per section of a list; none if its section is null."""
     name, _, rest = key.partition(".")
     found = getattr(section, name)
     if not rest:

@@ -1,4 +1,4 @@
-"""From plain containers to a :class:`RunConfig`, with errors of one line that name key, value and what is expected."""
+"""Convert plain containers to a :class:`RunConfig`, with one-line errors that name key, value and expectation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from radial_vicreg.names.hints import meant, nearest
 Reader = Literal["pretrain", "script", "stored"]
 
 FILLED_IN = tuple(name for name, field in RunConfig.model_fields.items() if declared(field, Stored))
-"""Keys that every stored configuration has, left out or not."""
+"""Keys that every stored configuration has, even if they were omitted."""
 
 NO_PROBES = {name: False for name, field in ProbesConfig.model_fields.items() if field.annotation is bool}
-"""What ``probes: null`` stands for; a configuration without the section has the default probes."""
+"""Meaning of ``probes: null``; a configuration without the section has the default probes."""
 
 SHIPPED_HELPERS = ("augment",)
-"""Keys of the package's own YAML that only ``${...}`` read: what ``--cfg`` prints has them, and nothing reads them."""
+"""Keys of the package's YAML that only ``${...}`` use: ``--cfg`` prints them, and no code reads them."""
 
-_OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not close to one of ours
+_OWN_CUTOFF = 0.8  # a helper value for ${...} may have any name that is not close to a known key
 _LISTED = "`radial-vicreg config-schema --markdown` lists the settings"
 _SHORT = 60
 
@@ -46,12 +46,12 @@ def read_config(
         content: resolved, plain containers; not changed.
         reader: ``"pretrain"`` (``radial-vicreg pretrain``) refuses every unknown key of a section; ``"script"``
             (solo-learn's own, whose sections may hold more) refuses those of ``method_kwargs``, ``diagnostics``,
-            ``probes`` and ``loggers``, which are ours alone, and elsewhere those that are nearly one of ours;
-            ``"stored"`` (a finished run, of any version) passes over them.
-        foreign: keys of ``method_kwargs`` that somebody else reads: passed over.
+            ``probes`` and ``loggers``, which only this package has, and elsewhere those that are close to one of its
+            keys; ``"stored"`` (a finished run, from any version) ignores them.
+        foreign: keys of ``method_kwargs`` that other code reads; they are ignored.
         helpers: top-level keys that the configuration's own ``${...}`` read. ``"pretrain"`` refuses every other key
-            that is neither a field nor an argument of Lightning's Trainer; with None, which of them are read is not
-            known, and it refuses those that are nearly ours.
+            that is neither a field nor an argument of Lightning's Trainer; with None, the helpers are unknown, and it
+            refuses only those that are close to a known key.
 
     Returns:
         The configuration.
@@ -99,7 +99,7 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collect
                 continue
             known = {*model.model_fields, *(foreign if name == "method_kwargs" else ())}
             strict = reader == "pretrain" or name == "method_kwargs" or declared(field, Ours) is not None
-            # Of a section with keys declared ours, the script's users have others that resemble the rest.
+            # In a section with keys declared `Ours`, users of the script have keys of their own that resemble the rest.
             compared = known if strict else _ours(outer) or known
             for key in map(str, part):
                 if key not in known and (strict or nearest(key, compared, _OWN_CUTOFF) is not None):
@@ -112,7 +112,7 @@ def _ours(section: type[BaseModel]) -> list[str]:
 
 
 def _refuse_unread(content: Mapping[str, Any], helpers: Collection[str]) -> None:
-    """Refuse a key that would change nothing and yet be recorded as a setting of the run."""
+    """Refuse keys that would have no effect, yet be recorded as settings of the run."""
     for key in content:
         if key in RunConfig.model_fields or key in TRAINER_ARGUMENTS or key in (*helpers, *SHIPPED_HELPERS):
             continue
@@ -122,7 +122,7 @@ def _refuse_unread(content: Mapping[str, Any], helpers: Collection[str]) -> None
 
 
 def known_keys() -> list[str]:
-    """List the dotted keys of every field, and the arguments of Lightning's Trainer that have none."""
+    """List the dotted keys of every field, and the arguments of Lightning's Trainer without a field."""
 
     def walk(model: type[BaseModel], prefix: str) -> Iterator[str]:
         for name, field in model.model_fields.items():
@@ -134,7 +134,7 @@ def known_keys() -> list[str]:
 
 
 def is_setting(key: str) -> bool:
-    """Tell whether a dotted key is read, be it in a configuration's YAML or not.
+    """Return whether a dotted key is read, whether or not a configuration's YAML holds it.
 
     Args:
         key: such as ``optimizer.kwargs.momentum``; also an argument of Lightning's Trainer.
@@ -149,18 +149,18 @@ def is_setting(key: str) -> bool:
 
 
 def unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:
-    """Make the error for a key that nothing reads; the nearest known one is named.
+    """Make the error for a key that nothing reads; it names the nearest known one.
 
     Args:
-        key: what was given.
-        known: what is read.
-        section: where, with a dot at its end.
+        key: the unknown key.
+        known: the keys that are read.
+        section: prefix of the key, with a trailing dot.
     """
     return UserError(f"{section}{key} is not a setting; {did_you_mean(key, known, section)}")
 
 
 def _sections(prefix: str, field: FieldInfo, value: Any) -> Iterator[tuple[str, type[BaseModel], Mapping[Any, Any]]]:
-    """Walk through the sections of a value that are there, with their dotted names."""
+    """List the sections that a value holds, with their dotted names."""
     model = inner_model(field.annotation)
     if model is None:
         return
@@ -175,7 +175,7 @@ def _sections(prefix: str, field: FieldInfo, value: Any) -> Iterator[tuple[str, 
 
 
 def _known(content: Any, model: type[BaseModel]) -> Any:
-    """Leave out of the sections what they do not have, and sections that are null; the top keeps its other keys."""
+    """Remove unknown keys from sections, and sections that are null; other keys at the top stay."""
     if not isinstance(content, Mapping):
         return content
     kept: dict[str, object] = {}
@@ -196,7 +196,7 @@ def _known(content: Any, model: type[BaseModel]) -> Any:
 
 
 def _in_words(error: ValidationError) -> str:
-    """Say what is wrong with the first bad value."""
+    """Describe the error of the first invalid value."""
     first = error.errors(include_url=False)[0]
     path, field = _field_of(first["loc"])
     is_entry = isinstance(first["loc"][-1], int)  # of a list

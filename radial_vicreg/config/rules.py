@@ -1,4 +1,4 @@
-"""What several keys must be together, under ``radial-vicreg pretrain``."""
+"""Rules for combinations of keys, under ``radial-vicreg pretrain``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNSUPPORTED = {
         " precision=bf16-mixed, 16-mixed, 32 or auto",
     ),
 }
-"""Lightning's choices that are refused, by the beginning of their names; why, and what to use."""
+"""Choices of Lightning that are refused, by the beginning of their names; the reason, and the alternative."""
 _STRENGTHS = tuple(name for name in ColorJitter.model_fields if name not in Operation.model_fields)
 
 
@@ -39,7 +39,7 @@ def refuse_unsupported(content: Mapping[str, Any]) -> None:
         content: plain containers of a configuration.
 
     Raises:
-        UserError: there is one; what is supported is named, and why.
+        UserError: one is given; the message names the reason and the supported ones.
     """
     for key, (_, why) in _UNSUPPORTED.items():
         value = content.get(key)
@@ -48,12 +48,12 @@ def refuse_unsupported(content: Mapping[str, Any]) -> None:
 
 
 def is_unsupported(key: str, value: Any) -> bool:
-    """Tell whether a value of ``strategy``, ``accelerator`` or ``precision`` is one of those that are refused."""
+    """Return whether a value of ``strategy``, ``accelerator`` or ``precision`` is one of those that are refused."""
     return isinstance(value, str) and value.lower().startswith(_UNSUPPORTED[key][0])
 
 
 def check_rules(config: RunConfig) -> None:
-    """Refuse keys that are right one by one and wrong together.
+    """Refuse combinations of keys that are invalid, although each key is valid.
 
     Args:
         config: of ``radial-vicreg pretrain``.

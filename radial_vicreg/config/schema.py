@@ -82,9 +82,9 @@ _PRECISIONS = WithJsonSchema(
     {"enum": [*get_args(Precision), *(int(name) for name in get_args(Precision) if name.isdecimal())]}
 )
 LONG_PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
-"""Lightning's short names of precisions, and what they stand for."""
+"""Lightning's short names of precisions, with their full names."""
 
-_Stored = Literal["transformer-engine", "transformer-engine-float16"]  # taken up to 0.2, see config.rules
+_Stored = Literal["transformer-engine", "transformer-engine-float16"]  # accepted up to 0.2, see config.rules
 
 
 class Rates(NamedTuple):
@@ -179,7 +179,7 @@ class RunConfig(OpenSection):
 
     @property
     def accumulation(self) -> int:
-        """Batches of an optimizer step."""
+        """Number of batches per optimizer step."""
         return self.accumulate_grad_batches or 1
 
     @property
@@ -201,12 +201,12 @@ class RunConfig(OpenSection):
 
     @property
     def global_batch(self) -> int:
-        """Images of one forward pass over all processes."""
+        """Number of images per forward pass over all processes."""
         return self.optimizer.batch_size * self.processes
 
     @property
     def rates(self) -> Rates:
-        """Rates by solo-learn's rules: times global batch / 256, the classifier's only with ``data.val_path``.
+        """Rates as in solo-learn: multiplied by global batch / 256, the classifier's only with ``data.val_path``.
 
         Both grow with ``accumulate_grad_batches``.
         """
@@ -219,12 +219,12 @@ class RunConfig(OpenSection):
 
     @property
     def radial_objective(self) -> str:
-        """What pulls the radii; VICReg is Radial-VICReg without it, and another loss has its own ways."""
+        """Effective objective for the radii; ``"none"`` for VICReg and for a custom loss."""
         return "none" if self.method == "vicreg" or self.loss is not None else self.method_kwargs.radial_objective
 
     @property
     def objective_settings(self) -> MethodConfig:
-        """``method_kwargs`` with the radial objective that counts."""
+        """``method_kwargs`` with the effective radial objective."""
         return self.method_kwargs.model_copy(update={"radial_objective": self.radial_objective})
 
     @property
@@ -234,12 +234,12 @@ class RunConfig(OpenSection):
 
     @property
     def views(self) -> int:
-        """Crops of each image, of all sizes."""
+        """Number of crops per image, of all sizes."""
         return sum(augmentation.num_crops for augmentation in self.augmentations)
 
     @property
     def large_views(self) -> int:
-        """Crops of each image at the training resolution; they come first."""
+        """Number of crops per image at the training resolution; they come first."""
         return sum(given.num_crops for given in self.augmentations if given.crop_size == self.crop_size)
 
     @property

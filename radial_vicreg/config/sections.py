@@ -30,7 +30,7 @@ from radial_vicreg.names.data_sets import DATA_SETS, FORMATS, SCRIPT_FORMATS
 from radial_vicreg.names.networks import BACKBONES, OPTIMIZER_DEFAULTS, SOLO_BACKBONES
 from radial_vicreg.names.terms import OBJECTIVE, Key
 
-_LARGEST_CROP = 4096  # pixels; beyond it the first batch fills any memory
+_LARGEST_CROP = 4096  # pixels; beyond it the first batch exceeds any memory
 _WIDEST = 2**20  # of the projector's layers
 _PLACE = Outside("a place of files; data.fingerprint tells the images apart")
 _LOADING = Outside("how images are loaded: other random crops of the same distribution")
@@ -38,7 +38,7 @@ _IMAGES = Outside("which images: it stands with the figures")
 _COUNTED = Outside("follows from the images or the augmentations")
 _CROPS = WhoReads("script", instead="the crops are counted from augmentations (num_crops)")
 _OTHER_FOLDER = WhoReads("script", instead="here, runs_dir is the folder of all runs")
-_MOST_WORKERS = 1024  # a slip of the finger must not start a million processes
+_MOST_WORKERS = 1024  # a typing error must not start a million processes
 
 
 class BackboneArguments(OpenSection):
@@ -173,7 +173,7 @@ def _type(key: Key) -> Any:
 if TYPE_CHECKING:
 
     class _ObjectiveConfig(_ProjectorConfig):
-        """What others than the loss ask for; every key is in :data:`radial_vicreg.names.terms.OBJECTIVE`."""
+        """Keys that code other than the loss reads; :data:`radial_vicreg.names.terms.OBJECTIVE` has all of them."""
 
         radial_objective: str
         radial_ce_loss_weight: float
@@ -358,5 +358,5 @@ class LoggersConfig(Section):
 
 
 def _given(value: float | None) -> float:
-    assert value is not None  # reading refuses an operation without what it needs
+    assert value is not None  # reading refuses an operation whose values are missing
     return value

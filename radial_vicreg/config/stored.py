@@ -1,4 +1,4 @@
-"""Read the configuration that a run has left, of any version so far."""
+"""Read the stored configuration of a run, from any version."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from radial_vicreg.errors import UserError
 
 
 def stored_config(content: Mapping[str, Any]) -> RunConfig:
-    """Give the keys of a stored configuration their types.
+    """Convert the keys of a stored configuration to their types.
 
-    Keys that this version does not know are passed over, and absent ones stand for their defaults.
+    Keys unknown to this version are ignored, and absent keys get their defaults.
 
     Args:
-        content: ``config`` of ``results.json`` or of a checkpoint. A run has resolved it: a ``${...}`` in it is text.
+        content: ``config`` of ``results.json`` or of a checkpoint. A run has resolved it, so a ``${...}`` in it is
+            plain text.
 
     Returns:
         The configuration.
 
     Raises:
-        UserError: no run has left it.
+        UserError: it is not the configuration of a run.
     """
     try:
         return read_config({"method": "radialvicreg", "name": "stored", **content}, "stored")

@@ -19,14 +19,14 @@ _UNUSED = "training does not read it"
 
 
 class TrainerArgument(NamedTuple):
-    """An argument, and what it means for a run's identity.
+    """An argument, and its role in a run's identity.
 
     Attributes:
-        default: Lightning's, at which it is omitted from the identity.
-        outside: why it is no part of the identity; None where it is.
-        counts_batches: a whole number is a number of batches, and a fraction a share of them: 1 is not 1.0.
+        default: Lightning's default, at which the argument is omitted from the identity.
+        outside: reason why it is not part of the identity; None if it is.
+        counts_batches: an int is a number of batches, and a float a share of them, so 1 differs from 1.0.
         read_with: another argument; this one is read only where that one is not at its default.
-        read_by: who reads it.
+        read_by: its readers.
     """
 
     default: Any = None
@@ -48,7 +48,7 @@ TRAINER_ARGUMENTS: dict[str, TrainerArgument] = {
     "gradient_clip_algorithm": TrainerArgument("norm", read_with="gradient_clip_val"),
     "deterministic": TrainerArgument(False),
     "benchmark": TrainerArgument(False),
-    # Between two steps of an epoch, a validation moves the random numbers on.
+    # A validation within an epoch changes the random numbers of later steps.
     "val_check_interval": TrainerArgument(1.0, counts_batches=True),
     "use_distributed_sampler": TrainerArgument(True),
     "reload_dataloaders_every_n_epochs": TrainerArgument(0),

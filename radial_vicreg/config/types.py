@@ -1,4 +1,4 @@
-"""Values of the configuration that are more than a number, a flag or a text."""
+"""Types of configuration values beyond numbers, flags and texts, and declarations of their fields."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ LARGEST_COUNT = 2**31 - 1
 
 
 class Says(NamedTuple):
-    """What a value may be, in words, where its type does not tell."""
+    """Description of the allowed values, where the type does not give it."""
 
     words: str
 
 
 class Outside(NamedTuple):
-    """Declare that a key is no part of a run's identity, and why: two runs that differ in it are one experiment."""
+    """Declare that a key is not part of a run's identity, and why: two runs that differ in it are one experiment."""
 
     reason: str
 
 
 class Added(NamedTuple):
-    """Declare that a key is part of the identity since a release, and omitted at its default.
+    """Declare that a key became part of the identity in a release and is omitted at its default.
 
-    Runs of earlier releases keep their identities. To change such a default is to change what earlier runs were: it
-    takes a new key.
+    Runs of earlier releases keep their identities. Changing such a default would change the meaning of earlier runs;
+    add a new key instead.
     """
 
     since: str
 
 
 class WhoReads(NamedTuple):
-    """Declare who reads a key; a section declares it for those of its keys that do not.
+    """Declare which commands read a key; the declaration of a section applies to its keys without one.
 
     Attributes:
         who: ``"all"``, both hosts of ``radial-vicreg pretrain`` and solo-learn's ``main_pretrain.py``; or one of the
-            two alone, and the other refuses what it would ignore.
-        instead: of a key of the script alone, how ``radial-vicreg pretrain`` says what to do without it.
-        alike: of a key of ``pretrain`` alone, further values besides the default at which the script does the same.
+            two alone, while the other refuses the key.
+        instead: for a key of the script alone, the alternative that ``radial-vicreg pretrain`` names.
+        alike: for a key of ``pretrain`` alone, values besides the default at which the script does the same.
     """
 
     who: Literal["all", "pretrain", "script"]
@@ -69,10 +69,10 @@ PRETRAIN = WhoReads("pretrain")
 
 @dataclass(frozen=True)
 class Ours:
-    """Declare that solo-learn has no such key, and that its script refuses a key that is nearly this one.
+    """Declare that solo-learn has no such key, and that its script refuses keys with a similar name.
 
-    Users of that script have keys of their own: this is not for names such as ``host``, ``lock`` and ``ckpt``, which
-    too many words resemble.
+    Do not use it for names such as ``host``, ``lock`` and ``ckpt``: too many words resemble them, and users of that
+    script have keys of their own.
     """
 
 
@@ -82,14 +82,14 @@ class Stored:
 
 
 class Choices(NamedTuple):
-    """Declare the names that a text may be where the type is no ``Literal``.
+    """Declare the names that a text may be where the type is not a ``Literal``.
 
-    A ``Literal`` is refused wherever a configuration is read, also that of a finished run. These names are refused by
-    whoever looks them up: another host, another release or solo-learn itself may have more.
+    Values outside a ``Literal`` are refused whenever a configuration is read, even that of a finished run. Names
+    outside these are refused only on look-up, since another host, another release or solo-learn may have more.
 
     Attributes:
-        names: what is known; a registry's are those that it has when they are asked for.
-        pattern: of names that are not listed; None where there are none.
+        names: known names; those of a registry are read when they are needed.
+        pattern: pattern of names that are not listed; None if there are none.
     """
 
     names: Collection[str]
@@ -105,13 +105,13 @@ class Choices(NamedTuple):
 
 
 class Section(BaseModel):
-    """A part of the configuration: immutable, no unknown key, no value converted but by a declared validator."""
+    """A part of the configuration: immutable, without unknown keys; only declared validators convert values."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class OpenSection(Section):
-    """A section that holds keys of somebody else's, too; what they hold is as immutable as the rest."""
+    """A section that also holds keys of other code; their values are immutable as well."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -211,7 +211,7 @@ Devices = Annotated[
     WithJsonSchema({"type": ["array", "integer", "string"]}),
 ]
 Word = BeforeValidator(_word)
-"""Of choices among which numbers may be written as such: ``precision=32``."""
+"""Validator for choices that may be written as numbers: ``precision=32``."""
 Stem = BeforeValidator(_stem)
 Items = BeforeValidator(_tuple)
 _Level = Annotated[float, Field(ge=-10, le=10)]
@@ -221,15 +221,15 @@ Betas = Annotated[tuple[_Share, _Share], Items, Says("two numbers, 0 or more and
 
 
 def declared(field: FieldInfo, kind: type[Mark]) -> Mark | None:
-    """Find what a field declares of a kind, such as :class:`Outside`; None where it declares nothing."""
+    """Return a field's declaration of a kind, such as :class:`Outside`; None if it has none."""
     return next((mark for mark in field.metadata if isinstance(mark, kind)), None)
 
 
 def outside(field: FieldInfo) -> Outside | None:
-    """Find why a field is no part of a run's identity; None where it is."""
+    """Return the reason why a field is not part of a run's identity; None if it is part."""
     return declared(field, Outside)
 
 
 def added(field: FieldInfo) -> Added | None:
-    """Find since when a field is part of the identity where its default is omitted; None for all others."""
+    """Return since when a field is part of the identity and omitted at its default; None for all others."""
     return declared(field, Added)

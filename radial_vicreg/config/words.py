@@ -1,4 +1,4 @@
-"""What a key may be, in words: for errors, and for the tables of the documentation."""
+"""Descriptions of the allowed values of keys, for errors and for the tables of the documentation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A_SECTION = "a section with keys of its own"
 
 
 def expected(field: FieldInfo) -> str:
-    """Say what a field may be.
+    """Describe the values that a field allows.
 
     Args:
         field: of a section.
@@ -32,7 +32,7 @@ def field_of(key: str, model: type[BaseModel]) -> FieldInfo:
 
     Args:
         key: such as ``optimizer.lr``.
-        model: in which it is looked up.
+        model: section to search.
 
     Raises:
         KeyError: there is none.
@@ -47,7 +47,7 @@ def field_of(key: str, model: type[BaseModel]) -> FieldInfo:
 
 
 def inner_model(annotation: Any) -> type[BaseModel] | None:
-    """Find the section that a field holds: directly, or null, or in a list."""
+    """Return the section that a field holds: directly, as an alternative to null, or in a list."""
     for kind in _alternatives(annotation):
         bare, _ = _bare(kind)
         if _is_section(bare):
@@ -62,12 +62,12 @@ def _words(annotation: Any, marks: list[Any]) -> str:
     marks = [*marks, *inner]
     kinds = _alternatives(annotation)
     null = ", or null" if type(None) in kinds else ""
-    # Where other names are possible, the type's own words are right.
+    # If other names are possible, describe the type instead.
     known = next((mark.names for mark in marks if isinstance(mark, Choices) and mark.pattern is None), ())
     told = _one_of(known) if known else next((mark.words for mark in marks if isinstance(mark, Says)), None)
     if told is None:
-        # Of several choices, the one that is not null tells the range.
-        for kind in sorted(kinds, key=lambda kind: kind is int):  # a number that may be whole is a number
+        # The alternative that is not null determines the range.
+        for kind in sorted(kinds, key=lambda kind: kind is int):  # "int | float" is described as a number
             bare, more = _bare(kind)
             told = next((mark.words for mark in more if isinstance(mark, Says)), None)
             if told is not None or bare is not type(None):
@@ -110,7 +110,7 @@ def _number(whole: bool, marks: list[Any]) -> str:
 
 
 def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
-    # Python 3.10 takes tuple[int, ...] for a class, and then issubclass does not.
+    # In Python 3.10 isinstance accepts tuple[int, ...] as a class, but issubclass does not.
     return get_origin(kind) is None and isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
@@ -120,7 +120,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def _bare(annotation: Any) -> tuple[Any, list[Any]]:
-    """Take the marks off an annotated type."""
+    """Split an annotated type into the type and its declarations."""
     if get_origin(annotation) is Annotated:
         bare, *marks = get_args(annotation)
         more: list[Any] = []

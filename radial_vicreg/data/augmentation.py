@@ -1,4 +1,4 @@
-"""The random crops of an image: solo-learn's augmentations by torchvision's transforms."""
+"""Random crops of an image: solo-learn's augmentations with torchvision's transforms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOLARIZE_THRESHOLD = 128
 
 
 class MultiCrop:
-    """Give ``num_crops[i]`` augmented crops of an image from each pipeline ``i``.
+    """Make ``num_crops[i]`` augmented crops of an image with each pipeline ``i``.
 
     Args:
         pipelines: image to tensor ``(3, crop_size, crop_size)``, one per entry of ``augmentations``.
@@ -48,7 +48,7 @@ def build_augmentation(dataset_name: str, augmentation: AugmentationConfig) -> t
     """Build one pipeline of random crops.
 
     Operations, order, probabilities, ranges, interpolation and use of random numbers are solo-learn's: with
-    the same seeds, the crops are equal bit for bit. An operation whose ``prob`` is 0 is left out.
+    the same seeds, the crops are equal bit for bit. An operation whose ``prob`` is 0 is omitted.
 
     Args:
         dataset_name: chooses mean and standard deviation; ``custom`` takes the augmentation's own, or ImageNet's.
@@ -107,5 +107,5 @@ def mean_and_std(dataset_name: str, augmentation: AugmentationConfig) -> tuple[t
 
 
 def _gaussian_blur(image: Image.Image) -> Image.Image:
-    # Python's generator, not torch's: that is the one solo-learn draws from.
+    # Python's generator, not torch's, because solo-learn uses it.
     return image.filter(ImageFilter.GaussianBlur(radius=random.uniform(*BLUR_SIGMA)))

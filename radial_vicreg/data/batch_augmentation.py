@@ -1,7 +1,7 @@
-"""Random crops of a whole batch on its device, every image with random numbers of its own.
+"""Random crops of a whole batch on its device, with separate random numbers for every image.
 
 Operations, probabilities, ranges and rounding are those of :mod:`radial_vicreg.data.augmentation`; the random numbers
-are torch's on that device, so the crops differ one by one and agree in distribution.
+come from torch's generator of that device, so the crops agree in distribution but not one by one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from radial_vicreg.data import batch_ops
 from radial_vicreg.data.augmentation import BLUR_SIGMA, SOLARIZE_THRESHOLD, mean_and_std
 
 _RATIO = (3 / 4, 4 / 3)  # width to height of a crop, torchvision's default
-_GATHERING_DEVICES = ("cpu",)  # counting the chosen images would mean waiting for the GPU, which has lanes to spare
+_GATHERING_DEVICES = ("cpu",)  # counting the chosen images would wait for the GPU, which has spare capacity
 _ATTEMPTS = 10  # after which torchvision gives up and takes the centre
 
 
 class BatchAugmentation:
-    """An augmentation for a whole batch, every image with random numbers of its own.
+    """Augmentation of a whole batch, with separate random numbers for every image.
 
     Args:
         dataset_name: as in :func:`radial_vicreg.data.augmentation.build_augmentation`.
@@ -40,7 +40,7 @@ class BatchAugmentation:
         self._normalise = Normalisation(dataset_name, augmentation)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Crop and distort.
+        """Crop and augment a batch.
 
         Args:
             images: uint8 ``(N, 3, H, W)``.
@@ -64,7 +64,7 @@ class BatchAugmentation:
 
 
 class ColorJitter:
-    """Brightness, contrast, saturation and hue, in an order of its own for every image.
+    """Random brightness, contrast, saturation and hue, in a random order for every image.
 
     Args:
         jitter: ``color_jitter`` of an augmentation: the four half-widths.
@@ -86,7 +86,7 @@ class ColorJitter:
     def apply(self, images: Tensor, tones: Tensor, factors: Tensor, before: Tensor, shift: Tensor) -> Tensor:
         """Apply the four operations to every image in its order.
 
-        Turning the hue costs most by far, so it happens once: after the tones that an image has before it.
+        The hue shift costs most by far, so it is computed once: between the tones before it and those after it.
 
         Args:
             images: ``(N, 3, H, W)``, whole levels.
@@ -101,7 +101,7 @@ class ColorJitter:
         turns = [(tone, factors.gather(1, tone[:, None])[:, 0]) for tone in tones.unbind(1)]
         for place, turn in enumerate(turns):
             images = apply_where(place < before, batch_ops.adjust_tone, images, *turn)
-        if self._hue:  # torchvision skips a shift of 0, where the way through HSV would still round
+        if self._hue:  # torchvision skips a shift of 0, which would still round through HSV
             images = batch_ops.shift_hue(images, shift)
         for place, turn in enumerate(turns):
             images = apply_where(place >= before, batch_ops.adjust_tone, images, *turn)
@@ -112,7 +112,7 @@ def apply_where(chosen: Tensor, operation: Callable[..., Tensor], images: Tensor
     """Apply an operation to some images of a batch.
 
     Args:
-        chosen: which, bool ``(N,)``.
+        chosen: mask of the images to change, bool ``(N,)``.
         operation: takes images and arguments.
         images: ``(N, 3, H, W)``; not changed.
         arguments: of the operation, ``(N,)`` each.
@@ -147,7 +147,8 @@ def random_boxes(count: int, height: int, width: int, scale: tuple[float, float]
     ratio = torch.exp(low + (high - low) * draws[1])
     widths, heights = torch.sqrt(area * ratio).round(), torch.sqrt(area / ratio).round()
     fits = (widths > 0) & (widths <= width) & (heights > 0) & (heights <= height)
-    # The attempt after the last always fits: the largest part of the image with an allowed ratio, from the centre.
+    # The fallback after the last attempt always fits: the largest part of the image with an allowed ratio, from the
+    # centre.
     central_width = min(width, round(height * _RATIO[1]))
     central_height = min(height, round(width / _RATIO[0]))
     pad = torch.nn.functional.pad
@@ -171,7 +172,7 @@ class Normalisation:
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Normalise float levels ``(N, 3, H, W)``."""
-        self._mean_and_std = self._mean_and_std.to(pixels.device)  # once: a copy makes the device wait
+        self._mean_and_std = self._mean_and_std.to(pixels.device)  # copy once: each copy makes the device wait
         mean, std = self._mean_and_std.view(2, 1, 3, 1, 1)
         normalised: Tensor = (pixels / 255 - mean) / std
         return normalised

@@ -1,7 +1,7 @@
-"""Pillow's image operations for a whole batch on any device, each image with parameters of its own.
+"""Pillow's image operations for a whole batch on any device, with separate parameters for each image.
 
-Images are float32 of shape ``(N, 3, H, W)`` that hold whole grey levels from 0 to 255, as Pillow's do after every step;
-results round as Pillow's do. Nothing here waits for the device.
+Images are float32 of shape ``(N, 3, H, W)`` with integer levels from 0 to 255, as in Pillow after every step; results
+are rounded as in Pillow. No function waits for the device.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _HUE_SCALE = 42.5  # Pillow keeps a hue as a byte: six sectors over 255
 def resized_crop(images: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tensor:
     """Cut a box out of every image and resize it by bicubic interpolation with anti-aliasing.
 
-    Two products with matrices of kernel weights, one for the columns and one for the rows. They cost the same whether
-    a box is enlarged or reduced.
+    This takes two products with matrices of kernel weights, one for the columns and one for the rows. They cost the
+    same whether a box is enlarged or reduced.
 
     Args:
         images: uint8 or float, ``(N, 3, H, W)``.
@@ -50,12 +50,12 @@ def grey(images: Tensor) -> Tensor:
 
 
 def adjust_tone(images: Tensor, which: Tensor, factor: Tensor) -> Tensor:
-    """Change brightness, contrast or saturation: away from black, the mean luma, or every pixel's own.
+    """Change brightness, contrast or saturation: blend with black, the mean luma, or the luma of each pixel.
 
     Args:
         images: ``(N, 3, H, W)``.
         which: ``BRIGHTNESS``, ``CONTRAST`` or ``SATURATION`` for each image, int64 ``(N,)``.
-        factor: 0 gives that extreme, 1 the image itself, ``(N,)``.
+        factor: 0 gives only the blended colour, 1 the image itself, ``(N,)``.
 
     Returns:
         The shape of ``images``.
@@ -67,7 +67,7 @@ def adjust_tone(images: Tensor, which: Tensor, factor: Tensor) -> Tensor:
 
 
 def shift_hue(images: Tensor, shift: Tensor) -> Tensor:
-    """Turn the colours, by way of Pillow's HSV bytes.
+    """Shift the hue, by way of Pillow's HSV bytes.
 
     Args:
         images: ``(N, 3, H, W)``.
@@ -88,7 +88,7 @@ def shift_hue(images: Tensor, shift: Tensor) -> Tensor:
     hue = torch.where(sector < 0, sector + 6, sector).mul_(_HUE_SCALE).floor_()
     hue = hue.add_(_wide((shift * _LEVELS).trunc())).remainder_(256)
     saturation = spread.mul_(_LEVELS).div_(value.clamp(min=1)).floor_().div_(_LEVELS)
-    # red, green and blue are one tent over the wheel, two sectors apart
+    # Red, green and blue are the same tent function of the hue, two sectors apart.
     offsets = (5 - 2 * torch.arange(3, device=images.device)).view(1, 3, 1, 1)
     position = hue.div_(_HUE_SCALE).add(offsets).remainder_(6)
     tent = torch.minimum(position, 4 - position).clamp_(0, 1)
@@ -123,12 +123,12 @@ def gaussian_blur(images: Tensor, sigma: Tensor) -> Tensor:
 
 
 def solarize(images: Tensor, threshold: int) -> Tensor:
-    """Invert the levels from ``threshold`` on."""
+    """Invert the levels at or above ``threshold``."""
     return torch.where(images < threshold, images, _LEVELS - images)
 
 
 def equalize(images: Tensor) -> Tensor:
-    """Spread the histogram of every channel over all levels."""
+    """Equalise the histogram of every channel."""
     levels = images.long().flatten(2)
     histogram = torch.zeros(*levels.shape[:2], 256, dtype=torch.long, device=images.device)
     histogram.scatter_add_(2, levels, torch.ones_like(levels))
@@ -154,7 +154,7 @@ def _cubic_weights(start: Tensor, length: Tensor, pixels: int, size: int) -> Ten
 
 
 def _round(values: Tensor) -> Tensor:
-    """Round to whole levels, in place: the operations are bound by memory, and new tensors cost most of it."""
+    """Round to whole levels in place: the operations are memory-bound, and new tensors would dominate their cost."""
     return values.add_(0.5).floor_().clamp_(0, _LEVELS)
 
 

@@ -1,4 +1,4 @@
-"""How samples become a batch: PyTorch's way, with errors of our own."""
+"""Collate samples to a batch as PyTorch does, with clearer errors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def collate(samples: list[Any]) -> Any:
         samples: of one structure: tensors, numbers, and tuples or lists of them.
 
     Returns:
-        What ``torch.utils.data.default_collate`` makes of them; in a worker, its tensors lie in shared memory.
+        The result of ``torch.utils.data.default_collate``; in a worker, its tensors are in shared memory.
 
     Raises:
-        UnequalShapesError: images of the batch have several shapes; they are named.
+        UnequalShapesError: images of the batch differ in shape; the message names the shapes.
         LoaderResourceError: a worker gets no shared memory, or no file for it.
     """
     shapes = [_shapes(sample) for sample in samples]
@@ -38,7 +38,7 @@ def collate(samples: list[Any]) -> Any:
     except (RuntimeError, OSError) as error:
         if get_worker_info() is None:
             raise
-        # With equal shapes only a worker's shared memory can fail; the error's words differ by PyTorch's version.
+        # With equal shapes only a worker's shared memory can fail; the text of the error depends on PyTorch's version.
         size = sum(tensor.nbytes for sample in samples for tensor in _tensors(sample))
         raise LoaderResourceError(sharing_problem(shapes[0], size)) from error
 

@@ -1,4 +1,4 @@
-"""The images of a run, found once: by solo-learn's rules, but validated at the training resolution."""
+"""Images of a run, listed once: read as in solo-learn, but validated at the training resolution."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.names.data_sets import FORMATS
 
 _RESIZE_RATIO = 256 / 224  # shorter side over crop in ImageNet's usual validation
-_SMALLEST_MARGIN_CROP = 64  # for smaller crops a margin of one eighth costs more of the object than it shows
-_SPLIT_SEED = 42  # solo-learn's, so that data.fraction means the same images
+_SMALLEST_MARGIN_CROP = 64  # in smaller crops a margin of one eighth removes too much of the object
+_SPLIT_SEED = 42  # solo-learn's, so that data.fraction selects the same images
 
 
 def open_data(config: RunConfig) -> RunData:
-    """Open the images of a run; a folder is listed when it is first asked for, and only once.
+    """Open the images of a run; a folder is listed once, on first use.
 
     Args:
         config: its ``data`` and ``augmentations`` are read.
@@ -66,30 +66,30 @@ class RunData:
 
     @cached_property
     def train_images(self) -> ImageSet:
-        """Training images as they are: ``(RGB image, target)``; the target is -1 under ``data.no_labels``.
+        """Training images without transforms: ``(RGB image, target)``; the target is -1 under ``data.no_labels``.
 
         Raises:
             UserError: a missing or empty folder, too many classes, or a fraction outside (0, 1).
-            UnreachableError: they are not there and cannot be downloaded.
+            UnreachableError: they are missing and cannot be downloaded.
         """
         return _take_fraction(self._kind.open_train(self.config.data), self.config.data.fraction)
 
     @cached_property
     def val_images(self) -> ImageSet | None:
-        """Validation images as they are: ``(RGB image, target)``.
+        """Validation images without transforms: ``(RGB image, target)``.
 
         None without labels, or for a folder without ``data.val_path``. CIFAR without ``data.val_path`` is read from
         ``data.train_path``, where torchvision puts both splits.
 
         Raises:
             UserError: a missing or empty folder, or classes other than the training's.
-            UnreachableError: they are not there and cannot be downloaded.
+            UnreachableError: they are missing and cannot be downloaded.
         """
         return self._kind.open_val(self.config.data)
 
     @property
     def skipped(self) -> dict[str, tuple[str, ...]]:
-        """Files that ``data.on_bad_image=skip`` leaves out of ``"train"`` and ``"val"``; nothing under ``error``."""
+        """Files that ``data.on_bad_image=skip`` skips in ``"train"`` and ``"val"``; none under ``error``."""
         if self.config.data.on_bad_image == "error":
             return {}
         val = self.val_images
@@ -114,11 +114,11 @@ class RunData:
         return IndexedDataset(TransformedImages(self.train_images, transform or self.augmentations()))
 
     def plain_training_set(self) -> TransformedImages:
-        """Build the training set as the validation's is: ``(image (3, crop_size, crop_size), target)``."""
+        """Build the training set with validation transforms: ``(image (3, crop_size, crop_size), target)``."""
         return TransformedImages(self.train_images, self.val_transform())
 
     def validation_set(self) -> TransformedImages | None:
-        """Build the validation set, ``(image (3, crop_size, crop_size), target)``; None where there is none."""
+        """Build the validation set, ``(image (3, crop_size, crop_size), target)``; None without one."""
         images = self.val_images
         return None if images is None else TransformedImages(images, self.val_transform())
 
@@ -135,10 +135,10 @@ class RunData:
     def val_geometry(self) -> list[Any]:
         """Build the first part of the validation pipeline: to the resolution of the training crops.
 
-        Images of that very size are taken as they are, others as :func:`centre_crop` cuts them.
+        Images of exactly that size are not changed; :func:`centre_crop` cuts all others.
 
         Returns:
-            Transforms of an RGB image to another.
+            Transforms from an RGB image to an RGB image.
         """
         size = self.config.crop_size
         return [] if self._kind.image_size == size else centre_crop(size)
@@ -149,7 +149,7 @@ class RunData:
 
 
 def centre_crop(size: int) -> list[Any]:
-    """Build transforms of an RGB image of any size to its centre, at a resolution.
+    """Build transforms that cut the centre of an RGB image of any size at a given resolution.
 
     Args:
         size: of the crop in pixels.
@@ -194,7 +194,7 @@ class TransformedImages(Dataset[tuple[Any, Any]]):
 
 
 def _take_fraction(images: ImageSet, fraction: float | None) -> ImageSet:
-    """Keep solo-learn's part: a split stratified by class."""
+    """Keep the same fraction as solo-learn: a split stratified by class."""
     if fraction is None or fraction <= 0:
         return images
     if fraction >= 1:

@@ -1,4 +1,4 @@
-"""CelebA with its 40 attributes and official split: preparation, and a data set that cannot mix up its labels."""
+"""CelebA with its 40 attributes and official split: preparation, and a data set that checks its labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from radial_vicreg.io.locks import LockedError, changing
 from radial_vicreg.names.data_sets import ATTRIBUTES_FILE, NUM_ATTRIBUTES
 
 IMAGES = "faces"
-"""The one sub-folder of a split: solo-learn's readers want class folders, and number their files in sorted order."""
+"""The only sub-folder of a split: solo-learn's readers need class folders, and number files in sorted order."""
 
 _DOWNLOAD_PATIENCE = 24 * 3600.0  # seconds to wait for a process that downloads 1.4 GB
 _SPLITS = ("train", "val", "test")  # 0, 1, 2 in list_eval_partition
@@ -43,7 +43,7 @@ class AttributeTable(NamedTuple):
 
 
 def prepare_celeba(out: str | Path, source: str | Path | None = None, replace: bool = False) -> Path:
-    """Link ``out/{train,val,test}/faces/*.jpg`` and write ``attributes.csv`` beside. Repeating it does nothing.
+    """Link ``out/{train,val,test}/faces/*.jpg`` and write an ``attributes.csv`` per split. Repeating it does nothing.
 
     Args:
         out: the folder to write; it appears only when complete.
@@ -91,14 +91,14 @@ def load_attributes(
     Args:
         split_folder: ``out/train``, ``out/val`` or ``out/test`` of :func:`prepare_celeba`.
         key: name of the setting that gave it, for error messages.
-        omitted: files that are not read as images are added.
+        omitted: collects the files that are not read as images.
 
     Returns:
         The table, in the order in which solo-learn numbers the images.
 
     Raises:
-        UserError: the folder is not one of :func:`prepare_celeba`, a line of the table is short or holds something
-            else than zeros and ones, or images and table name different files.
+        UserError: the folder was not made by :func:`prepare_celeba`, a line of the table is too short or holds values
+            other than zeros and ones, or images and table name different files.
     """
     folder = require_directory(split_folder, key)
     if not (folder / ATTRIBUTES_FILE).is_file() or not (folder / IMAGES).is_dir():
@@ -119,10 +119,10 @@ class CelebAFolder(ImageSet):
     Args:
         root: ``out/train``, ``out/val`` or ``out/test`` of :func:`prepare_celeba`.
         key: name of the setting that gave ``root``, for error messages.
-        on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
+        on_bad_image: ``"skip"``: every file is opened now, and unreadable ones are skipped.
 
     Attributes:
-        skipped: the files that were left out.
+        skipped: the files that were skipped.
         omitted: the files that are not read as images.
 
     Raises:
@@ -237,7 +237,7 @@ def _read_lists(root: Path) -> tuple[AttributeTable, dict[str, int]]:
 
 
 def _unique_records(root: Path, stem: str) -> dict[str, list[str]]:
-    """Collect values by file name; a line that stands there twice must say the same both times."""
+    """Collect values by file name; repeated lines of a file must agree."""
     found: dict[str, list[str]] = {}
     for name, values in _records(root, stem):
         if name and found.get(name, values) != values:

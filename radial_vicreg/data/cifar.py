@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 through torchvision, as it lays them out or as image folders."""
+"""CIFAR-10 and CIFAR-100 through torchvision, in its own layout or as image folders."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _DOWNLOAD_PATIENCE = 3600.0  # seconds to wait for a process that downloads 170 
 
 
 def open_cifar(name: str, root: str | Path, train: bool) -> CIFAR10:
-    """Open a split of CIFAR, after downloading it where it is not there.
+    """Open a split of CIFAR, and download it if it is missing.
 
-    Of processes that share the folder, such as those of a node, one downloads and the others wait.
+    Among processes that share the folder, such as those of a node, one downloads and the others wait.
 
     Args:
         name: ``cifar10`` or ``cifar100``.
@@ -39,13 +39,13 @@ def open_cifar(name: str, root: str | Path, train: bool) -> CIFAR10:
 
     Raises:
         UserError: unknown name.
-        UnreachableError: it is not there and cannot be downloaded.
+        UnreachableError: it is missing and cannot be downloaded.
         LockedError: another process has been downloading it for an hour.
     """
     if name not in _CLASSES:
         raise UserError(f"unknown dataset {name!r}: expected one of {', '.join(_CLASSES)}")
     dataset_class = _CLASSES[name]
-    with suppress(RuntimeError):  # incomplete or not there; a complete copy may be in a folder that is read-only
+    with suppress(RuntimeError):  # incomplete or missing; a complete copy may be in a read-only folder
         return dataset_class(str(root), train=train, download=False)
     try:
         Path(root).mkdir(parents=True, exist_ok=True)
@@ -82,20 +82,20 @@ class CifarImages(ImageSet):
         return image, target
 
     def content(self) -> Iterator[bytes]:
-        """Give all pixels and classes: the images have no files of their own."""
+        """Yield all pixels and classes, since the images have no files of their own."""
         yield np.ascontiguousarray(self.split.data).tobytes()
         yield repr(self.split.targets).encode()
 
 
 def missing_cifar(name: str, root: str | Path) -> tuple[int, int] | None:
-    """Tell, without a download, whether :func:`open_cifar` would download.
+    """Count the images that :func:`open_cifar` would download, without downloading them.
 
     Args:
         name: ``cifar10`` or ``cifar100``.
         root: folder with torchvision's copy.
 
     Returns:
-        Numbers of training and test images of a CIFAR that is not there; None for one that is.
+        Numbers of training and test images; None if the data set is present.
     """
     try:
         _CLASSES[name](str(root), download=False)

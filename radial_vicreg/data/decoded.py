@@ -16,11 +16,11 @@ from torch.utils.data import Dataset
 
 from radial_vicreg.errors import UserError
 
-_BLOCK = 1024  # images in a block: few blocks, and never more than one held twice
-_SAMPLED = 16  # images opened to foretell the size of all
+_BLOCK = 1024  # images per block: few blocks, of which at most one is held twice
+_SAMPLED = 16  # images opened to estimate the size of all
 _SHARE = 0.9  # share of the free memory that pixels may take
 _MEBIBYTE = 2**20
-_CGROUPS = (  # limit and use of the group of processes: version 2, version 1
+_CGROUPS = (  # limit and usage of the control group: version 2, version 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
@@ -34,15 +34,15 @@ class DecodedImages:
 
     Args:
         dataset: gives (RGB image, target), without random transforms.
-        threads: that decode side by side; 0 and 1 are one.
-        option: the setting that asked for it, for error messages.
+        threads: number of decoding threads; 0 counts as 1.
+        option: the setting that requested it, for error messages.
         same_size: refuse images of different sizes.
-        copies: processes on this machine that each decode all images for themselves.
+        copies: number of processes on this machine that each decode all images.
 
     Attributes:
         blocks: flat uint8 tensors, one for every 1,024 images.
         shapes: height and width of every image, int64 ``(n, 2)``.
-        targets: int64 ``(n,)``, or what the data set's own tensors stack to.
+        targets: int64 ``(n,)``, or the stacked tensors of the data set.
 
     Raises:
         UserError: the pixels do not fit into free memory (both are named), or sizes differ where they must not.
@@ -55,7 +55,7 @@ class DecodedImages:
         _require_room(dataset, option, same_size, copies)
         self.blocks: list[Tensor] = []
         shapes, starts, targets = [], [], []
-        with ThreadPoolExecutor(max(1, threads)) as pool:  # Pillow decodes without Python's lock
+        with ThreadPoolExecutor(max(1, threads)) as pool:  # Pillow releases Python's lock to decode
             for first in range(0, count, _BLOCK):
                 pairs = list(pool.map(dataset.__getitem__, range(first, min(first + _BLOCK, count))))
                 arrays = [np.asarray(image) for image, _ in pairs]
@@ -79,13 +79,13 @@ class DecodedImages:
         return Image.fromarray(pixels.view(height, width, 3).numpy())
 
     def move_to(self, device: torch.device) -> Tensor:
-        """Hand all pixels over as one tensor, block by block, so that they are never held twice.
+        """Move all pixels to one tensor, block by block, so that they are never held twice.
 
         Args:
-            device: where the tensor shall be; a GPU with its index.
+            device: device of the tensor; a GPU with its index.
 
         Returns:
-            uint8, shape ``(n, 3, H, W)``. No image is left here.
+            uint8, shape ``(n, 3, H, W)``. This object then holds no images.
 
         Raises:
             UserError: a GPU has too little free memory for them.
@@ -123,10 +123,10 @@ class CachedImages(Dataset[tuple[Any, Any]]):
 
 
 def free_memory() -> int | None:
-    """Count the bytes that this process can still get: the machine's, or its control group's where that is less.
+    """Return the free memory of this process in bytes: the machine's, or its control group's if that is less.
 
     Returns:
-        None where the system does not say.
+        None if the system does not report it.
     """
     found = []
     try:
@@ -143,7 +143,7 @@ def free_memory() -> int | None:
 
 
 def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: int) -> None:
-    """Foretell the memory from a few images, before all are decoded."""
+    """Estimate the memory from a few images before all are decoded, and require it."""
     count = len(dataset)  # type: ignore[arg-type]
     sample = [dataset[index][0].size for index in range(0, count, math.ceil(count / _SAMPLED))]
     if same_size:

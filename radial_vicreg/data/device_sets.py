@@ -1,4 +1,4 @@
-"""Data sets that live on the training device: batches are made there, random crops included."""
+"""Data sets on the training device: batches are made there, including random crops."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from radial_vicreg.runtime.devices import process_device
 
 
 class DeviceImages(Dataset[int]):
-    """Images on the device; the loader draws their numbers, :meth:`collate` makes the batch.
+    """Images on the device; the loader samples their numbers, and :meth:`collate` makes the batch.
 
-    The pixels move to the device with the first batch, when the trainer has chosen each process its own. Random
+    The pixels move to the device with the first batch, after the trainer has assigned a device to each process. Random
     numbers come from that device's default generator, which ``EpochSeed`` seeds by (seed, epoch, process).
 
     Args:
-        images: decoded, of one size; they are handed over.
+        images: decoded images of one size; their pixels are moved out of them.
         on_gpu: the device is the process's current GPU, otherwise the CPU.
     """
 
@@ -48,7 +48,7 @@ class DeviceImages(Dataset[int]):
             indexes: numbers of the images.
 
         Returns:
-            What the host takes as a batch.
+            A batch in the host's format.
         """
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ class DeviceTrainingSet(DeviceImages):
         chosen, pixels, targets = self._take(indexes)
         crops: list[Tensor] = []
         for pipeline, count in zip(self.pipelines, self.num_crops, strict=True):
-            crops += pipeline(pixels.repeat(count, 1, 1, 1)).chunk(count)  # all in one go: fewer kernels
+            crops += pipeline(pixels.repeat(count, 1, 1, 1)).chunk(count)  # one call for all crops: fewer kernels
         return [chosen, crops, targets]
 
 

@@ -1,4 +1,4 @@
-"""Errors of loading: they cross from a loader's worker as one line, and tell a lack of means from a bad file."""
+"""Loading errors: they leave a loader's worker as one line, and distinguish exhausted resources from bad files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class OneLineError(Exception):
     """An error whose message is one line, in a loader's worker as well.
 
     Args:
-        message: the line, or the text of a loader's worker that ends with it: PyTorch builds a worker's exception anew
-            from its whole traceback.
+        message: the line, or a worker's text that ends with it: PyTorch rebuilds a worker's exception from its whole
+            traceback.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -37,7 +37,7 @@ class LoaderResourceError(OneLineError, RunFailed, OSError):
 
 
 def resource_problem(error: BaseException) -> str | None:
-    """Name the means that an error says have run out, and the remedy.
+    """Name the exhausted resource that an error reports, and the remedy.
 
     Args:
         error: of loading; its causes and contexts count as well.
@@ -57,7 +57,7 @@ def resource_problem(error: BaseException) -> str | None:
 
 @contextmanager
 def resources_named() -> Iterator[None]:
-    """Turn what :func:`resource_problem` knows into one line.
+    """Convert errors that :func:`resource_problem` recognises to one line.
 
     Raises:
         LoaderResourceError: files, shared memory or memory ran out within.
@@ -72,12 +72,12 @@ def resources_named() -> Iterator[None]:
 
 
 def lacks_descriptor(error: BaseException) -> bool:
-    """Tell whether a file could not be opened for the number of those that are."""
+    """Return whether a file could not be opened because too many files are open."""
     return isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR
 
 
 def too_many_files() -> str:
-    """Say that too many files are open, how many may be, and what to do."""
+    """Write the message that too many files are open, with the limit and the remedy."""
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -88,7 +88,7 @@ def too_many_files() -> str:
 
 
 def sharing_problem(shapes: Sequence[tuple[int, ...]], num_bytes: int) -> str:
-    """Say why a worker could not put a batch into shared memory, whatever the error's wording.
+    """Explain why a worker could not put a batch into shared memory, independently of the error's wording.
 
     Args:
         shapes: of the tensors in one sample.

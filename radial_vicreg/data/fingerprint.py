@@ -1,4 +1,4 @@
-"""Fingerprints of image folders, by which runs on different images are told apart. Without PyTorch."""
+"""Fingerprints of image folders, which distinguish runs on different images. Without PyTorch."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from radial_vicreg.runs.origin import (
 )
 
 _NAMES_AND_SIZES = 2
-_THREADS = 16  # on a network's file system each look at a file waits for its answer
-_BLOCK = 512  # files that a thread looks at in a row
+_THREADS = 16  # on a network file system each access to a file waits for an answer
+_BLOCK = 512  # number of files per task of a thread
 _LISTED = "RADIAL_VICREG_LISTED"
 
 
@@ -40,11 +40,12 @@ class _Listing(NamedTuple):
 def fingerprints_of(config: RunConfig) -> FingerprintsConfig:
     """Take the fingerprints of a run's training and validation images.
 
-    Contents and paths stay out of them: a cluster copies the same images to another folder for each job. Every folder
-    is listed once, in threads, without a look into the files; inside :func:`listed_once` once for all runs.
+    They depend on neither the files' contents nor the folder's path: a cluster copies the same images to another folder
+    for each job. Every folder is listed once, in threads, without opening files; within :func:`listed_once` once for
+    all runs.
 
     Args:
-        config: of the run. A folder that does not exist has no fingerprint; who reads it says so.
+        config: of the run. A missing folder has no fingerprint; the reader of the images reports it.
 
     Returns:
         Fingerprints of all versions, and the seconds that listing took.
@@ -65,11 +66,11 @@ def fingerprints_of(config: RunConfig) -> FingerprintsConfig:
 
 @contextmanager
 def listed_once() -> Iterator[None]:
-    """List each folder once, for all runs that start inside: here, or in processes that inherit the environment.
+    """List each folder once for all runs that start within: in this process, or in those that inherit its environment.
 
     A sweep starts many runs on the same images, each in a process of its own.
     """
-    if _LISTED in os.environ:  # inside another's
+    if _LISTED in os.environ:  # nested
         yield
         return
     os.environ[_LISTED] = "{}"
@@ -80,7 +81,7 @@ def listed_once() -> Iterator[None]:
 
 
 def _listing(data_format: str, path: str | None) -> _Listing:
-    """List a folder, or look its listing up."""
+    """List a folder, or return its stored listing."""
     if not path:
         return _Listing([], 0.0)
     key = os.path.abspath(path)
@@ -137,7 +138,7 @@ def _entries(
     folders: list[tuple[str, frozenset[tuple[int, int]]]] = []
     state = os.stat(root / prefix)
     if (here := (state.st_dev, state.st_ino)) in above:
-        return names, folders  # a ring; the reader of the images refuses it by name
+        return names, folders  # a cycle; the reader of the images reports it
     with os.scandir(root / prefix) as entries:
         for entry in entries:
             if entry.name.startswith("."):
@@ -156,5 +157,5 @@ def _sizes(root: Path, names: Sequence[str]) -> list[int]:
 def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
-    except OSError:  # a link whose file is gone; the reader of the images says so
+    except OSError:  # a link whose file is gone; the reader of the images reports it
         return -1

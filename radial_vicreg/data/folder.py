@@ -1,4 +1,4 @@
-"""Image folders: loading, and checks that fail early and say what is wrong. Shared by both hosts."""
+"""Image folders: loading, and early checks with clear errors. Shared by both hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = 5  # classes in an error
 
 
 class LabelledFolder(ImageFolder, ImageSet):
-    """torchvision's ``ImageFolder`` in the same order, without its traps.
+    """torchvision's ``ImageFolder`` in the same order, with stricter checks.
 
     Hidden folders (``.ipynb_checkpoints``) are not classes, and macOS's ``._*`` are not images. A link that leads back
     to its own folder is an error instead of forty copies of the images, and one that leads to another class is an error
@@ -28,11 +28,11 @@ class LabelledFolder(ImageFolder, ImageSet):
     Args:
         root: folder with one sub-folder per class.
         key: name of the setting that gave ``root``, for error messages.
-        on_bad_image: ``"error"``: reading a bad file raises; ``"skip"``: every file is opened now, and those that
-            cannot be read are left out.
+        on_bad_image: ``"error"``: reading a bad file raises; ``"skip"``: every file is opened now, and unreadable ones
+            are skipped.
 
     Attributes:
-        skipped: the image files that were left out.
+        skipped: the image files that were skipped.
         omitted: the files that are not read as images.
 
     Raises:
@@ -155,10 +155,10 @@ class UnlabelledFolder(ImageSet):
     Args:
         root: the folder; sub-folders are skipped.
         key: name of the setting that gave ``root``, for error messages.
-        on_bad_image: ``"skip"``: every file is opened now, and those that cannot be read are left out.
+        on_bad_image: ``"skip"``: every file is opened now, and unreadable ones are skipped.
 
     Attributes:
-        skipped: the image files that were left out.
+        skipped: the image files that were skipped.
         omitted: the files that are not read as images.
 
     Raises:
@@ -200,7 +200,7 @@ class UnlabelledFolder(ImageSet):
 
 
 class IndexedDataset(Dataset[tuple[int, Any, int]]):
-    """Put the position of each sample before it, as solo-learn's training datasets do.
+    """Prepend its position to each sample, as solo-learn's training datasets do.
 
     Args:
         dataset: gives ``(crops, target)``.

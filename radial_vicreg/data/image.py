@@ -1,4 +1,4 @@
-"""Reading one image file: every mode as RGB, and one clear line for a file that cannot be read."""
+"""Read one image file: every mode as RGB, with a one-line error for an unreadable file."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def open_image(path: str | Path) -> Image.Image:
     Raises:
         UnreadableImageError: the file is missing, truncated, not an image, or of a mode without a fixed range (32-bit
             integers and floats); the message names it.
-        LoaderResourceError: too many files are open, which is no fault of this one.
-        MemoryError: likewise.
+        LoaderResourceError: too many files are open; this one may be valid.
+        MemoryError: memory ran out; the file may be valid.
     """
     try:
         with Image.open(path) as image:
@@ -80,14 +80,14 @@ def cut_long_image(image: Image.Image) -> Image.Image:
 
 
 def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[str, ...]:
-    """Name the images that a data set leaves out; ``"skip"`` opens every file once, in threads.
+    """List the images that a data set skips; ``"skip"`` opens every file once, in threads.
 
-    The answer is remembered for the life of the process: several data sets may be made of the same files.
+    The result is cached for the life of the process, since several data sets may use the same files.
 
     Args:
         paths: image files.
-        on_bad_image: ``"error"``: none is left out, and reading a bad one will raise; ``"skip"``: those that
-            :func:`open_image` refuses.
+        on_bad_image: ``"error"``: none, and reading a bad one will raise; ``"skip"``: those that :func:`open_image`
+            refuses.
 
     Returns:
         Their paths, in the order given.
@@ -101,7 +101,7 @@ def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[s
 
 
 def shown(path: str | Path) -> str:
-    """Show a path on one line: one with line breaks or undecodable bytes is quoted and escaped."""
+    """Return a path as one line: one with line breaks or undecodable bytes is quoted and escaped."""
     text = str(path)
     return text if text.isprintable() and "  " not in text else ascii(text)
 

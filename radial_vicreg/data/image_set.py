@@ -1,4 +1,4 @@
-"""What every reader of images is to those who use it: images in a fixed order, with their targets."""
+"""Common interface of image readers: images in a fixed order, with their targets."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from torch.utils.data import Dataset
 from radial_vicreg.data.listing import Omitted
 
 Labels = Literal["classes", "attributes", "none"]
-"""What the targets of images are: one class each, attributes that are each there or not, or nothing."""
+"""Kinds of targets: one class per image, binary attributes, or none."""
 
 
 class ImageSet(Dataset[tuple[Any, Any]]):
     """Images in an order that never changes, each with its target.
 
-    A subclass sets the attributes and gives :meth:`__len__` and :meth:`__getitem__`, which returns the RGB image (or
-    what the transform that it was given makes of it) and its target.
+    A subclass sets the attributes and defines :meth:`__len__` and :meth:`__getitem__`, which returns the RGB image
+    (transformed, if a transform was given) and its target.
 
     Attributes:
-        labels: what the targets are.
+        labels: kind of the targets.
         classes: names of the classes, or of the attributes; none without labels.
         targets: of all images: numbers of the classes, zeros and ones ``(N, attributes)``, or
             :data:`radial_vicreg.names.data_sets.UNLABELLED`.
         files: of all images; none for images that have no files of their own (which override :meth:`content`).
-        skipped: image files that were left out, because they cannot be read.
+        skipped: image files that are skipped because they cannot be read.
         omitted: files that are not read as images.
         indices: positions in a larger set; None: these are all.
     """
@@ -51,7 +51,7 @@ class ImageSet(Dataset[tuple[Any, Any]]):
         raise NotImplementedError
 
     def digest(self) -> str:
-        """Hash what the images are, for what is kept of them: other images have another digest."""
+        """Hash the images' identity, as a key for cached results: other images have another digest."""
         found = hashlib.sha256(repr((len(self), self.indices)).encode())
         for part in self.content():
             found.update(part)
@@ -69,7 +69,7 @@ class ImageSet(Dataset[tuple[Any, Any]]):
 
 
 class Part(ImageSet):
-    """Some images of a set.
+    """Subset of a set of images.
 
     Args:
         images: the set.

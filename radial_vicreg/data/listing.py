@@ -1,4 +1,4 @@
-"""What lies in an image folder: classes and files."""
+"""Listings of image folders: classes and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from radial_vicreg.io.files import lies_in
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS
 from radial_vicreg.runtime.distributed import is_first_process
 
-_MACOS_PREFIX = "._"  # a file's Finder data, written beside it on every file system but Apple's
+_MACOS_PREFIX = "._"  # a file's Finder data, written next to it on every file system but Apple's
 _MACOS_FOLDER = "__MACOSX"  # the same, as macOS packs them into a ZIP archive
 _NO_EXTENSION = "no extension"
 _NAMED = 3  # files of each type in a message
@@ -83,7 +83,7 @@ def class_folders(root: str | Path, omitted: Omitted | None = None) -> list[str]
 
     Args:
         root: the image folder.
-        omitted: files next to the class folders are added.
+        omitted: collects the files next to the class folders.
     """
     found = []
     with os.scandir(root) as entries:
@@ -100,15 +100,15 @@ def flat_files(folder: str | Path, omitted: Omitted | None = None) -> list[Path]
     """List the image files directly in a folder, sorted.
 
     Args:
-        folder: to look in; its sub-folders are not.
-        omitted: other files are added.
+        folder: folder to list, without its sub-folders.
+        omitted: collects other files.
     """
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if _is_folder(entry):
                 continue
-            if is_image(entry.name):  # a dead link as well: reading the image says so
+            if is_image(entry.name):  # even a dead link: reading the image reports it
                 found.append(Path(folder) / entry.name)
             elif omitted is not None:
                 omitted.add(entry.path)
@@ -119,8 +119,8 @@ def image_files(folder: str, omitted: Omitted | None = None, hidden: bool = True
     """List image files at any depth, folder by folder, sorted, links followed.
 
     Args:
-        folder: to look in.
-        omitted: other files are added.
+        folder: folder to list.
+        omitted: collects other files.
         hidden: list those in hidden sub-folders as well.
 
     Raises:
@@ -165,12 +165,12 @@ def labelled_files(root: str, classes: Sequence[str], omitted: Omitted | None = 
 
 
 def is_image(name: str) -> bool:
-    """Tell by its name whether a file is an image, and not what macOS keeps beside one."""
+    """Return whether a file is an image according to its name, and not macOS's file next to one."""
     return name.lower().endswith(IMAGE_EXTENSIONS) and not is_macos_file(name)
 
 
 def is_macos_file(name: str) -> bool:
-    """Tell whether a file is macOS's ``._NAME`` beside another."""
+    """Return whether a file is macOS's ``._NAME`` next to another."""
     return name.startswith(_MACOS_PREFIX)
 
 
@@ -178,10 +178,10 @@ class _Place(NamedTuple):
     """A folder of images.
 
     Attributes:
-        path: by which it was found.
+        path: path by which it was found.
         identity: the folder's own, whatever links lead to it.
         names: of its images, sorted.
-        linked: those of them that are links.
+        linked: names that are links.
     """
 
     path: str
@@ -190,12 +190,12 @@ class _Place(NamedTuple):
     linked: list[str]
 
     def files(self) -> Iterator[str]:
-        """Give the paths of its images."""
+        """Yield the paths of its images."""
         return (os.path.join(self.path, name) for name in self.names)
 
 
 def _places(folder: str, omitted: Omitted | None, hidden: bool = True) -> list[_Place]:
-    """List a folder and those inside it, sorted by path; links are followed, and files of other types added."""
+    """List a folder and those inside it, sorted by path; follow links, and add files of other types to ``omitted``."""
     found = []
     waiting: list[tuple[str, frozenset[_Identity]]] = [(folder, frozenset())]
     while waiting:
@@ -236,7 +236,7 @@ def _refuse_linked_files(
     targets: dict[tuple[_Identity, str], tuple[int, str]] = {}
     for label, link in linked:
         if not os.path.exists(link):
-            continue  # it leads nowhere, or to itself: reading the image says so
+            continue  # it leads nowhere, or to itself: reading the image reports it
         target = link
         while os.path.islink(target):
             target = os.path.join(os.path.dirname(target), os.readlink(target))
@@ -263,7 +263,7 @@ def _two_labels(path: str, other: str, root: str) -> UserError:
 
 
 def _link_on(path: str, root: str) -> str | None:
-    """Find the link by which a path leads on; links above ``root`` do not count."""
+    """Find the last link in a path; links above ``root`` do not count."""
     while len(path) > len(root):
         if os.path.islink(path):
             return path

@@ -1,6 +1,6 @@
 """Loaders of a run: an epoch's batches depend on the seed and the epoch alone.
 
-They do once the loader's iterator is made after the epoch is set: see :mod:`radial_vicreg.train.callbacks.resumed`.
+This holds if the loader's iterator is created after the epoch is set: see :mod:`radial_vicreg.train.callbacks.resumed`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def memory_option(config: RunConfig) -> str | None:
 
 
 def build_training_set(config: RunConfig, data: RunData) -> IndexedDataset | DeviceTrainingSet:
-    """Build the training set, and decode it where it is kept in memory.
+    """Build the training set, and decode it if it is kept in memory.
 
     Args:
         config: of ``radial-vicreg pretrain``.
@@ -63,7 +63,7 @@ def build_training_set(config: RunConfig, data: RunData) -> IndexedDataset | Dev
         Samples or batches of index, crops and target.
 
     Raises:
-        UserError: as :class:`RunData`, or the images cannot be kept.
+        UserError: as :class:`RunData`, or the images cannot be kept in memory.
     """
     option = memory_option(config)
     if option is None:
@@ -77,7 +77,7 @@ def build_training_set(config: RunConfig, data: RunData) -> IndexedDataset | Dev
 
 
 def build_train_loader(config: RunConfig, dataset: Dataset[Any]) -> DataLoader[Any]:
-    """Build shuffled, whole batches.
+    """Build the training loader: shuffled batches of full size.
 
     With several processes the sampler is Lightning's distributed one, which shuffles by seed and epoch as well.
 
@@ -101,7 +101,7 @@ def build_train_loader(config: RunConfig, dataset: Dataset[Any]) -> DataLoader[A
         sampler=sampler,
         shuffle=sampler is None,
         generator=None if sampler is None else sampler.generator,
-        num_workers=0 if on_device else config.data.num_workers,  # a process's own GPU is of no use to its workers
+        num_workers=0 if on_device else config.data.num_workers,  # workers cannot use the GPU of their process
         pin_memory=_on_gpu(config) and not on_device,
         collate_fn=dataset.collate if on_device else collate,  # type: ignore[attr-defined]
         drop_last=True,
@@ -119,7 +119,7 @@ def build_val_loader(config: RunConfig, data: RunData) -> DataLoader[Any] | None
         Batches ``[images (N, 3, H, W), targets (N,)]``, or None where there is no validation set.
 
     Raises:
-        UserError: as :class:`RunData`, or the images cannot be kept.
+        UserError: as :class:`RunData`, or the images cannot be kept in memory.
     """
     option = memory_option(config)
     images = data.val_images
@@ -146,7 +146,7 @@ class EpochSampler(DistributedSampler[int]):
     """Shuffle by (seed, epoch), so that a resumed run sees the batches of an uninterrupted one.
 
     Args:
-        dataset: what to shuffle.
+        dataset: data set to shuffle.
         seed: of the run.
 
     Attributes:

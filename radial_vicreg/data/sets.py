@@ -1,6 +1,6 @@
-"""Data sets: how the images of each are opened, and how it is prepared. Without PyTorch until one is opened.
+"""Data sets: a class for each, which opens and prepares its images. Without PyTorch until one is opened.
 
-A data set is a class. What its name alone says is in :mod:`radial_vicreg.names.data_sets`; the class says the rest.
+Facts that follow from the name of a data set are in :mod:`radial_vicreg.names.data_sets`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _FOLDER = Path("datasets")
 
 
 class DataSet:
-    """A folder of images, and what all data sets are asked.
+    """A folder of images, and the interface of all data sets.
 
-    A subclass overrides what is different, and is registered with :func:`register`.
+    A subclass overrides the methods that differ, and is registered with :func:`register`.
 
     Attributes:
         name: of the data set, and of ``radial-vicreg data NAME``.
         dataset: value of ``data.dataset`` under which it is read.
-        facts: what ``dataset`` says without an image; None: a line of :data:`~radial_vicreg.names.data_sets.DATA_SETS`,
-            from which editors know it too.
+        facts: facts that follow from ``dataset``; None: an entry of :data:`~radial_vicreg.names.data_sets.DATA_SETS`,
+            which the schema for editors lists, too.
         image_size: side of every image in pixels; crops of that size are validated on the images as they are.
-        about: what ``radial-vicreg data`` says of it; None where there is nothing to prepare.
+        about: its help in ``radial-vicreg data``; None if there is nothing to prepare.
     """
 
     name: ClassVar[str]
@@ -42,7 +42,7 @@ class DataSet:
     about: ClassVar[str | None] = None
 
     def num_classes(self, data: DataConfig) -> int:
-        """Count the classes: as the name says, or the sub-folders of ``train_path`` (>= 1).
+        """Count the classes: according to the name, or the sub-folders of ``train_path`` (>= 1).
 
         Raises:
             UserError: ``train_path`` is missing.
@@ -54,11 +54,11 @@ class DataSet:
         return known or max(1, len(class_folders(require_directory(data.train_path, "data.train_path"))))
 
     def open_train(self, data: DataConfig) -> ImageSet:
-        """Open the training images, all of them.
+        """Open all training images.
 
         Raises:
             UserError: a missing or empty folder, or too many classes.
-            UnreachableError: they are not there and cannot be downloaded.
+            UnreachableError: they are missing and cannot be downloaded.
         """
         found = self._open(data.train_path, "data.train_path", data)
         most = facts_of(self.dataset).num_classes
@@ -74,7 +74,7 @@ class DataSet:
 
         Raises:
             UserError: a missing or empty folder, or classes other than the training's.
-            UnreachableError: they are not there and cannot be downloaded.
+            UnreachableError: they are missing and cannot be downloaded.
         """
         from radial_vicreg.data.folder import check_same_classes, require_directory
         from radial_vicreg.data.listing import class_folders
@@ -88,7 +88,7 @@ class DataSet:
         return found
 
     def to_download(self, data: DataConfig) -> tuple[int, int] | None:
-        """Count the training and test images that opening it would download; None where it would not."""
+        """Count the training and test images that opening the data set would download; None if it would not."""
         return None
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -96,16 +96,16 @@ class DataSet:
         parser.add_argument("--out", type=Path, default=_FOLDER / self.name)
 
     def prepare(self, options: argparse.Namespace) -> Path:
-        """Prepare it; repeating it does nothing.
+        """Prepare the data set; repeating it does nothing.
 
         Args:
             options: those of :meth:`add_options`, and ``replace``.
 
         Returns:
-            Where it is.
+            Its folder.
 
         Raises:
-            UserError: the place holds something else, or what it is made of is incomplete.
+            UserError: the folder holds something else, or the source is incomplete.
             UnreachableError: it cannot be downloaded.
         """
         raise NotImplementedError
@@ -123,10 +123,10 @@ _REGISTERED: dict[str, DataSet] = {}
 
 
 def register(kind: type[_Kind]) -> type[_Kind]:
-    """Make a data set known under its name; for use as a decorator.
+    """Register a data set under its name; for use as a decorator.
 
     Raises:
-        ValueError: nothing is declared of its ``dataset``.
+        ValueError: its ``dataset`` has no declared facts.
     """
     if kind.facts is not None:
         DATA_SETS[kind.dataset] = kind.facts
@@ -146,10 +146,10 @@ def data_set(dataset: str) -> DataSet:
         dataset: value of ``data.dataset``.
 
     Returns:
-        What opens its images.
+        The object that opens its images.
 
     Raises:
-        UserError: none of that name is read; the nearest known one is named.
+        UserError: there is no such data set; the message names the nearest known one.
     """
     found = _REGISTERED.get(dataset)
     if found is not None and found.dataset == dataset:
@@ -195,7 +195,7 @@ class Cifar(DataSet):
     about = "downloaded by torchvision; solo-learn reads the same files"
 
     def open_train(self, data: DataConfig) -> ImageSet:
-        """Open the 50,000 training images, after downloading them where they are not there."""
+        """Open the 50,000 training images, and download them if they are missing."""
         from radial_vicreg.data.cifar import CifarImages
 
         return CifarImages(self.name, _cifar_root(data.train_path, "data.train_path"), train=True)
@@ -208,7 +208,7 @@ class Cifar(DataSet):
         return CifarImages(self.name, _cifar_root(root, "data.val_path"), train=False)
 
     def to_download(self, data: DataConfig) -> tuple[int, int] | None:
-        """Count the images of a CIFAR that is not there."""
+        """Count the images of a missing CIFAR."""
         from radial_vicreg.data.cifar import missing_cifar
 
         return None if data.train_path is None else missing_cifar(self.name, data.train_path)
@@ -292,7 +292,7 @@ class ImageNet10(DataSet):
         from radial_vicreg.data.prepare.imagenet10 import describe_imagenet10, prepare_imagenet10
 
         folder = prepare_imagenet10(options.imagenet, options.out, options.split, options.classes, options.replace)
-        print("\n".join(describe_imagenet10(folder)), file=sys.stderr)  # standard output has the path alone, as ever
+        print("\n".join(describe_imagenet10(folder)), file=sys.stderr)  # standard output holds only the path
         return folder
 
 

@@ -1,7 +1,7 @@
 """Data folders that are either complete or absent: built next to their place, then renamed into it.
 
-Nothing in a folder is deleted or replaced. One that is complete stays as it is, with whatever else its user keeps in
-it; one that holds anything else is refused, or moved aside on request.
+Nothing in an existing folder is deleted or replaced. A complete folder stays unchanged, with all other files that its
+user keeps in it. Any other folder is refused, or moved aside on request.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from radial_vicreg.io.files import check_output, claim_output, lies_in
 from radial_vicreg.io.locks import changing
 
 MARKER = "radial_vicreg_data.json"
-"""File in a finished folder that says what was written there, ``num_images`` included."""
+"""File in a finished folder that describes its content, including ``num_images``."""
 
 Files = Mapping[str, Path | None]
-"""What a complete folder holds: names below it, each with the target of the link that it is, or None for a file."""
+"""Content of a complete folder: names below it, each with the target of its link, or None for a regular file."""
 
 _PATIENCE = 24 * 3600.0  # seconds to wait for another job: CelebA's download takes hours on a slow line
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
@@ -38,7 +38,7 @@ def claim_folder(folder: str | Path, replace: bool = False, links: bool = False)
     """Make sure, before a long download or reading, that a data folder can be prepared in its place.
 
     Args:
-        folder: where it is to be.
+        folder: path of the future folder.
         replace: a folder that is in the way will be moved aside.
         links: its images will be links.
 
@@ -46,12 +46,12 @@ def claim_folder(folder: str | Path, replace: bool = False, links: bool = False)
         ``folder``.
 
     Raises:
-        UserError: it holds something that no command of ours wrote, or it cannot be written, or its file system renames
-            no folders or makes no links.
+        UserError: it holds something that no command of ours wrote, it cannot be written, or its file system does not
+            support renaming folders or links.
     """
     folder = Path(folder)
     if _has_marker(folder) and not replace:
-        return folder  # perhaps complete, and nobody has to write into it then
+        return folder  # it may be complete, and then nothing is written into it
     claim_output(folder, "folder")
     place = check_output(folder.resolve().parent, "folder")
     for name, reason in try_folder(place, ("folders", "links") if links else ("folders",)).refused.items():
@@ -81,9 +81,9 @@ def prepare_folder(
 
     Args:
         folder: the final place.
-        description: is written to the marker; ``dataset`` and ``num_images`` belong to it.
+        description: content of the marker, including ``dataset`` and ``num_images``.
         files: everything that the folder will hold.
-        fill: writes the files that are no links into the folder that it is given; links are made without it.
+        fill: writes the regular files into the folder that it receives; links are made without it.
         replace: move a folder that is in the way aside. A complete one stays.
         earlier: values of keys that a marker of an earlier version lacks.
 
@@ -91,8 +91,8 @@ def prepare_folder(
         Whether it was prepared now; False for a complete folder, which is not changed.
 
     Raises:
-        UserError: the folder holds something else or lacks files; the message names them. Or the place can take no
-            folder, or no link.
+        UserError: the folder holds something else or lacks files; the message names them. Or the folder or its links
+            cannot be created.
         LockedError: another process has been preparing it for a day.
     """
     given, folder = Path(folder), Path(folder).resolve()  # of a link, the folder that it leads to
@@ -111,7 +111,7 @@ def prepare_folder(
         if _may_stay(asked.problem(), replace):  # another job was faster
             return False
         staging = folder.with_name(f".{folder.name}-{secrets.token_hex(4)}")
-        staging.mkdir()  # not tempfile's, whose folders are for their owner alone: permissions follow the umask
+        staging.mkdir()  # not by tempfile, whose folders only the owner can read: permissions follow the umask
         try:
             if fill is not None:
                 fill(staging)
@@ -123,7 +123,7 @@ def prepare_folder(
 
 
 def read_marker(folder: Path) -> dict[str, Any] | None:
-    """Read what a command of ours has written into a folder; None where there is no marker of ours."""
+    """Read the marker that a command of ours has written into a folder; None without one."""
     try:
         found = json.loads((folder / MARKER).read_text())
     except (OSError, ValueError, RecursionError):
@@ -132,12 +132,12 @@ def read_marker(folder: Path) -> dict[str, Any] | None:
 
 
 def _has_marker(folder: Path) -> bool:
-    """Tell whether a command of ours has written into a folder; whether it is complete, :class:`_Asked` tells."""
+    """Return whether a command of ours has written into a folder; :class:`_Asked` checks that it is complete."""
     return (folder / MARKER).is_file()
 
 
 class _Asked(NamedTuple):
-    """A folder that is asked for; the attributes are the arguments of :func:`prepare_folder`."""
+    """A requested folder; the attributes are the arguments of :func:`prepare_folder`."""
 
     folder: Path
     description: Mapping[str, Any]
@@ -145,7 +145,7 @@ class _Asked(NamedTuple):
     earlier: Mapping[str, Any]
 
     def problem(self) -> str | None:
-        """Say why the folder is not the one that is asked for.
+        """Return why the folder is not the requested one.
 
         Returns:
             None: it is absent or empty. An empty text: it is complete. Otherwise a sentence.
@@ -167,14 +167,14 @@ class _Asked(NamedTuple):
 
 
 def _may_stay(problem: str | None, replace: bool) -> bool:
-    """Tell whether a folder is complete; raise what is wrong with one that may not be moved aside."""
+    """Return whether a folder is complete; raise for an incomplete one that may not be moved aside."""
     if problem and not replace:
         raise UserError(problem)
     return problem == ""
 
 
 def _is_there(path: Path, target: Path | None) -> bool:
-    """Tell whether a file is there, or a link of this target that leads somewhere."""
+    """Return whether a file exists, or a link with this target that is not broken."""
     try:
         return path.exists() and (target is None or path.readlink() == target)
     except OSError:  # no link, or one that leads to itself
@@ -182,7 +182,7 @@ def _is_there(path: Path, target: Path | None) -> bool:
 
 
 def _is_filled(folder: Path) -> bool:
-    """Tell whether something is there already, be it no folder."""
+    """Return whether the path holds something already, even if it is not a folder."""
     return os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir()))
 
 
@@ -221,7 +221,7 @@ def _take_place(staging: Path, folder: Path, asked: _Asked, replace: bool) -> bo
     except OSError as error:
         if aside is not None and aside.is_dir():
             aside.rename(folder)
-        if error.errno in _TAKEN and (problem := asked.problem()) is not None:  # in this very moment
+        if error.errno in _TAKEN and (problem := asked.problem()) is not None:  # taken by another job just now
             return not _may_stay(problem, replace=False)
         raise
     if aside is not None:

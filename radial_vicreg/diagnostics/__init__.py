@@ -1,4 +1,4 @@
-"""How Gaussian embeddings are: their radii, their spectrum, their directions and random slices of them."""
+"""Measure how Gaussian embeddings are: radii, spectrum, directions and random slices."""
 
 from radial_vicreg.diagnostics.directions import mean_share, uniformity
 from radial_vicreg.diagnostics.embeddings import RadiusMeasurement, measure_radii

@@ -1,4 +1,4 @@
-"""Where embeddings point to: their common mean, and how they fill the sphere."""
+"""Directions of embeddings: their common mean, and how evenly they fill the sphere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from radial_vicreg.diagnostics.spectrum import evenly_spaced_rows
 def mean_share(z: Tensor) -> float:
     r"""Compute the mean's share of the squared norm, :math:`\|\bar z\|^2 / \overline{\|z\|^2}`.
 
-    A loss of the radii alone may fill them with a constant offset; this says how much of them is one.
+    A constant offset can satisfy a loss on the radii alone; this is its share of the squared norm.
 
     Args:
         z: embeddings, shape ``(N, d)``.
@@ -39,7 +39,7 @@ def uniformity(z: Tensor) -> float:
     their t is 2 here).
 
     Args:
-        z: embeddings, shape ``(N, d)``, N at least 2; of more than 2,048 rows, evenly spaced ones are taken.
+        z: embeddings, shape ``(N, d)``, N at least 2; above 2,048 rows, evenly spaced ones are used.
 
     Returns:
         0 where all directions are equal, about -4 + 8 / d for a normal sample of large d.

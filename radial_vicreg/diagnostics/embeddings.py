@@ -1,4 +1,4 @@
-"""Measure the embeddings of a network, and leave it as it was."""
+"""Measure the embeddings of a network without changing it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class RadiusMeasurement:
 def measure_radii(
     model: nn.Module, batches: Iterable[Tensor], batch_statistics: bool, gaussianity: bool = False
 ) -> RadiusMeasurement:
-    """Embed images and measure their radii; leave the model exactly as it was.
+    """Embed images and measure their radii without changing the model.
 
     Args:
         model: called on a batch of images ``(B, 3, H, W)``, returns a dictionary with the embeddings under ``"z"``.
         batches: batches of images on the model's device.
-        batch_statistics: True lets BatchNorm use the statistics of each batch, as in training; False its running
-            ones, as in evaluation. They differ much before training.
-        gaussianity: also the statistics beyond the radii.
+        batch_statistics: True: BatchNorm uses the statistics of each batch, as in training. False: it uses its running
+            ones, as in evaluation. The two differ greatly before training.
+        gaussianity: compute the statistics beyond the radii, too.
 
     Returns:
         Radii and statistics over all batches.
@@ -65,7 +65,7 @@ def measure_radii(
 
 @torch.no_grad()
 def embed(model: nn.Module, images: Tensor, batch_statistics: bool) -> Tensor:
-    """Embed a batch, and leave the model exactly as it was; see :func:`measure_radii`.
+    """Embed a batch without changing the model; see :func:`measure_radii`.
 
     Returns:
         float32 ``(B, d)``, on the model's device.
@@ -77,7 +77,7 @@ def embed(model: nn.Module, images: Tensor, batch_statistics: bool) -> Tensor:
 
 @torch.no_grad()
 def measure_embeddings(z: Tensor, gaussianity: bool = False) -> RadiusMeasurement:
-    """Measure the radii of embeddings ``(N, d)``, where they are; see :func:`measure_radii`.
+    """Measure the radii of embeddings ``(N, d)`` on their device; see :func:`measure_radii`.
 
     Raises:
         ValueError: there are fewer than two, or they are not finite.

@@ -1,4 +1,4 @@
-"""All that tells embeddings from a standard normal sample, and the same for such a sample."""
+"""Statistics that compare embeddings with a standard normal sample, and their values for such a sample."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ DRAWS = 3
 
 
 def gaussianity_statistics(z: Tensor, seed: int = 0) -> dict[str, float]:
-    r"""Compare embeddings against :math:`\mathcal N(0, I)`, as they are and standardised.
+    r"""Compare embeddings with :math:`\mathcal N(0, I)`, both as given and standardised.
 
     Args:
         z: embeddings, shape ``(N, d)``, N at least 2.
-        seed: of the slices' directions.
+        seed: seed of the slices' directions.
 
     Returns:
-        What :func:`radial_vicreg.diagnostics.radius_statistics` gives, and ``mean_share``, ``uniformity``,
-        ``sliced_w2`` and ``epps_pulley`` over 256 random slices, ``constant_dimensions``: the number of dimensions
-        without variance. ``standardised_w1_chi``, ``_kl``, ``_sliced_w2`` and ``_epps_pulley`` are those of
-        :func:`standardise`'s: what is left when the mean and the scale of each dimension are forgiven. Features of an
-        encoder, which nothing asks to have unit variance, are judged by these.
+        The result of :func:`radial_vicreg.diagnostics.radius_statistics`, ``mean_share``, ``uniformity``, ``sliced_w2``
+        and ``epps_pulley`` over 256 random slices, and ``constant_dimensions``, the number of dimensions without
+        variance. ``standardised_w1_chi``, ``_kl``, ``_sliced_w2`` and ``_epps_pulley`` are computed after
+        :func:`standardise`, so they ignore the mean and the scale of each dimension. Use them for features of an
+        encoder, which no loss holds at unit variance.
 
     Raises:
         ValueError: fewer than two embeddings or non-finite values.
 
     Examples:
-        An offset is seen as it is, and forgiven once standardised:
+        An offset changes the statistics, but not the standardised ones:
 
         >>> import torch
         >>> from radial_vicreg.diagnostics import gaussianity_statistics
@@ -42,7 +42,7 @@ def gaussianity_statistics(z: Tensor, seed: int = 0) -> dict[str, float]:
         (0.5, 3, 0.0)
     """
     z = z.float()
-    statistics = radius_statistics(z)  # first: it refuses what the rest would fail on
+    statistics = radius_statistics(z)  # first, since it validates z
     standardised = standardise(z)
     forgiven = {
         "w1_chi": float(radial_wasserstein_loss(standardised, target="quantiles")),
@@ -60,16 +60,16 @@ def gaussianity_statistics(z: Tensor, seed: int = 0) -> dict[str, float]:
 
 
 def normal_statistics(count: int, dim: int, seed: int = 0, draws: int = DRAWS) -> dict[str, float]:
-    """Compute what :func:`gaussianity_statistics` gives for true normal samples, the mean over a few.
+    """Average :func:`gaussianity_statistics` over a few standard normal samples.
 
     Args:
         count: N.
         dim: d.
-        seed: of the slices' directions; the samples are those of :func:`normal_sample`.
+        seed: seed of the slices' directions; the samples come from :func:`normal_sample`.
         draws: number of samples.
 
     Returns:
-        The same keys.
+        The same keys as :func:`gaussianity_statistics`.
 
     Examples:
         >>> from radial_vicreg.diagnostics import normal_statistics
@@ -82,14 +82,14 @@ def normal_statistics(count: int, dim: int, seed: int = 0, draws: int = DRAWS) -
 
 
 def normal_sample(count: int, dim: int, seed: int = 0, draw: int = 0) -> Tensor:
-    """Draw a standard normal sample ``(count, dim)``; other random numbers than the slices of this seed."""
-    # The slices' own generator would give the same numbers again.
+    """Draw a standard normal sample ``(count, dim)``, independent of the slices with the same seed."""
+    # A generator with the slices' seed would repeat their numbers.
     mixed = torch.randint(2**62, (draw + 1,), generator=torch.Generator().manual_seed(seed))
     return torch.randn(count, dim, generator=torch.Generator().manual_seed(int(mixed[draw])))
 
 
 def standardise(z: Tensor) -> Tensor:
-    """Bring every dimension to mean 0 and variance 1; one without variance becomes 0.
+    """Scale every dimension to mean 0 and variance 1; constant dimensions become 0.
 
     Args:
         z: embeddings, shape ``(N, d)``.
@@ -109,5 +109,5 @@ def standardise(z: Tensor) -> Tensor:
 
 
 def _is_constant(z: Tensor) -> Tensor:
-    """Tell which dimensions vary no more than their mean's rounding, shape ``(d,)``."""
+    """Return which dimensions vary by no more than the rounding error of their mean, shape ``(d,)``."""
     return z.std(dim=0, correction=0) <= 10 * torch.finfo(z.dtype).eps * z.mean(dim=0).abs()

@@ -35,8 +35,8 @@ class Whitener(TransformerMixin, BaseEstimator):
 
     Args:
         shrinkage: share of the covariance replaced by a multiple of the identity of the same trace, in [0, 1]. Zero
-            asks for a covariance of full rank; any positive value also takes constant columns and N <= d, and
-            then the output is not exactly white.
+            requires a covariance of full rank; a positive value also allows constant columns and N <= d, but the output
+            is then not exactly white.
 
     Attributes:
         mean_: shape ``(d,)``.
@@ -116,7 +116,7 @@ class RadialGaussianizer(TransformerMixin, BaseEstimator):
     Attributes:
         whitener_: the fitted :class:`Whitener`.
         radii_: distinct radii of the whitened sample, ascending, shape ``(K,)``.
-        chi_radii_: the chi(d) quantiles they are sent to, shape ``(K,)``.
+        chi_radii_: the chi(d) quantiles they are mapped to, shape ``(K,)``.
         n_features_in_: d.
 
     Examples:
@@ -148,7 +148,7 @@ class RadialGaussianizer(TransformerMixin, BaseEstimator):
 
         Raises:
             ValueError: as :meth:`Whitener.fit`, or an atom in the radius: more than 1 % of the points at one radius,
-                or all of them on one ellipsoid (for d up to 43), as the uniform distribution on a sphere has it.
+                or all of them on one ellipsoid (for d up to 43), as for the uniform distribution on a sphere.
         """
         whitener = Whitener(self.shrinkage).fit(X)
         whitened = whitener.transform(check_array(_to_numpy(X), dtype=np.float64))
@@ -181,9 +181,9 @@ class RadialGaussianizer(TransformerMixin, BaseEstimator):
 
 
 def _with_radii(points: Array, source: Array, target: Array) -> Array:
-    """Scale every point so that its radius goes through the increasing map ``source -> target``."""
+    """Scale every point so that the increasing map ``source -> target`` applies to its radius."""
     radii = np.linalg.norm(points, axis=1)
-    # Inside, interpolation; outside, proportion to the nearest knot.
+    # Interpolate inside the fitted range, and scale in proportion to the nearest knot outside it.
     inside = np.interp(radii, source, target)
     nearest = np.clip(radii, source[0], source[-1])
     scale = inside * np.divide(1.0, nearest, out=np.zeros_like(nearest), where=nearest > 0)
@@ -192,7 +192,7 @@ def _with_radii(points: Array, source: Array, target: Array) -> Array:
 
 
 def _on_one_ellipsoid(points: Array) -> bool:
-    """Tell whether an ellipsoid passes through all points: sampling error in the whitening blurs ties, but not this."""
+    """Return whether one ellipsoid passes through all points; unlike ties, this survives errors of the whitening."""
     count, d = points.shape
     rows, columns = np.triu_indices(d)
     terms = len(rows) + d
@@ -203,7 +203,7 @@ def _on_one_ellipsoid(points: Array) -> bool:
     coefficients, *_ = np.linalg.lstsq(features, np.ones(len(some)), rcond=None)
     form = np.zeros((d, d))
     form[rows, columns] = coefficients[: len(rows)]
-    # The X-distribution lies on a quadric too, a pair of lines: only a definite form is an ellipsoid.
+    # Only a definite form is an ellipsoid: the X-distribution lies on another quadric, a pair of lines.
     definite = np.linalg.eigvalsh(form + form.T)[0] > 0
     return bool(definite and np.abs(features @ coefficients - 1).max() < ELLIPSOID_TOLERANCE)
 

@@ -1,4 +1,4 @@
-"""What the radii of embeddings look like, next to the Chi distribution."""
+"""Statistics and histograms of the radii of embeddings, compared with the chi distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_BINS = 200  # one far outlier among narrow radii would otherwise ask for th
 
 
 def radius_statistics(z: Tensor) -> dict[str, float]:
-    r"""Compare a matrix of embeddings against :math:`\mathcal N(0, I)`.
+    r"""Compare a matrix of embeddings with :math:`\mathcal N(0, I)`.
 
     Args:
         z: embeddings, shape ``(N, d)``, N at least 2.
@@ -37,7 +37,7 @@ def radius_statistics(z: Tensor) -> dict[str, float]:
         {'radius_mean': 2.0, 'embedding_mean_norm': 1.0, 'effective_rank': 4.0}
     """
     z = z.float()
-    w1_chi = float(radial_wasserstein_loss(z, target="quantiles"))  # first: it refuses what the rest would fail on
+    w1_chi = float(radial_wasserstein_loss(z, target="quantiles"))  # first, since it validates z
     count, dim = z.shape
     radii = z.norm(dim=1)
     return {
@@ -47,7 +47,7 @@ def radius_statistics(z: Tensor) -> dict[str, float]:
         "radius_std": float(radii.std()),
         "embedding_mean_norm": float(z.mean(dim=0).norm()),
         "effective_rank": effective_rank(z),
-        # Their squares' sum over d, by the loss; there are d (d - 1) of them.
+        # The loss is the sum of the d (d - 1) squares, divided by d.
         "off_diagonal_covariance": math.sqrt(float(covariance_loss(z)) / max(dim - 1, 1)),
         "count": float(count),
     }

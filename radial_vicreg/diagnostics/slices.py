@@ -10,7 +10,7 @@ from torch import Tensor
 SLICES = 256
 """Number of slices, as in the LeJEPA paper's minimal example."""
 
-_LAST_KNOT, _KNOTS = 3.0, 17  # of the integral, as there
+_LAST_KNOT, _KNOTS = 3.0, 17  # of the integral, from the same example
 
 
 def random_slices(z: Tensor, count: int = SLICES, seed: int = 0) -> Tensor:
@@ -19,7 +19,7 @@ def random_slices(z: Tensor, count: int = SLICES, seed: int = 0) -> Tensor:
     Args:
         z: embeddings, shape ``(N, d)``.
         count: number of slices S.
-        seed: of the directions.
+        seed: seed of the directions.
 
     Returns:
         Shape ``(N, S)``; independent standard normal rows have standard normal slices.
@@ -67,12 +67,12 @@ def wasserstein_to_normal(x: Tensor) -> Tensor:
 
 
 def epps_pulley(x: Tensor) -> Tensor:
-    r"""Compute the Epps-Pulley statistic of each slice against :math:`\mathcal N(0, 1)`; its mean is SIGReg's.
+    r"""Compute the Epps-Pulley statistic of each slice against :math:`\mathcal N(0, 1)`; SIGReg is its mean.
 
     :math:`N\int_{-3}^{3}\big|\hat\varphi(t)-e^{-t^2/2}\big|^2e^{-t^2/2}\,dt`, where :math:`\hat\varphi` is the
-    empirical characteristic function; by the trapezoidal rule with 17 knots on [0, 3], twice, since the integrand is
-    even (Epps and Pulley: A Test for Normality Based on the Empirical Characteristic Function, Biometrika 1983;
-    Balestriero and LeCun: LeJEPA, arXiv 2511.08544, 2025).
+    empirical characteristic function; computed by the trapezoidal rule with 17 knots on [0, 3] and doubled, since the
+    integrand is even (Epps and Pulley: A Test for Normality Based on the Empirical Characteristic Function, Biometrika
+    1983; Balestriero and LeCun: LeJEPA, arXiv 2511.08544, 2025).
 
     Args:
         x: slices, shape ``(N, S)``.

@@ -1,4 +1,4 @@
-"""How many dimensions embeddings use."""
+"""Spectrum of embeddings: how many dimensions they use."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def evenly_spaced_rows(z: Tensor) -> Tensor:
 def effective_rank(z: Tensor) -> float:
     r"""Compute RankMe: the exponential of the entropy of the normalised singular values.
 
-    Garrido, Balestriero, Najman and LeCun: RankMe, ICML 2023. Neither scale nor rotation changes it; the mean is not
-    taken off, and counts as one dimension.
+    Garrido, Balestriero, Najman and LeCun: RankMe, ICML 2023. It is invariant to scale and rotation. The mean is not
+    subtracted and counts as one dimension.
 
     Args:
-        z: embeddings, shape ``(N, d)``, float32 or float64; of more than 2,048 rows, evenly spaced ones are taken.
+        z: embeddings, shape ``(N, d)``, float32 or float64; above 2,048 rows, evenly spaced ones are used.
 
     Returns:
         Between 1 and min(N, d).
@@ -41,13 +41,14 @@ def effective_rank(z: Tensor) -> float:
 def covariance_spectrum(z: Tensor) -> Tensor:
     r"""Compute the eigenvalues of the covariance matrix, all 1 for :math:`\mathcal N(0, I)` and infinite N.
 
-    For finite N those of a normal sample spread around 1 by Marchenko and Pastur's law, the wider the nearer d is to N.
+    For finite N the eigenvalues of a normal sample spread around 1 according to the Marchenko-Pastur law, more widely
+    the closer d is to N.
 
     Args:
-        z: embeddings, shape ``(N, d)``, N at least 2; of more than 2,048 rows, evenly spaced ones are taken.
+        z: embeddings, shape ``(N, d)``, N at least 2; above 2,048 rows, evenly spaced ones are used.
 
     Returns:
-        Descending, shape ``(min(N - 1, d),)``: the others are zero.
+        Descending eigenvalues, shape ``(min(N - 1, d),)``; the others are zero.
 
     Examples:
         >>> import torch

@@ -1,7 +1,7 @@
 """Losses of Radial-VICReg: plain functions of one view, and :class:`RadialVICRegLoss` that adds them up.
 
-What draws nothing works under ``torch.func`` (``grad``, ``hessian``; ``jacrev`` and ``vmap``, too), under
-``torch.compile(fullgraph=True)`` and ``torch.export``, where nobody looks for non-finite values: docs/objective.md.
+Losses without random numbers work under ``torch.func`` (``grad``, ``hessian``, ``jacrev``, ``vmap``),
+``torch.compile(fullgraph=True)`` and ``torch.export``, where non-finite values are not checked: docs/objective.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of arguments: every error says what arrived, what is needed and what to do."""
+"""Argument checks: every error states what arrived, what is needed and what to do."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from radial_vicreg.runtime.distributed import gather_integers
 
 T = TypeVar("T")
 
-#: dtypes that the losses take; the two half types are computed, and returned, in float32.
+#: Supported dtypes; float16 and bfloat16 are computed and returned in float32.
 SUPPORTED_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 HALF_DTYPES = (torch.float16, torch.bfloat16)
 
 
 def full_precision(z: Tensor) -> torch.autocast:
-    """Switch autocast off on the device of ``z``: in fp16 the squares overflow."""
+    """Disable autocast on the device of ``z``: squares overflow in float16."""
     return torch.autocast(device_type=z.device.type, enabled=False)
 
 
@@ -34,7 +34,7 @@ def checked_view(z: Tensor) -> Tensor:
 
 
 def checked_pair(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
-    """Check both views as :func:`checked_view` does, and that they have one shape."""
+    """Apply :func:`checked_view` to both views and require equal shapes."""
     views = _checked_layouts({"z1": z1, "z2": z2})
     for name, z in views.items():
         require_finite(z, name)
@@ -42,7 +42,7 @@ def checked_pair(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def checked_vector(values: Tensor, name: str, length: int | None = None) -> Tensor:
-    """Check a finite 1-D float tensor, with ``length`` of that many values; return it in at least float32."""
+    """Return a finite 1-D float tensor in at least float32; require ``length`` values unless it is None."""
     _require_float(values, name, "(N,)")
     if values.dim() != 1:
         raise ValueError(f"{name}: expected shape (N,), got {tuple(values.shape)}; pass one number per sample.")
@@ -56,22 +56,22 @@ def checked_vector(values: Tensor, name: str, length: int | None = None) -> Tens
 
 
 def checked_batch(views: tuple[Tensor, ...], keywords: dict[str, Tensor], agree: bool) -> tuple[Tensor, ...]:
-    """Check the views of a call for training.
+    """Check the views of a training call.
 
-    On a CPU non-finite values raise at once (but for tracers, see :func:`require_finite`). On a GPU nobody looks for
-    them, since that would stall it.
+    On a CPU non-finite values raise at once (except under a tracer, see :func:`require_finite`). On a GPU they are not
+    checked, since the check would stall it.
 
     Args:
-        views: what came by position: embeddings of each view, shape ``(N, d)``, or all in one tensor ``(V, N, d)``.
-        keywords: what came by keyword instead: two views, ``z1`` and ``z2``.
-        agree: exchange shape and verdict between ranks first, so that every rank raises when one of them must
+        views: positional arguments: embeddings of each view, shape ``(N, d)``, or all in one tensor ``(V, N, d)``.
+        keywords: keyword arguments instead: two views, ``z1`` and ``z2``.
+        agree: exchange shapes and results of the checks between ranks first, so that every rank raises when one does
             (on a GPU by a device-side assertion, which needs no host synchronisation).
 
     Returns:
-        The views, two at least, of one shape, in one dtype, at least float32.
+        At least two views of equal shape, in one dtype, at least float32.
 
     Raises:
-        ValueError: on this rank's input, or on another's when ``agree``.
+        ValueError: the input of this rank or, with ``agree``, of any rank is invalid.
     """
     problem: ValueError | None = None
     checked: dict[str, Tensor] = {}
@@ -93,11 +93,11 @@ def checked_batch(views: tuple[Tensor, ...], keywords: dict[str, Tensor], agree:
 def require_finite(values: Tensor, name: str) -> None:
     """Raise a ValueError that counts the non-finite entries of ``values`` (waits for a GPU).
 
-    Skip the check where there are no values to look at: under a tracer or a transform of ``torch.func``.
+    Skip the check where tensors hold no values: under a tracer or a transform of ``torch.func``.
     """
     if not values_are_at_hand():
         return
-    # One pass; a sum can overflow where no value does, but it is never finite when a value is not.
+    # A single pass: the sum is never finite when a value is not, although it can overflow when all values are finite.
     if math.isfinite(values.detach().sum().item()):
         return
     finite = torch.isfinite(values)
@@ -121,7 +121,7 @@ def checked_spacing(m: int | None, count: int) -> int:
 
 
 def checked_setting(name: str, value: T) -> T:
-    """Return a setting of the objective if it is what :data:`radial_vicreg.names.terms.OBJECTIVE` allows."""
+    """Return the value of a setting if :data:`radial_vicreg.names.terms.OBJECTIVE` allows it."""
     key, checked = OBJECTIVE[name], cast(Any, value)
     if key.choices:
         checked = checked_choice(name, value, key.choices)
@@ -139,9 +139,9 @@ def checked_number(name: str, value: Any, *, minimum: float = 0, positive: bool 
     allowed = "a finite number > 0" if positive else f"a finite number >= {minimum:g}"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name}: expected {allowed}, got {value!r} ({type(value).__name__}).")
-    number: Any = value  # Real declares no order
-    # Comparisons also refuse nan; a compiler's symbolic number has no isfinite, and a whole number may be too
-    # large for a float.
+    number: Any = value  # Real declares no comparison
+    # Comparisons also reject NaN. isfinite fails for a compiler's symbolic numbers and for integers too large for a
+    # float.
     if not minimum <= number <= sys.float_info.max or (positive and float(number) == 0):
         raise ValueError(f"{name}: expected {allowed}, got {value!r}.")
     return float(number)
@@ -180,7 +180,7 @@ def _checked_layout(z: Tensor, name: str) -> Tensor:
 
 
 def _checked_layouts(views: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Check each view by its name, and that all have the shape and device of the first; give them one dtype."""
+    """Check each view, require the shape and device of the first, and promote all to one dtype."""
     checked = {name: _checked_layout(z, name) for name, z in views.items()}
     (first_name, first), *others = checked.items()
     for name, z in others:
@@ -244,7 +244,7 @@ def _promoted(values: Tensor) -> Tensor:
 
 
 def _agree(shape: tuple[int, ...] | None, device: torch.device) -> None:
-    """Raise on every rank when some rank has a problem (``None``) or when ``(V, N, d)`` differs between ranks."""
+    """Raise on every rank if the shape ``(V, N, d)`` differs between ranks or is None (invalid input) on one."""
     table = gather_integers(shape or (-1, -1, -1), device)
     remedy = "equal batches per rank are needed (drop_last=True), or gather_distributed=False for local statistics"
     if device.type == "cuda":

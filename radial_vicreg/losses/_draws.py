@@ -1,4 +1,4 @@
-"""Chi draws that depend on a seed and a call's number, and the number in the ``state_dict``."""
+"""Chi samples that depend on a seed and on a call counter, which the ``state_dict`` holds."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from radial_vicreg.losses._checks import checked_integer
 from radial_vicreg.losses._chi import chi_draws
 from radial_vicreg.losses._tracing import outside_graphs
 
-#: The number's name in a ``state_dict``: PyTorch's own for what is no parameter and no buffer, as in older checkpoints.
+#: Key of the counter in a ``state_dict``: PyTorch's name for extra state, which older checkpoints used as well.
 EXTRA_STATE = "_extra_state"
 
 
 class DrawingModule(nn.Module):
-    """Module with chi draws that are the same on every rank and in a resumed run.
+    """Module whose chi samples are the same on every rank and in a resumed run.
 
-    They depend on ``seed`` and on the number of training-mode calls that drew so far. The number is an int (a buffer
-    on a GPU would stall each step). A ``state_dict`` holds it as a 0-d int64 tensor on the CPU, from the start, so that
-    loaders which fill in what is there find it; a module that does not draw writes nothing, as any other loss.
+    The samples depend on ``seed`` and on the number of training-mode calls that have sampled so far. The number is an
+    int, since a buffer on a GPU would stall each step. The ``state_dict`` holds it as a 0-d int64 tensor on the CPU,
+    even before the first call, so that loaders which only fill existing entries find it. A module that does not sample
+    adds no entry.
 
     Args:
-        seed: of the draws.
+        seed: seed of the samples.
 
     Raises:
-        ValueError: ``seed`` is negative or no integer.
+        ValueError: ``seed`` is negative or not an integer.
     """
 
     def __init__(self, seed: int) -> None:
@@ -37,13 +38,13 @@ class DrawingModule(nn.Module):
 
     @property
     def draws_samples(self) -> bool:
-        """Whether :meth:`forward` draws."""
+        """Whether :meth:`forward` samples from the chi distribution."""
         raise NotImplementedError
 
     @outside_graphs
     def _draws(self, count: int, views: tuple[Tensor, ...]) -> Tensor:
-        """Draw ``count`` values for each view, in the columns, with dimension, dtype and device of the views."""
-        # One generator per call, not one that runs on: the draws are then the same on every rank and after a resume.
+        """Sample ``count`` values per view, one column per view, with the dimension, dtype and device of the views."""
+        # A new generator for each call: the samples are then the same on every rank and after a resume.
         entropy = np.random.SeedSequence((self.seed, self._drawn)).generate_state(1, np.uint64)
         generator = torch.Generator().manual_seed(int(entropy[0]))
         self._drawn += self.training
@@ -68,7 +69,7 @@ class DrawingModule(nn.Module):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
         key = prefix + EXTRA_STATE
-        if key in unexpected_keys:  # PyTorch expects it only of modules that always write it
+        if key in unexpected_keys:  # PyTorch expects the key only from modules that always write it
             unexpected_keys.remove(key)
         if key in state_dict:
             try:

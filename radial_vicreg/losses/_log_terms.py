@@ -1,4 +1,4 @@
-"""Terms that every log shows, whether the loss needs them or not: computed when somebody reads them."""
+"""Terms of the logs that the loss may not need: they are computed when they are read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from radial_vicreg.losses.radial import MIN_SQUARED_NORM, chi_cross_entropy_of, 
 
 
 class LogTerms(NamedTuple):
-    """What these terms are computed from, all without gradient.
+    """Inputs of the logged terms, all without gradient.
 
     Attributes:
-        squared_norms: of this rank, shape ``(V, n)``.
-        ordered_radii: of all ranks, sorted, shape ``(N, V)``.
-        mean: of the global batch, shape ``(V, d)``.
-        spacing: m of the entropy.
-        normalize: divide the cross-entropy by d.
-        centred: the norms are those of z minus the batch mean.
+        squared_norms: squared norms on this rank, shape ``(V, n)``.
+        ordered_radii: sorted radii of all ranks, shape ``(N, V)``.
+        mean: mean of the global batch, shape ``(V, d)``.
+        spacing: spacing m of the entropy.
+        normalize: whether the cross-entropy is divided by d.
+        centred: whether the norms are those of z minus the batch mean.
     """
 
     squared_norms: Tensor
@@ -31,7 +31,7 @@ class LogTerms(NamedTuple):
     centred: bool
 
     def compute(self) -> dict[str, Tensor]:
-        """Compute the terms by name; :class:`~radial_vicreg.losses.RadialVICRegLoss` says what each is."""
+        """Compute the terms by name; :class:`~radial_vicreg.losses.RadialVICRegLoss` describes each."""
         ordered, dim = self.ordered_radii, self.mean.shape[1]
         count = len(ordered)
         offset = self.mean.square().sum(dim=1)
@@ -41,7 +41,7 @@ class LogTerms(NamedTuple):
             scatter = (scatter - offset).clamp(min=0)
         entropy = spacing_entropy_of(ordered, self.spacing)
         quantiles = chi_quantiles(count, dim, ordered.dtype, ordered.device)
-        # The sorted radii are those of all ranks.
+        # From the sorted radii, since they cover all ranks.
         cross_entropy = chi_cross_entropy_of(ordered.square(), dim, normalize=False)
         return {
             "radial_ce": 2 * chi_cross_entropy_of(self.squared_norms, dim, self.normalize),

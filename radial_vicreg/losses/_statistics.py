@@ -1,8 +1,8 @@
-"""All that the objective needs from its views, in few passes over them: forward, and an analytic backward.
+"""Statistics of the views for the objective, in few passes over them and with an analytic backward.
 
 The formulas are those of :mod:`radial_vicreg.losses.vicreg` and :func:`radial_vicreg.losses.radial.squared_norms`
-(:func:`_plain_statistics` is written with them, and the tests compare). docs/objective.md, "The backward pass",
-derives the gradient and says why it is cheaper.
+(:func:`_plain_statistics` uses them, and tests compare the two). docs/objective.md, "The backward pass", derives the
+gradient and explains why it is cheaper.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ViewStatistics(NamedTuple):
         variance: 0-d, twice the mean over the views, of the global batch.
         covariance: 0-d, twice the mean over the views, of the global batch.
         squared_norms: of this rank's embeddings, at least ``MIN_SQUARED_NORM``, shape ``(V, n)``.
-        mean: of the global batch, shape ``(V, d)``; with gradient where that was asked for.
+        mean: of the global batch, shape ``(V, d)``; with gradient if ``differentiable_mean``.
     """
 
     invariance: Tensor
@@ -47,19 +47,19 @@ class ViewStatistics(NamedTuple):
 def view_statistics(
     views: tuple[Tensor, ...], gather: bool, center: bool, differentiable_mean: bool = False
 ) -> ViewStatistics:
-    """Compute invariance, variance, covariance and squared norms of V >= 2 views, differentiable (twice, too).
+    """Compute invariance, variance, covariance and squared norms of V >= 2 views, twice differentiable.
 
-    The plain formulas stand in where an analytic backward cannot serve
+    The plain formulas replace the analytic backward where it does not apply
     (:func:`~radial_vicreg.losses._tracing.needs_plain_autograd`).
 
     Args:
         views: embeddings of each view on this rank, shape ``(n, d)``, checked, of one dtype, at least float32.
         gather: take variance, covariance and mean over all ranks.
-        center: norms of the embeddings minus the batch mean.
-        differentiable_mean: give the mean a gradient, which takes one more pass over that of the embeddings.
+        center: compute the norms of the embeddings minus the batch mean.
+        differentiable_mean: give the mean a gradient, at the cost of one more pass over the gradient of the embeddings.
 
     Returns:
-        The statistics; gradients are such that DDP's average over ranks is that of one process.
+        The statistics; DDP's average of their gradients over ranks equals the gradient in one process.
     """
     if needs_plain_autograd(views):
         invariance, variance, covariance, squared, mean = _plain_statistics(views, gather, center)
@@ -70,7 +70,7 @@ def view_statistics(
 class _Statistics(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, ...]:
-        # Unpacked here: torch.compile takes `ctx` away when the parameters are one fewer than what it passes.
+        # Unpacked here: torch.compile drops `ctx` when it passes one argument more than there are parameters.
         views, (gather, center, differentiable_mean) = arguments[:-3], arguments[-3:]
         rows, dim = views[0].shape
         count = rows * world_size() if gather else rows
@@ -91,7 +91,7 @@ class _Statistics(torch.autograd.Function):
         squared = _row_squares(own) if center else torch.stack([_row_squares(z) for z in views])
         ctx.gather, ctx.center, ctx.differentiable_mean = gather, center, differentiable_mean
         ctx.number, ctx.count, ctx.first = len(views), count, first
-        kept = own.clone() if exchange else own  # the clone lets go of the other ranks' rows
+        kept = own.clone() if exchange else own  # the clone frees the other ranks' rows
         normed = deviations if center else batch
         ctx.save_for_backward(*views, *normed, kept, reference, matrix, variances, deviation, covariances, squared)
         parts = dim * len(views) / 2
@@ -110,8 +110,8 @@ class _Statistics(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved, number = ctx.saved_tensors, ctx.number
         views, normed = saved[:number], saved[number : 2 * number]
-        if torch.is_grad_enabled():  # create_graph: these gradients are to be differentiated once more
-            views = tuple(z.view_as(z) for z in views)  # one tensor may be several views: a gradient for each
+        if torch.is_grad_enabled():  # create_graph: these gradients will be differentiated again
+            views = tuple(z.view_as(z) for z in views)  # one tensor may be passed as several views: a gradient each
             outputs = _plain_statistics(views, ctx.gather, ctx.center)
             wanted = [z for z in views if z.requires_grad]
             found = iter(torch.autograd.grad(outputs, wanted, grads, create_graph=True))
@@ -146,7 +146,7 @@ class _Statistics(torch.autograd.Function):
 
 
 def _invariance(views: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Compute the invariance, and what its gradient needs: the difference of two views, the centre of more."""
+    """Compute the invariance and the input of its gradient: the difference of two views, or the centre of more."""
     count, dim = len(views), views[0].shape[1]
     if count == 2:
         difference = views[0] - views[1]
@@ -155,13 +155,13 @@ def _invariance(views: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
     for z in views[2:]:
         centre.add_(z)
     centre.div_(count)
-    offset = torch.empty_like(centre)  # of one view at a time
+    offset = torch.empty_like(centre)  # reused for each view
     squares = torch.stack([_row_squares(torch.sub(z, centre, out=offset)) for z in views])
     return squares.mean() * (2 * count / (count - 1)) / dim, centre
 
 
 def _add_invariance_gradient(gradient: Tensor, views: tuple[Tensor, ...], reference: Tensor, weight: Tensor) -> None:
-    """Add ``weight`` times the derivative of :func:`_invariance` to the gradient by the views."""
+    """Add ``weight`` times the derivative of :func:`_invariance` to the gradient with respect to the views."""
     count, size = len(views), reference.numel()
     if count == 2:
         gradient[0].addcmul_(reference, weight, value=2 / size)
@@ -173,15 +173,15 @@ def _add_invariance_gradient(gradient: Tensor, views: tuple[Tensor, ...], refere
 
 
 def twice_the_mean(terms: Sequence[Tensor]) -> Tensor:
-    """Weigh the terms of single views: two of them, the usual number, are added up."""
+    """Return twice the mean of the views' terms; for two views, that is their sum."""
     return 2 * torch.stack([*terms]).mean()
 
 
 def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute this rank's rows of the Gram matrices, variances, and squared sums of off-diagonal covariances."""
+    """Compute this rank's rows of the Gram matrices, variances, and sums of squared off-diagonal covariances."""
     divisor = deviations.shape[1] - 1
     gram = torch.bmm(own, deviations.mT).div_(divisor)
-    squares = torch.empty_like(deviations[0])  # of one view at a time
+    squares = torch.empty_like(deviations[0])  # reused for each view
     sums = [_column_sums(torch.mul(view, view, out=squares)) for view in deviations]
     variances = torch.stack(sums) / divisor
     mass = _square_sum(gram)
@@ -189,12 +189,12 @@ def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor
 
 
 def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the global covariance matrices without their diagonals, the diagonals, and the squared sums."""
+    """Compute the global covariance matrices without their diagonals, the diagonals, and the sums of squares."""
     local = torch.bmm(deviations.mT, deviations).div_(count - 1)
     covariance = sum_over_ranks(local) if gather else local
     diagonal = covariance.diagonal(dim1=1, dim2=2)
     variances = diagonal.clone()
-    # Zeroed before squaring: taking the diagonal off the sum afterwards cancels on whitened data.
+    # Zero the diagonal before squaring: subtracting it from the sum afterwards cancels on whitened data.
     diagonal.zero_()
     return covariance, variances, _square_sum(covariance)
 

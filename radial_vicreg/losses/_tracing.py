@@ -1,7 +1,7 @@
-"""Who calls: PyTorch itself as usual, a transform of ``torch.func``, or a tracer that records operations.
+"""Detect the caller: eager PyTorch, a transform of ``torch.func``, or a tracer that records operations.
 
-Eager training gets the analytic backward, checks of values and the terms of each call. Transforms and exports want a
-plain function of tensors instead: no look at values, nothing kept on the module.
+Eager training gets the analytic backward, checks of values and the terms of each call. Transforms and exports need a
+plain function of tensors, which reads no values and stores nothing on the module.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ R = TypeVar("R")
 
 
 def values_are_at_hand() -> bool:
-    """Tell whether Python may look at values; false under a tracer and under transforms such as ``torch.func.vmap``."""
+    """Return whether Python may read tensor values; false under a tracer and transforms such as ``torch.func.vmap``."""
     return not (torch.compiler.is_compiling() or torch.jit.is_tracing() or is_transformed())
 
 
 def is_transformed() -> bool:
-    """Tell whether a transform of ``torch.func`` is at work: ``grad``, ``jacrev``, ``hessian``, ``vmap``, ..."""
-    # What torch.autograd.Function itself asks; there is no public name for it.
+    """Return whether a transform of ``torch.func`` is active: ``grad``, ``jacrev``, ``hessian``, ``vmap``, ..."""
+    # torch.autograd.Function itself calls this; there is no public equivalent.
     return torch._C._are_functorch_transforms_active()
 
 
 def is_exported() -> bool:
-    """Tell whether ``torch.export`` is at work."""
-    # torch.compiler.is_exporting is younger than the oldest PyTorch that we take.
+    """Return whether ``torch.export`` is active."""
+    # torch.compiler.is_exporting is newer than the oldest supported PyTorch.
     return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
 
 
 def needs_plain_autograd(views: Iterable[Tensor]) -> bool:
-    """Tell whether an analytic backward cannot serve: under transforms, exports and forward mode."""
+    """Return whether the analytic backward does not apply: under transforms, exports and forward mode."""
     return is_transformed() or is_exported() or any(_has_tangent(z) for z in views)
 
 
 def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
-    """Keep torch.compile out of a function, such as a random generator; else it warns of what it met there.
+    """Exclude a function, such as a random generator, from torch.compile, which would warn about its contents.
 
-    Unlike ``torch.compiler.disable``, do not load the compiler where nobody compiles: it takes seconds.
+    Unlike ``torch.compiler.disable``, this does not import the compiler in eager mode, which takes seconds.
     """
     disabled: Callable[P, R] = torch._disable_dynamo(function)
 
@@ -55,5 +55,5 @@ def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _has_tangent(z: Tensor) -> bool:
-    # While compiling, forward mode comes as a transform.
+    # Under torch.compile, forward mode appears as a transform.
     return not torch.compiler.is_compiling() and forward_ad.unpack_dual(z).tangent is not None

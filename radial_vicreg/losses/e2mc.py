@@ -8,7 +8,7 @@ from radial_vicreg.losses._checks import checked_number, checked_spacing, checke
 from radial_vicreg.losses.radial import spacing_entropy_of
 from radial_vicreg.losses.vicreg import centred, covariance_of
 
-#: Hypercovariance relative to the entropy; the authors of E2MC put 10 on the entropy and 1 on the
+#: Weight of the hypercovariance relative to the entropy; the authors of E2MC use 10 for the entropy and 1 for the
 #: hypercovariance.
 HYPERCOVARIANCE_WEIGHT = 0.1
 
@@ -25,11 +25,10 @@ def marginal_entropy(z: Tensor) -> Tensor:
         0-d tensor in nats, at least float32.
 
     Raises:
-        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
-            for a GPU).
+        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (the check waits for a GPU).
 
     Examples:
-        Where the sigmoid makes a uniform sample, the entropy is the largest, zero:
+        If the sigmoid gives a uniform sample, the entropy has its maximum, zero:
 
         >>> import torch
         >>> from radial_vicreg.losses import marginal_entropy
@@ -52,8 +51,7 @@ def hypercovariance_loss(z: Tensor) -> Tensor:
         0-d tensor, at least float32.
 
     Raises:
-        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
-            for a GPU).
+        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -82,7 +80,7 @@ def e2mc_loss(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT)
 
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, a negative weight, or non-finite values
-            (looking for them waits for a GPU).
+            (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -98,7 +96,7 @@ def e2mc_loss(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT)
 
 
 def e2mc_of(z: Tensor, hypercovariance_weight: float = HYPERCOVARIANCE_WEIGHT) -> Tensor:
-    """Compute :func:`e2mc_loss` of a batch that is checked already."""
+    """Compute :func:`e2mc_loss` of a checked batch."""
     squashed = z.sigmoid()
     return hypercovariance_weight * covariance_of(centred(squashed)) - _marginal_entropy_of(squashed)
 

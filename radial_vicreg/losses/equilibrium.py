@@ -1,9 +1,9 @@
-r"""Where the radial term alone would put the radii: the minimum of :math:`\beta_1` CE :math:`-\,\beta_2` entropy.
+r"""Radii at the minimum of the radial term alone, :math:`\beta_1` CE :math:`-\,\beta_2` entropy.
 
-Over sorted radii the term is convex, and its entropy ties each radius only to the one m places on. It falls apart into
-m chains, one for each remainder of the place by m, and chains of one length have one minimum. The minima of two
-neighbouring lengths interlace, so that all of them, sorted, are the minimum of the whole: two small problems with a
-tridiagonal Hessian, however large the batch.
+The term is convex in the sorted radii, and its entropy couples each radius only to the one m ranks above. It separates
+into m chains, one for each rank modulo m, and chains of equal length have the same minimum. There are at most two
+lengths, and their minima interlace: sorted together, they are the minimum of the whole term. This leaves two small
+problems with a tridiagonal Hessian for a batch of any size.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from radial_vicreg.names.terms import RADIAL_OBJECTIVES
 
 Radii = NDArray[np.float64]
 
-#: Samples of a larger batch are thinned to this many; mean, deviation and distance hardly change beyond.
+#: Largest number of radii that is computed; mean, deviation and distance hardly change beyond it.
 MOST_SAMPLES = 1024
 _MOST_STEPS = 500
 _TOLERANCE = 1e-11  # of Newton's last step, relative to the largest radius
@@ -34,9 +34,9 @@ class RadialEquilibrium:
     """Radii at the minimum of the radial term.
 
     Attributes:
-        mean: of the radii.
-        std: their standard deviation (unbiased, as ``radius_std`` of the objective).
-        w1: their Wasserstein-1 distance to chi(d), as ``w1_chi`` of the objective.
+        mean: mean of the radii.
+        std: standard deviation of the radii (unbiased, as ``radius_std`` of the objective).
+        w1: Wasserstein-1 distance of the radii to chi(d), as ``w1_chi`` of the objective.
     """
 
     mean: float
@@ -55,27 +55,27 @@ def radial_equilibrium(
 ) -> RadialEquilibrium | None:
     r"""Describe the radii that minimise the radial term alone: mean, deviation and distance to chi(d).
 
-    Training adds VICReg's terms, and a network cannot place radii one by one: a run is pulled there and ends
-    elsewhere.
+    A run is pulled towards these radii but ends elsewhere: VICReg's terms act as well, and a network cannot set radii
+    one by one.
 
     Args:
         dim: :math:`d`.
         ce_weight: :math:`\beta_1`.
         ent_weight: :math:`\beta_2`.
-        count: samples of the global batch; above ``MOST_SAMPLES``, that many stand for them, with m in proportion.
+        count: samples of the global batch; above ``MOST_SAMPLES``, that many are used, with m reduced in proportion.
         m: spacing of the entropy within ``1..count-1``; by default ``round(sqrt(count))``.
         normalize_ce: whether the cross-entropy is divided by ``dim``.
         objective: the radial objective.
 
     Returns:
-        The equilibrium; all of it infinite when only the entropy counts, which then has no bound. None for another
-        objective than ``"kl"`` and for two weights of 0.
+        The equilibrium; its values are infinite when only the entropy has a weight, since it is unbounded. None for an
+        objective other than ``"kl"`` and if both weights are 0.
 
     Raises:
-        ValueError: an argument out of its range, named in the message.
+        ValueError: an argument is out of range; the message names it.
 
     Examples:
-        The cross-entropy alone draws every radius to the mode, 22.6 at d 512; an entropy spreads them:
+        The cross-entropy alone pulls every radius to the mode, 22.6 for d = 512; the entropy spreads them:
 
         >>> from radial_vicreg.losses import radial_equilibrium
         >>> found = radial_equilibrium(512, ce_weight=100.0, ent_weight=0.0, normalize_ce=True)
@@ -103,7 +103,7 @@ def equilibrium_radii(dim: int, ratio: float, count: int, m: int) -> Radii:
 
     Args:
         dim: d.
-        ratio: of the entropy's weight to the cross-entropy's, 1/d included.
+        ratio: weight of the entropy divided by that of the cross-entropy, 1/d included.
         count: N.
         m: spacing within ``1..N-1``.
 
@@ -112,7 +112,7 @@ def equilibrium_radii(dim: int, ratio: float, count: int, m: int) -> Radii:
     """
     repulsion = ratio * count / (count - m)
     shorter, longer_chains = divmod(count, m)
-    # Place i belongs to chain i mod m: the first chains have one radius more.
+    # Rank i belongs to chain i mod m, so the first chains may have one radius more.
     chains = [
         np.tile(_chain_minimum(dim, length, repulsion), copies)
         for length, copies in ((shorter + 1, longer_chains), (shorter, m - longer_chains))
@@ -146,7 +146,7 @@ def _newton(outward: Radii, repulsion: float) -> Radii:
     length = len(outward)
     if length == 1:
         return np.sqrt(outward)
-    # At the minimum the mean square is this, exactly; near the mode, half the repulsion is the variance.
+    # The exact root mean square at the minimum. Near the mode, the variance is half the repulsion.
     root_mean_square = math.sqrt(outward.mean() + repulsion * (length - 1) / length)
     half_width = min(math.sqrt(1.5 * repulsion), 0.9 * root_mean_square)
     x: Radii = root_mean_square + half_width * np.linspace(-1, 1, length)
@@ -167,7 +167,7 @@ def _newton(outward: Radii, repulsion: float) -> Radii:
         while (found := _energy(x + share * step, outward, repulsion)) > value + _SUFFICIENT_DECREASE * share * slope:
             share /= 2
             if share * np.abs(step).max() <= _TOLERANCE * x[-1]:
-                return x  # no decrease that a float can hold is left
+                return x  # no decrease remains that a float can represent
         x, value = x + share * step, found
         if np.abs(step).max() <= _TOLERANCE * x[-1]:
             return x
@@ -175,7 +175,7 @@ def _newton(outward: Radii, repulsion: float) -> Radii:
 
 
 def _energy(x: Radii, outward: Radii, repulsion: float) -> float:
-    """Compute what :func:`_newton` minimises; infinite outside its domain."""
+    """Compute the function that :func:`_newton` minimises; infinite outside its domain."""
     spacings = np.diff(x)
     if x[0] <= 0 or (spacings <= 0).any():
         return math.inf

@@ -1,4 +1,4 @@
-"""A loss that holds the mean of the embeddings at zero: without it, radii reach chi by an offset (docs/offset.md)."""
+"""Loss that keeps the mean of the embeddings at zero; without it, an offset can give chi radii (docs/offset.md)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from radial_vicreg.losses._checks import checked_view, full_precision
 def mean_loss(z: Tensor) -> Tensor:
     r"""Mean over dimensions of the squared batch mean.
 
-    :math:`\frac1d\sum_jm_j^2` with :math:`m=\frac1N\sum_nz_n`. Variance and covariance do not see :math:`m`, but norms
-    do: :math:`\frac1N\sum_n\|z_n\|^2=\frac{N-1}N\mathrm{tr}\,C+\|m\|^2`, so that the radial terms can be satisfied by
-    an offset that all embeddings share. The term is none of the paper's.
+    :math:`\frac1d\sum_jm_j^2` with :math:`m=\frac1N\sum_nz_n`. Variance and covariance do not depend on :math:`m`, but
+    norms do: :math:`\frac1N\sum_n\|z_n\|^2=\frac{N-1}N\mathrm{tr}\,C+\|m\|^2`, so an offset shared by all embeddings
+    can satisfy the radial terms. The paper has no such term.
 
-    A batch's mean is not that of all images: where that is zero, the value is :math:`\mathrm{tr}\,C/(Nd)` on average.
+    A batch mean differs from the mean of all images: if the latter is zero, the expected value is
+    :math:`\mathrm{tr}\,C/(Nd)`.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -23,8 +24,7 @@ def mean_loss(z: Tensor) -> Tensor:
         0-d tensor in squared units of ``z``, at least float32.
 
     Raises:
-        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
-            for a GPU).
+        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (the check waits for a GPU).
 
     Examples:
         >>> import torch

@@ -38,37 +38,36 @@ class RadialVICRegLoss(DrawingModule):
     .. math::
         \lambda_1 s+\frac2V\sum_{v=1}^V[\lambda_2 v(Z_v)+\lambda_3 c(Z_v)+R(Z_v)]
 
-    of V views, two in the paper: a term of one view counts twice its mean, which is the sum of two. :math:`s` is the
-    mean squared difference over the pairs of views, and :math:`R` is :math:`\beta_1` cross-entropy
-    :math:`-\,\beta_2` entropy (``"kl"``), :math:`\gamma\,W_1` (``"wasserstein"``), the weighted reverse KL
-    (``"reverse_kl"``) or nothing (``"none"``, plain VICReg).
+    for V views, two in the paper. Terms of one view count as twice their mean over the views, which for two is their
+    sum. :math:`s` is the mean squared difference over the pairs of views, and :math:`R` is :math:`\beta_1`
+    cross-entropy :math:`-\,\beta_2` entropy (``"kl"``), :math:`\gamma\,W_1` (``"wasserstein"``), the weighted reverse
+    KL (``"reverse_kl"``) or nothing (``"none"``, plain VICReg).
 
-    Under ``torch.distributed`` every statistic is of the global batch. The invariance and the cross-entropy
-    are means of this rank's samples, so the loss averaged over ranks, and every gradient that DDP averages,
-    equal those of one process with the whole batch. Batches must be of equal size on every rank.
+    Under ``torch.distributed`` statistics are computed over the global batch. Only the invariance and the cross-entropy
+    are means over this rank's samples, so the loss averaged over ranks and every gradient averaged by DDP equal those
+    of one process with the whole batch. Batches must be of equal size on every rank.
 
-    After each call ``terms`` maps these names to detached 0-d tensors (read without waiting for a GPU; what the
-    loss itself does not need is computed when they are read):
+    After each call ``terms`` maps these names to detached 0-d tensors (reading them does not wait for a GPU; terms that
+    the loss does not need are computed when read):
 
     - ``loss``: the total; ``vicreg_loss + radial_loss + e2mc_loss_weight * e2mc + mean_loss_weight * mean_loss``.
     - ``vicreg_loss``: weighted sum of the next three.
     - ``vicreg_invariance``; ``vicreg_variance``, ``vicreg_covariance``: twice the mean over the views.
     - ``radial_loss``: weighted sum of the chosen objective's terms; 0 for ``"none"``.
     - ``radial_ce`` (divided by d when ``radial_ce_normalize``), ``radial_entropy``: twice the mean over the views;
-      always there, part of the loss for ``"kl"`` only.
+      always present, part of the loss for ``"kl"`` only.
     - ``radial_w1``, ``radial_reverse_kl``: twice the mean over the views, present when that objective is chosen.
     - ``e2mc``: twice the mean over the views, present when its weight is positive.
     - ``radial_kl`` (nats), ``w1_chi`` (Wasserstein-1 distance to the exact chi quantiles), ``radius_mean``,
-      ``radius_std``: means over the views, of the radii that the radial terms see (centred when
-      ``radial_center``).
+      ``radius_std``: means over the views, of the radii that the radial terms use (centred when ``radial_center``).
     - ``mean_loss``: twice the mean over the views; part of the loss when its weight is positive.
     - ``embedding_mean_norm``: norm of the batch mean, mean over the views.
-    - ``embedding_mean_share``: its square over the mean squared radius, mean over the views: near 1 the radii are those
-      of an offset that all embeddings share.
+    - ``embedding_mean_share``: square of that norm divided by the mean squared radius, mean over the views; near 1, the
+      radii are those of an offset shared by all embeddings.
     - ``embedding_trace``: trace of the covariance over d - 1 (over 1 for d = 1), mean over the views.
 
-    Without draws it is a plain function for ``torch.func`` (``jacrev`` and ``vmap``, too), which leaves ``terms``
-    empty, ``torch.compile(fullgraph=True)`` and ``torch.export``; there nobody looks for non-finite values.
+    Without chi samples it is a plain function for ``torch.func`` (also ``jacrev`` and ``vmap``; ``terms`` stays empty),
+    ``torch.compile(fullgraph=True)`` and ``torch.export``; non-finite values are not checked there.
 
     Args:
         sim_loss_weight: :math:`\lambda_1`, of the invariance.
@@ -79,19 +78,20 @@ class RadialVICRegLoss(DrawingModule):
         radial_ent_loss_weight: :math:`\beta_2` ("rlew"), of the entropy.
         radial_ce_normalize: divide the cross-entropy by d.
         radial_spacing: m of the entropy; ``None`` is ``round(sqrt(N))`` of the global batch.
-        radial_w1_loss_weight: :math:`\gamma`, of the Wasserstein term. A value of the authors' code is not ours where
-            that divides radii by :math:`\sqrt{d-1}`: see :func:`radial_wasserstein_loss`.
-        radial_w1_target: ``"samples"`` (fresh chi draws, as in the paper) or ``"quantiles"`` (exact).
-        radial_reverse_kl_loss_weight: of the reverse KL; compare :func:`radial_reverse_kl_loss`.
-        e2mc_loss_weight: of E2MC, whichever the radial objective.
-        mean_loss_weight: of :func:`mean_loss`, whichever the radial objective; the paper has no such term.
+        radial_w1_loss_weight: :math:`\gamma`, of the Wasserstein term. The authors' code divides radii by
+            :math:`\sqrt{d-1}` by default, which changes the weight: see :func:`radial_wasserstein_loss`.
+        radial_w1_target: ``"samples"`` (new chi samples, as in the paper) or ``"quantiles"`` (exact).
+        radial_reverse_kl_loss_weight: of the reverse KL; see :func:`radial_reverse_kl_loss`.
+        e2mc_loss_weight: of E2MC, with any radial objective.
+        mean_loss_weight: of :func:`mean_loss`, with any radial objective; the paper has no such term.
         radial_center: take the radii of z minus the (global) batch mean. The paper does not.
-        seed: of the chi draws, which depend on it and on the number of training-mode calls that drew so far.
-            Objectives that draw keep the number in the ``state_dict``: a resumed run has the draws of a whole one.
+        seed: seed of the chi samples, which depend on it and on the number of training-mode calls that sampled so far.
+            Objectives that sample keep the number in the ``state_dict``, so a resumed run has the samples of an
+            uninterrupted one.
         gather_distributed: take statistics over all ranks; ``False`` keeps them local, without communication.
 
     Raises:
-        ValueError: an argument out of its range, named in the message.
+        ValueError: an argument is out of range; the message names it.
 
     Examples:
         >>> import torch
@@ -160,18 +160,18 @@ class RadialVICRegLoss(DrawingModule):
             **keywords: ``z1`` and ``z2``, two views by name instead.
 
         Returns:
-            0-d tensor, at least float32. No step of it waits for a GPU.
+            0-d tensor, at least float32. Computing it does not wait for a GPU.
 
         Raises:
             ValueError: fewer than two views, another keyword, wrong dtype or shape, fewer than two rows,
-                ``radial_spacing`` out of 1..N-1 or, on a CPU, non-finite values. When ranks gather: on every rank
-                as soon as one rank's input is refused, or when the number of views or the batch shapes differ.
+                ``radial_spacing`` out of 1..N-1 or, on a CPU, non-finite values. When ranks gather, every rank raises
+                if the input of one is invalid, or if the number of views or the batch shapes differ.
         """
         gather = self.gather_distributed and is_distributed()
         views = checked_batch(views, keywords, agree=gather)
         count = views[0].shape[0] * (world_size() if gather else 1)
         m = checked_spacing(self.radial_spacing, count)
-        # Draw before the rest: torch.compile cannot put SciPy and generators into its graph.
+        # Sample first: torch.compile cannot include SciPy and generators in its graph.
         targets = self._chi_targets(count, views)
         with full_precision(views[0]):
             statistics = view_statistics(views, gather, self.radial_center, self.mean_loss_weight > 0)
@@ -187,7 +187,7 @@ class RadialVICRegLoss(DrawingModule):
             if self.mean_loss_weight > 0:
                 terms["mean_loss"] = 2 * mean_loss_of(statistics.mean)
                 terms["loss"] = terms["loss"] + self.mean_loss_weight * terms["mean_loss"]
-        if is_transformed():  # a transform's wrapped tensors are of no use after it
+        if is_transformed():  # wrapped tensors are invalid after the transform
             self._terms, self._unread = {}, None
         elif not is_exported():
             self._terms = {name: term.detach() for name, term in terms.items()}
@@ -207,12 +207,12 @@ class RadialVICRegLoss(DrawingModule):
 
     @property
     def draws_samples(self) -> bool:
-        """Whether a call draws from the chi distribution, so that its number matters."""
+        """Whether a call samples from the chi distribution, so that the call counter matters."""
         samples = self.radial_objective == "wasserstein" and self.radial_w1_target == "samples"
         return samples or self.radial_objective == "reverse_kl"
 
     def extra_repr(self) -> str:
-        """Show what the chosen objective reads, and whatever else is not at its default."""
+        """Show the settings that the objective reads, and all others that differ from their defaults."""
         terms = terms_of(self.radial_objective)
         read = {"radial_objective", *(term.weight.name for term in (*VICREG, *terms))}
         read |= {key.name for term in (*terms, *ADDED) if getattr(self, term.weight.name) for key in term.reads}
@@ -223,8 +223,8 @@ class RadialVICRegLoss(DrawingModule):
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
     def _ordered_radii(self, squared: Tensor, gather: bool) -> Tensor:
-        """Sort the radii of all ranks, one column a view; with gradient if a term needs it."""
-        # Not where a log reads `terms`: one rank may do that alone, and ranks exchange radii here.
+        """Sort the radii of all ranks, one column per view; with gradient if a term needs it."""
+        # Not when `terms` is read: one rank may read it alone, and this exchange needs all ranks.
         radii = (squared if self._uses_order else squared.detach()).sqrt().T
         return (gather_with_grad(radii) if gather else radii).sort(dim=0).values
 
@@ -265,13 +265,13 @@ class RadialVICRegLoss(DrawingModule):
 
     @property
     def _uses_order(self) -> bool:
-        """Whether sorted radii carry a gradient; otherwise they are for the log alone."""
+        """Whether sorted radii carry a gradient; otherwise only the log uses them."""
         if self.radial_objective == "kl":
             return self.radial_ent_loss_weight > 0
         return self.radial_objective != "none"
 
     def _chi_targets(self, count: int, views: tuple[Tensor, ...]) -> Tensor | None:
-        """Make the chi radii to compare ``count`` embeddings a view with, one column a view (or for all)."""
+        """Return the target chi radii of ``count`` embeddings per view: one column per view, or one for all."""
         if self.radial_objective == "reverse_kl":
             return self._draws(REVERSE_KL_TARGETS, views)
         if self.radial_objective != "wasserstein":

@@ -21,13 +21,13 @@ from radial_vicreg.losses._tracing import outside_graphs
 from radial_vicreg.names.terms import WASSERSTEIN_TARGETS
 from radial_vicreg.runtime.distributed import broadcast_from_rank_zero
 
-#: Smallest squared norm that the root and the logarithm see: their gradients stay finite at a norm of zero.
+#: Lower bound of squared norms, which keeps the gradients of root and logarithm finite at a norm of zero.
 MIN_SQUARED_NORM = 1e-24
-#: Smallest m-spacing that the logarithm sees; below the resolution of float32 at any usual radius.
+#: Lower bound of m-spacings under the logarithm; below the resolution of float32 at usual radii.
 MIN_SPACING = 1e-12
-#: Smallest Silverman bandwidth: zero for collapsed radii, 0.1 to 0.5 for chi-distributed ones.
+#: Lower bound of Silverman's bandwidth, which is zero for collapsed radii and 0.1 to 0.5 for chi-distributed ones.
 MIN_BANDWIDTH = 1e-3
-#: Chi draws that the reverse KL is evaluated at.
+#: Number of chi samples at which the reverse KL is evaluated.
 REVERSE_KL_TARGETS = 512
 
 
@@ -39,14 +39,13 @@ def chi_cross_entropy(z: Tensor, normalize: bool = False) -> Tensor:
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
-        normalize: divide by ``d``. The tables' beta1 of 100 goes with this factor.
+        normalize: divide by ``d``. The beta1 of 100 in the paper's tables assumes this factor.
 
     Returns:
         0-d tensor in nats (per dimension when ``normalize``), at least float32.
 
     Raises:
-        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
-            for a GPU).
+        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -64,7 +63,7 @@ def m_spacing_entropy(radii: Tensor, m: int | None = None) -> Tensor:
     r"""Differential entropy of a sample by its one-sided m-spacings (equation 5 of the paper).
 
     :math:`\frac1{N-m}\sum_{i=1}^{N-m}\log\big(\frac{N+1}m(r_{(i+m)}-r_{(i)})\big)`. Spacings are clamped from
-    below by ``MIN_SPACING``: ties give a finite value and no gradient, and all other spacings count as they are.
+    below by ``MIN_SPACING``: ties give a finite value and no gradient, and all other spacings are unchanged.
 
     Args:
         radii: the sample, shape ``(N,)``, in any order; float16, bfloat16, float32 or float64.
@@ -75,7 +74,7 @@ def m_spacing_entropy(radii: Tensor, m: int | None = None) -> Tensor:
 
     Raises:
         ValueError: wrong dtype or shape, fewer than two values, ``m`` out of range, or non-finite values
-            (looking for them waits for a GPU).
+            (the check waits for a GPU).
 
     Examples:
         A uniform distribution of width 2 has an entropy of log 2, 0.693:
@@ -112,7 +111,7 @@ def radial_gaussianization_loss(
 
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, a negative weight, ``m`` out of range, or
-            non-finite values (looking for them waits for a GPU).
+            non-finite values (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -134,8 +133,8 @@ def radial_gaussianization_loss(
 def radial_kl(z: Tensor, m: int | None = None) -> Tensor:
     r"""Estimate of :math:`D_{KL}(p(\|z\|)\,\|\,\chi(d))` (equation 2), constant included.
 
-    Biased upwards, because the m-spacing entropy is biased downwards: on exact chi(512) radii about +0.32 at
-    N 16, +0.15 at 256 and +0.055 at 4,096.
+    The estimate is biased upwards, because the m-spacing entropy is biased downwards: on exact chi(512) radii by about
+    +0.32 at N = 16, +0.15 at 256 and +0.055 at 4,096.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -146,7 +145,7 @@ def radial_kl(z: Tensor, m: int | None = None) -> Tensor:
 
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, ``m`` out of range, or non-finite values
-            (looking for them waits for a GPU).
+            (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -170,25 +169,24 @@ def radial_wasserstein_loss(
 
     :math:`\frac1K\sum_i|r_{(i)}-u_{(i)}|` over sorted radii and sorted targets, ``K = N``.
 
-    The authors' 2-D code divides radii and targets by :math:`\sqrt{d-1}` unless told not to; the paper and this
-    function do not. That distance is this one over :math:`\sqrt{d-1}`, so a weight :math:`\gamma` that was chosen
-    there is :math:`\gamma/\sqrt{d-1}` here.
+    The authors' 2-D code divides radii and targets by :math:`\sqrt{d-1}` by default; the paper and this function do
+    not. The distance of that code is smaller by this factor, so a weight :math:`\gamma` for that code corresponds to
+    :math:`\gamma/\sqrt{d-1}` here.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
-        target: ``"samples"``: N fresh draws from chi(d), as in the paper. ``"quantiles"``: its exact
-            quantiles at ``(i - 1/2) / N``, which have no sampling noise. A tensor of shape ``(N,)``: those
-            radii.
-        generator: source of the draws; seed it alike on every rank. ``None`` takes the global CPU generator
-            and, when ``torch.distributed`` is initialised, rank 0's draws on every rank: then all ranks must
-            call this.
+        target: ``"samples"``: N new samples from chi(d), as in the paper. ``"quantiles"``: exact quantiles of chi(d) at
+            ``(i - 1/2) / N``, which have no sampling noise. A tensor of shape ``(N,)``: the target radii.
+        generator: generator of the samples, seeded alike on every rank. ``None`` uses the global CPU generator and,
+            when ``torch.distributed`` is initialised, rank 0's samples on every rank; all ranks must then call this
+            function.
 
     Returns:
         0-d tensor in units of ``z``, at least float32.
 
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, an unknown ``target``, a target tensor of
-            another length, or non-finite values (looking for them waits for a GPU).
+            another length, or non-finite values (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -222,25 +220,25 @@ def radial_reverse_kl_loss(
     :math:`-\frac1K\sum_k\log\hat p(u_k)` over draws :math:`u_k\sim\chi(d)`, where :math:`\hat p` is the
     Gaussian kernel density estimate of the radii.
 
-    The authors' 2-D code divides radii and draws by :math:`\sqrt{d-1}` unless told not to. With Silverman's rule, whose
-    bandwidth scales with the radii, that only subtracts :math:`\tfrac12\log(d-1)`; a fixed bandwidth :math:`h` there is
-    :math:`h\sqrt{d-1}` here.
+    The authors' 2-D code divides radii and samples by :math:`\sqrt{d-1}` by default. With Silverman's rule, whose
+    bandwidth scales with the radii, that only subtracts :math:`\tfrac12\log(d-1)`; a fixed bandwidth :math:`h` for that
+    code corresponds to :math:`h\sqrt{d-1}` here.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
         bandwidth: standard deviation of the kernel, in units of ``z``. ``None``: Silverman's rule as in
             ``scipy.stats.gaussian_kde``, with gradient, and at least ``MIN_BANDWIDTH``.
-        num_targets: how many draws.
-        generator: source of the draws; seed it alike on every rank. ``None`` takes the global CPU generator
-            and, when ``torch.distributed`` is initialised, rank 0's draws on every rank: then all ranks must
-            call this.
+        num_targets: number of chi samples.
+        generator: generator of the samples, seeded alike on every rank. ``None`` uses the global CPU generator and,
+            when ``torch.distributed`` is initialised, rank 0's samples on every rank; all ranks must then call this
+            function.
 
     Returns:
         0-d tensor in nats, at least float32.
 
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, a bandwidth that is not positive, fewer than
-            one target, or non-finite values (looking for them waits for a GPU).
+            one target, or non-finite values (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -265,7 +263,7 @@ def squared_norms(z: Tensor) -> Tensor:
 
 
 def chi_cross_entropy_of(squared: Tensor, dim: int, normalize: bool) -> Tensor:
-    """Compute :func:`chi_cross_entropy` from squared norms; a logarithm of squares needs no root."""
+    """Compute :func:`chi_cross_entropy` from squared norms; the logarithm needs no square root."""
     energy = torch.add(squared, squared.log(), alpha=1 - dim)
     return energy.mean() * (0.5 / dim if normalize else 0.5)
 
@@ -283,7 +281,7 @@ def wasserstein_of(ordered: Tensor, target: Tensor) -> Tensor:
 
 
 def reverse_kl_of(radii: Tensor, targets: Tensor, bandwidth: float | None = None) -> Tensor:
-    """Compute :func:`radial_reverse_kl_loss` from norms and draws, both in any order."""
+    """Compute :func:`radial_reverse_kl_loss` from norms and chi samples, both in any order."""
     count = radii.shape[0]
     if bandwidth is None:
         silverman: float = (3 * count / 4) ** (-1 / 5)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from radial_vicreg.losses._checks import checked_number, checked_pair, checked_view, full_precision
 
-#: The standard deviation that the variance term asks for, and what it adds to the variance inside the root.
+#: Target standard deviation of the variance term, and the constant that it adds to the variance inside the root.
 VARIANCE_GAMMA, VARIANCE_EPS = 1.0, 1e-4
 
 
@@ -16,7 +16,7 @@ def invariance_loss(z1: Tensor, z2: Tensor) -> Tensor:
     r"""Mean squared difference of the two views.
 
     :math:`\frac1{Nd}\sum_{ij}(z_{ij}-z'_{ij})^2`. The paper's formula sums over ``d``; solo-learn and the
-    authors of VICReg average, and the usual weights (25, 25, 1) go with the average.
+    authors of VICReg average, and the usual weights (25, 25, 1) assume the average.
 
     Args:
         z1: embeddings of view 1, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -27,7 +27,7 @@ def invariance_loss(z1: Tensor, z2: Tensor) -> Tensor:
 
     Raises:
         ValueError: wrong dtype or shape, fewer than two rows, shapes that differ, or non-finite values
-            (looking for them waits for a GPU).
+            (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -55,8 +55,8 @@ def variance_loss(z: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANC
         0-d tensor, at least float32.
 
     Raises:
-        ValueError: wrong dtype or shape, fewer than two rows, non-finite values (looking for them waits for a
-            GPU), a negative ``gamma`` or an ``eps`` that is not positive.
+        ValueError: wrong dtype or shape, fewer than two rows, non-finite values (the check waits for a GPU), a negative
+            ``gamma`` or an ``eps`` that is not positive.
 
     Examples:
         The first dimension is constant, the second varies enough:
@@ -77,7 +77,7 @@ def covariance_loss(z: Tensor) -> Tensor:
     r"""Sum of the squared covariances between different dimensions, divided by ``d``.
 
     :math:`\frac1d\sum_{i\neq j}C_{ij}^2` with :math:`C=\frac1{N-1}\sum_n(z_n-\bar z)(z_n-\bar z)^\top`.
-    With fewer samples than dimensions the ``N x N`` Gram matrix takes the place of the ``d x d`` covariance.
+    With fewer samples than dimensions the ``N x N`` Gram matrix replaces the ``d x d`` covariance.
 
     Args:
         z: embeddings of one view, shape ``(N, d)``; float16, bfloat16, float32 or float64.
@@ -86,8 +86,7 @@ def covariance_loss(z: Tensor) -> Tensor:
         0-d tensor, at least float32.
 
     Raises:
-        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (looking for them waits
-            for a GPU).
+        ValueError: wrong dtype or shape, fewer than two rows, or non-finite values (the check waits for a GPU).
 
     Examples:
         >>> import torch
@@ -105,7 +104,7 @@ def covariance_loss(z: Tensor) -> Tensor:
 
 
 def invariance_of(views: tuple[Tensor, ...]) -> Tensor:
-    """Average :func:`invariance_loss` over the pairs of views that are checked already."""
+    """Average :func:`invariance_loss` over all pairs of checked views."""
     if len(views) == 2:
         return (views[0] - views[1]).square().mean()
     # Linear in V: the squared distances of all pairs add up to V times those from the views' centre.
@@ -119,20 +118,20 @@ def centred(z: Tensor) -> Tensor:
 
 
 def variance_of(deviations: Tensor, gamma: float = VARIANCE_GAMMA, eps: float = VARIANCE_EPS) -> Tensor:
-    """Compute :func:`variance_loss` of a batch that is centred already."""
+    """Compute :func:`variance_loss` of a centred batch."""
     return F.relu(gamma - (_variances(deviations) + eps).sqrt()).mean()
 
 
 def covariance_of(deviations: Tensor) -> Tensor:
-    """Compute :func:`covariance_loss` of a batch that is centred already."""
+    """Compute :func:`covariance_loss` of a centred batch."""
     count, dim = deviations.shape
     if count < dim:
-        # ||Z Z^T||_F = ||Z^T Z||_F. Zero only if the variance sits in few dimensions: rounding may then cross
-        # zero.
+        # ||Z Z^T||_F = ||Z^T Z||_F. Clamped because rounding can make the difference negative when it is near zero,
+        # that is, when few dimensions hold the variance.
         gram = deviations @ deviations.T / (count - 1)
         return (gram.square().sum() - _variances(deviations).square().sum()).clamp(min=0) / dim
     covariance = deviations.T @ deviations / (count - 1)
-    # Zeroed before squaring: taking the diagonal off the sum afterwards cancels on whitened data.
+    # Zero the diagonal before squaring: subtracting it from the sum afterwards cancels on whitened data.
     covariance.diagonal().zero_()
     return covariance.square().sum() / dim
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 HUB_FORMAT = "hf"
-"""The format that is a repository of the Hugging Face Hub."""
+"""Export format for a repository of the Hugging Face Hub."""
 
 EXPORT_FILES = {
     "torchvision": "backbone.pth",
@@ -11,16 +11,16 @@ EXPORT_FILES = {
     "safetensors": "backbone.safetensors",
     HUB_FORMAT: "model.safetensors",  # the name that timm looks for, on the Hub and in a folder
 }
-"""File of the weights in each format of ``radial-vicreg export``."""
+"""Name of the weights' file in each format of ``radial-vicreg export``."""
 
 SELECTIONS = ("paper", "best")
-"""What fills a cell of the paper's tables: the experiment nearest to the paper's settings, or the best of a sweep."""
+"""Experiment in a cell of the paper's tables: the nearest to the paper's settings, or the best of a sweep."""
 
 SYNTHETIC_FIGURES = ("1", "3")
-"""Figures of the paper that are of synthetic runs."""
+"""Figures of the paper that show synthetic runs."""
 
 SYNTHETIC_PRESETS = ("quick", "full")
 """Sizes of the synthetic figures and sweeps."""
 
 ON_BAD_IMAGE = ("error", "skip")
-"""Stop at an image that cannot be read, or leave it out: ``data.on_bad_image``."""
+"""Values of ``data.on_bad_image``: stop at an unreadable image, or skip it."""

@@ -1,4 +1,4 @@
-"""What can be given by name: the configurations and sweeps of the package, and those of a folder of one's own."""
+"""Configurations and sweeps that have a name: those of the package, and those of the user's folder."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 CONFIGURATIONS = Path(__file__).parents[1] / "yaml"
 SWEEPS = CONFIGURATIONS / "radialvicreg" / "sweeps"
 
-_PREFIX = "radialvicreg/"  # before the names of our groups on Hydra's search path, which others share
-# What no run starts from, below the prefix: parts of configurations, and lists of runs.
+_PREFIX = "radialvicreg/"  # of our groups on Hydra's search path, which other packages share
+# Folders below the prefix from which no run starts: parts of configurations, and lists of runs.
 _PARTS = ("augmentation", "backbone", "base", "dataset", "method", "optimizer", "setting", "sweeps")
 _OLD_GROUP = re.compile(r"shared/(augmentation|backbone|dataset|method|optimizer|setting)|study|study/full|study2")
 _DIRECTIVE = re.compile(r"#\s*(@package|yaml-language-server:|-\*-)")
@@ -25,8 +25,8 @@ class Configuration(NamedTuple):
     """A configuration that ``--config-name`` takes.
 
     Attributes:
-        name: without ``.yaml``, with its folder; without ``radialvicreg/`` (see :func:`full_name`).
-        about: the first sentence of its first comment; empty without one.
+        name: name with its folder, without ``.yaml`` and ``radialvicreg/`` (see :func:`full_name`).
+        about: the first sentence of the file's first comment; empty without one.
     """
 
     name: str
@@ -40,7 +40,7 @@ def configurations(own: str | Path | None = None) -> list[Configuration]:
         own: folder of ``--config-path``, whose files hide the package's of the same name.
 
     Returns:
-        Those of the folder, then the package's.
+        The configurations of the folder, then those of the package.
     """
     found = {} if own is None else dict(_files(Path(own)))
     for name, file in _files(CONFIGURATIONS):
@@ -50,14 +50,14 @@ def configurations(own: str | Path | None = None) -> list[Configuration]:
 
 
 def full_name(name: str, own: str | Path | None = None) -> str:
-    """Give the name that Hydra knows to what ``--config-name`` takes: ``radialvicreg/quickstart`` for ``quickstart``.
+    """Return Hydra's name for a value of ``--config-name``: ``radialvicreg/quickstart`` for ``quickstart``.
 
     Args:
         name: as given; ``radialvicreg/`` may be omitted.
         own: folder of ``--config-path``, whose files come first.
 
     Returns:
-        The name, with ``radialvicreg/`` where there is no file without it; as given where there is none with it.
+        The name with ``radialvicreg/`` if only that file exists; otherwise the name as given.
     """
     file = f"{name.removesuffix('.yaml')}.yaml"
     folders = [CONFIGURATIONS] if own is None else [Path(own), CONFIGURATIONS]
@@ -73,7 +73,7 @@ def groups() -> list[str]:
 
 
 def new_group(group: str, own: str | Path | None = None) -> str | None:
-    """Give the present name of a group that had another one until release 0.2.
+    """Return the current name of a group that had another one until release 0.2.
 
     Args:
         group: ``shared/optimizer``, ``study``, ...
@@ -88,7 +88,7 @@ def new_group(group: str, own: str | Path | None = None) -> str | None:
 
 
 def new_name(name: str) -> str | None:
-    """Give the present name of a configuration that had another one until release 0.2.
+    """Return the current name of a configuration that had another one until release 0.2.
 
     Args:
         name: in a defaults list: ``shared/base``, ``quickstart``, ``study/vicreg``, ...
@@ -113,7 +113,7 @@ def sweep_names() -> list[str]:
 def about(file: Path) -> str:
     """Read the first sentence of a YAML file's first comment.
 
-    Lines for programs (``# @package``) are passed over, and so are lines to copy, which are indented.
+    Directives (``# @package``) and indented lines, which are commands to copy, are skipped.
 
     Args:
         file: to read.
@@ -136,7 +136,7 @@ def about(file: Path) -> str:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """List the YAML files below a folder by name; hidden folders, and what lies deep in somebody's home, are left."""
+    """List the YAML files below a folder by name; skip hidden folders, and stop after many files (in a home, say)."""
     seen = 0
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

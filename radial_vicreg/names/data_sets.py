@@ -1,4 +1,4 @@
-"""What is known of data sets and files of images by their names: without PyTorch, and without an image.
+"""Facts about data sets and image files that follow from their names, without PyTorch and without an image.
 
 A data set itself is a class in :mod:`radial_vicreg.data.sets`, which opens and prepares it.
 """
@@ -15,10 +15,10 @@ IMAGE_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".t
 """Endings of the files that are read as images: torchvision's, in its order."""
 
 ATTRIBUTES_FILE = "attributes.csv"
-"""Table of attributes next to a folder of images; figures depend on it as on the images."""
+"""Table of attributes next to a folder of images; results depend on it as well."""
 
 NUM_ATTRIBUTES = 40
-"""CelebA's."""
+"""Number of CelebA's attributes."""
 
 _Channels = tuple[float, float, float]
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # torchvision's and timm's
@@ -26,19 +26,19 @@ _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # torchvision's and 
 
 @dataclass(frozen=True)
 class DataSetFacts:
-    """What ``data.dataset`` says about images before anybody looks at them.
+    """Facts about images that follow from ``data.dataset``.
 
     The defaults are those of a folder of images whose class sub-folders are counted.
 
     Attributes:
         num_classes: number of classes, or of attributes; None: the class sub-folders are counted.
-        has_attributes: targets are attributes, each there or not; read with ``data.multi_label``.
+        has_attributes: targets are binary attributes; read with ``data.multi_label``.
         may_lack_labels: ``data.no_labels`` is read, for images without classes.
-        is_fixed: it has one content only, which its reader checks, and validation images without ``data.val_path``.
-        has_small_stem: a ResNet gets the small-image stem under ``small_image_stem: auto``: solo-learn's own rule.
+        is_fixed: the content is always the same and checked by its reader; ``data.val_path`` is optional.
+        has_small_stem: a ResNet gets the small-image stem under ``small_image_stem: auto``, as in solo-learn.
         mean_and_std: of the channels; None: those of ``augmentations``, or ImageNet's.
-        script_formats: values of ``data.format`` with which solo-learn's script reads it; none where it does not. Those
-            with ``dali`` are folders of images, which it validates at 224 pixels.
+        script_formats: values of ``data.format`` with which solo-learn's script reads it; empty if it does not. Those
+            with ``dali`` are folders of images, which the script validates at 224 pixels.
     """
 
     num_classes: int | None = None
@@ -69,7 +69,7 @@ DATA_SETS: dict[str, DataSetFacts] = {
     "imagenet100": DataSetFacts(100, mean_and_std=_IMAGENET, script_formats=("image_folder", "dali", "h5")),
     "celeba": DataSetFacts(NUM_ATTRIBUTES, has_attributes=True),
     "custom": DataSetFacts(may_lack_labels=True, script_formats=("image_folder", "dali")),
-    "stl10": DataSetFacts(  # solo-learn's script alone reads it
+    "stl10": DataSetFacts(  # read by solo-learn's script only
         10,
         is_fixed=True,
         mean_and_std=((0.4914, 0.4823, 0.4466), (0.247, 0.243, 0.261)),
@@ -106,7 +106,7 @@ SCRIPT_FORMATS = tuple(name for name, found in FORMATS.items() if found.of_scrip
 
 
 def is_folder(layout: str) -> bool:
-    """Tell whether images of a ``data.format``, of any version, are files in folders."""
+    """Return whether images of a ``data.format``, of any version, are files in folders."""
     return layout not in FORMATS or FORMATS[layout].is_folder
 
 
@@ -116,20 +116,20 @@ def readable_as(layout: str) -> tuple[str, ...]:
 
 
 def facts_of(dataset: object) -> DataSetFacts:
-    """Give what is known of a data set; of an unknown one, what holds for a folder of images.
+    """Return the facts about a data set; for an unknown name, those of a folder of images.
 
     Args:
-        dataset: value of ``data.dataset``, of any version.
+        dataset: value of ``data.dataset``, from any version.
     """
     return DATA_SETS.get(str(dataset), DataSetFacts())
 
 
 def lacks_labels(dataset: object, no_labels: object) -> bool:
-    """Tell whether images have no labels.
+    """Return whether images have no labels.
 
     Args:
-        dataset: value of ``data.dataset``, of any version.
-        no_labels: value of ``data.no_labels``, which some data sets alone read.
+        dataset: value of ``data.dataset``, from any version.
+        no_labels: value of ``data.no_labels``, which only some data sets read.
     """
     return bool(no_labels) and facts_of(dataset).may_lack_labels
 
@@ -140,7 +140,7 @@ def channel_statistics(
     """Find the statistics that normalise the three channels, for levels from 0 to 1.
 
     Args:
-        dataset: its own come first.
+        dataset: name; its own statistics take precedence.
         mean: of the configuration; None: ImageNet's.
         std: of the configuration; None: ImageNet's.
 

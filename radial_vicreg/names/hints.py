@@ -1,4 +1,4 @@
-"""Which known name somebody has meant: other projects' words for ours, parts of names, and misspellings."""
+"""Find the known name that was meant, from other projects' names, parts of names and misspellings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from radial_vicreg.names.terms import OBJECTIVE
 
 SYNONYMS: dict[str, tuple[str, ...]] = {
-    "lr": ("optimizer.lr",),  # beside that of the probes
+    "lr": ("optimizer.lr",),  # the probes have one, too
     "learning_rate": ("optimizer.lr", "lr"),
     "base_lr": ("optimizer.lr", "lr"),
     "wd": ("optimizer.weight_decay",),
@@ -61,18 +61,18 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "ckpt_path": ("ckpt",),
     "random_state": ("seed",),
 }
-"""Other projects' and the paper's names of keys: the first of ours that is known is meant."""
+"""Names of keys in other projects and in the paper, each with the possible keys in order of preference."""
 
 _LOOKS_ALIKE = 0.6  # difflib's own
 _TYPO = 0.8
-_SHORTEST_PART = 3  # letters of a word's beginning that tell it from others
+_SHORTEST_PART = 3  # letters of a word's beginning that identify it
 
 
 def nearest(given: object, known: Iterable[str], cutoff: float = _LOOKS_ALIKE) -> str | None:
-    """Find the known name that is spelt most like another.
+    """Find the known name with the most similar spelling.
 
     Args:
-        given: what was written.
+        given: the name as written.
         known: names to choose from.
         cutoff: similarity from 0 to 1 below which a name is not considered.
 
@@ -83,16 +83,16 @@ def nearest(given: object, known: Iterable[str], cutoff: float = _LOOKS_ALIKE) -
 
 
 def meant(given: object, known: Iterable[str], cutoff: float = _LOOKS_ALIKE) -> str | None:
-    """Find the known name that somebody has most likely meant.
+    """Find the known name that was most likely meant.
 
-    Of dotted keys, the last parts are compared: ``optimizer.learning_rate`` resembles ``optimizer.name`` only by the
-    name of their section. In this order: a synonym (:data:`SYNONYMS`), the same key elsewhere, a misspelling, a name
-    made of the same words or their beginnings, and whatever looks alike.
+    Only the last parts of dotted keys are compared: ``optimizer.learning_rate`` and ``optimizer.name`` share nothing
+    but their section. Candidates are tried in this order: a synonym (:data:`SYNONYMS`), the same key in another
+    section, a misspelling, a name made of the same words or their beginnings, and any similar spelling.
 
     Args:
-        given: what was written.
+        given: the name as written.
         known: names to choose from.
-        cutoff: similarity from 0 to 1 below which a name that only looks alike is not considered.
+        cutoff: similarity from 0 to 1 below which a similar spelling is not considered.
 
     Returns:
         The name, or None.
@@ -112,7 +112,7 @@ def meant(given: object, known: Iterable[str], cutoff: float = _LOOKS_ALIKE) -> 
 
 
 def _synonyms(name: str, section: str, last_parts: dict[str, str]) -> list[str]:
-    """List the keys that a synonym stands for: in the section that was named, else by the synonym's own order."""
+    """List the keys that a synonym stands for: those in the given section, otherwise in the synonym's order."""
     for target in SYNONYMS.get(name.lower().replace("-", "_"), ()):
         leaf = target.rpartition(".")[2]
         found = [key for key, other in last_parts.items() if other == leaf]
@@ -124,7 +124,7 @@ def _synonyms(name: str, section: str, last_parts: dict[str, str]) -> list[str]:
 
 
 def _fit(section: str, name: str, key: str) -> tuple[float, ...]:
-    """Rank keys that are found in one way: by their sections, then by their names, then the short ones."""
+    """Rank keys of one kind of match by similarity of section, then of name, then by shortness."""
     other_section, _, other = key.rpartition(".")
     return _likeness(section, other_section), _likeness(name, other), -len(key)
 
@@ -134,7 +134,7 @@ def _likeness(one: str, other: str) -> float:
 
 
 def _same_words(one: str, other: str) -> bool:
-    """Tell whether every word of one name begins a word of the other: ``workers`` and ``num_workers``."""
+    """Return whether every word of one name begins a word of the other: ``workers`` and ``num_workers``."""
     words = [re.findall(r"[a-z]+|\d+", text.lower()) for text in (one, other)]
     return any(few and all(_begins_one(word, many) for word in few) for few, many in (words, words[::-1]))
 

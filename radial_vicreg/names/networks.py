@@ -1,4 +1,4 @@
-"""Names and defaults that configuration and identity agree on, without torch."""
+"""Names and defaults shared by configuration and identity, without PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool | list[float]]] = {
 """Optimizers and solo-learn's defaults of ``optimizer.kwargs``."""
 
 RESNETS = ("resnet18", "resnet50")
-"""Backbones that are torchvision's."""
+"""Backbones from torchvision."""
 
 VISION_TRANSFORMERS = {
     "vit_tiny": "vit_tiny_patch16_224",
@@ -19,10 +19,10 @@ VISION_TRANSFORMERS = {
     "vit_base": "vit_base_patch16_224",
     "vit_large": "vit_large_patch16_224",
 }
-"""Backbones that are timm's, and what timm calls them."""
+"""Backbones from timm, with timm's names."""
 
 BACKBONES = (*RESNETS, *VISION_TRANSFORMERS)
-"""Names of ``backbone.name`` that both hosts have, which are solo-learn's; the embedded host has ``timm:NAME``, too."""
+"""Values of ``backbone.name`` on both hosts, named as in solo-learn; the embedded host also has ``timm:NAME``."""
 
 SOLO_BACKBONES = (
     *("swin_tiny", "swin_small", "swin_base", "swin_large"),
@@ -30,7 +30,7 @@ SOLO_BACKBONES = (
     *("convnext_tiny", "convnext_small", "convnext_base", "convnext_large"),
     *("wide_resnet28w2", "wide_resnet28w8"),
 )
-"""What solo-learn has besides; a test compares this list with solo-learn."""
+"""Further backbones of solo-learn; a test compares this list with solo-learn."""
 
 SOLO_LARGE_VIEWS = 2
-"""Large crops that solo-learn's methods compare, no more and no fewer."""
+"""Number of large crops that solo-learn's methods require."""

@@ -1,6 +1,6 @@
-"""Names of probes, of the features that they see and of their figures, without PyTorch.
+"""Names of probes, of their input features and of their metrics, without PyTorch.
 
-The command line, both hosts, ``results.json`` and the report share them. What a probe is stands in its class.
+The command line, both hosts, ``results.json`` and the report share them. The class of a probe defines it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ PROBES = ("linear", "mlp", "knn")
 """Probes in the order of the command line and of the report; the class of each is in ``probes/NAME.py``."""
 
 FEATURES = {"encoder": "feats", "projector": "z"}
-"""Features that a probe can see, and the network's outputs that they are."""
+"""Features that a probe can use, with the names of the network's outputs."""
 
 HOST_PROBE = "linear"
 """The linear probe of the encoder that a host trains together with the network."""
 
 SOURCES = ("online", "offline")
-"""Probes that learn during a training, and those of ``radial-vicreg probe``."""
+"""Probes that are trained during a run, and those of ``radial-vicreg probe``."""
 
 CLASS_METRICS = ("top1", "top5")
-"""Figures of a probe of classes."""
+"""Metrics of a probe of classes."""
 
 ATTRIBUTE_METRICS = ("accuracy", "balanced_accuracy", "auroc", "average_precision")
-"""Figures of a probe of attributes: means over them."""
+"""Metrics of a probe of attributes: means over the attributes."""
 
 METRIC_LABELS = {
     "top1": "top-1",
@@ -34,29 +34,29 @@ METRIC_LABELS = {
     "auroc": "AUROC",
     "average_precision": "average precision",
 }
-"""Figures in words, in the order in which one line lists them."""
+"""Metrics in words, in the order in which they are printed."""
 
 HEADLINES = (CLASS_METRICS[0], ATTRIBUTE_METRICS[1])
-"""The figure that chooses and that is shown alone: of classes, and of attributes."""
+"""Metric for selection and for single values: of classes, and of attributes."""
 
-_LOGGED = {"top1": "acc1", "top5": "acc5"}  # solo-learn's names, also of the probes that it does not have
+_LOGGED = {"top1": "acc1", "top5": "acc5"}  # solo-learn's names, also for probes that it lacks
 _LOGGED_BY_HOST = {**_LOGGED, "accuracy": "attribute_acc", "balanced_accuracy": "balanced_accuracy"}
 HOST_STEP_METRICS = tuple(_LOGGED_BY_HOST[metric] for metric in ("top1", "top5", "accuracy"))
-"""What the host's own probe logs of every batch, without ``train_`` or ``val_``."""
+"""Metrics that the host's own probe logs for every batch, without ``train_`` or ``val_``."""
 
 
 def logged_name(metric: str, probe: str | None = None) -> str:
-    """Name a validation figure of an online probe as it is logged: ``val_acc1``, ``val_mlp_acc1``, ``val_knn20_auroc``.
+    """Return the log name of an online probe's validation metric: ``val_acc1``, ``val_mlp_acc1``, ``val_knn20_auroc``.
 
     Args:
         metric: one of :data:`CLASS_METRICS` or :data:`ATTRIBUTE_METRICS`.
-        probe: name of the online probe; None: as the host logs its own.
+        probe: name of the online probe; None: the host's own probe.
     """
     return f"val_{_LOGGED_BY_HOST[metric]}" if probe is None else f"val_{probe}_{_LOGGED.get(metric, metric)}"
 
 
 def host_figures(logged: Mapping[str, float]) -> dict[str, float | None]:
-    """List the figures of the host's own probe among logged values; the online probes add what it does not log."""
+    """Return the metrics of the host's own probe from logged values; online probes add those that it does not log."""
     metrics = CLASS_METRICS
     if logged_name("balanced_accuracy") in logged:
         metrics = ("balanced_accuracy", "accuracy")
@@ -64,22 +64,22 @@ def host_figures(logged: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def headline(figures: Any) -> float | None:
-    """Find the figure that stands for a probe: top-1, or the mean balanced accuracy of attributes.
+    """Return the main metric of a probe: top-1, or the mean balanced accuracy of attributes.
 
     Args:
-        figures: a mapping, or an object with an attribute for each figure.
+        figures: a mapping, or an object with an attribute for each metric.
     """
     values = figures.get if isinstance(figures, Mapping) else lambda name: getattr(figures, name)
     return next((value for name in HEADLINES if (value := values(name)) is not None), None)
 
 
 def online_key(name: str = HOST_PROBE) -> str:
-    """Name the figures of an online probe in ``probes`` of ``results.json``."""
+    """Return the key of an online probe in ``probes`` of ``results.json``."""
     return f"online_{name}"
 
 
 def frozen_key(probe: str = HOST_PROBE) -> str:
-    """Name the figures of a probe before and after the training in ``probes`` of ``results.json``."""
+    """Return the key of a probe before and after the training in ``probes`` of ``results.json``."""
     return f"frozen_{probe}"
 
 
@@ -90,26 +90,26 @@ def offline_words(probe: str, features: str = "encoder", images: str = "", untra
         probe: one of :data:`PROBES`.
         features: one of :data:`FEATURES`.
         images: digits of the fingerprints of other images than the run's own.
-        untrained: it is of the network before its training.
+        untrained: whether the network is the one before the training.
     """
     return [probe, features, *(["images", images] if images else []), *["untrained"] * untrained]
 
 
 def offline_key(probe: str, features: str = "encoder", images: str = "", untrained: bool = False) -> str:
-    """Name the figures of an offline probe in ``probes`` of ``results.json``, see :func:`offline_words`."""
+    """Return the key of an offline probe in ``probes`` of ``results.json``, see :func:`offline_words`."""
     return "_".join(["offline", *offline_words(probe, features, images, untrained)])
 
 
 def is_offline(key: str) -> bool:
-    """Tell whether figures are of ``radial-vicreg probe``."""
+    """Return whether a key is one of ``radial-vicreg probe``."""
     return key.startswith("offline_")
 
 
 def is_of_own_images(key: str) -> bool:
-    """Tell whether the figures of an offline probe are of the run's own images."""
+    """Return whether the key of an offline probe stands for the run's own images."""
     return "_images_" not in key
 
 
 def is_untrained(key: str) -> bool:
-    """Tell whether the figures of an offline probe are of the network before its training."""
+    """Return whether the key of an offline probe stands for the network before its training."""
     return key.endswith("_untrained")

@@ -1,4 +1,4 @@
-r"""Terms of the objective, without PyTorch: what each is, its weight, what else it reads, how a report shows it.
+r"""Terms of the objective, without PyTorch: their functions, weights, further settings and labels in a report.
 
 A term is declared here and computed in :mod:`radial_vicreg.losses`: its function, and its line in
 :class:`~radial_vicreg.losses.RadialVICRegLoss`, which takes every key as an argument. ``method_kwargs``, identities,
@@ -19,12 +19,12 @@ class Key(NamedTuple):
 
     Attributes:
         name: of the argument and the key.
-        default: where it is left out. Its type is that of the values; None is a whole number that may be left open.
+        default: value of an omitted key. The values have its type; with None they are integers or None.
         meaning: in a few words.
         low: smallest value of a number; None for flags and choices.
         choices: every value of a choice.
-        aliases: the paper's and its authors' names, which errors understand.
-        unset: what None stands for.
+        aliases: names in the paper and in its authors' code, which error messages recognise.
+        unset: meaning of None.
     """
 
     name: str
@@ -46,14 +46,14 @@ class Term(NamedTuple):
 
     Attributes:
         name: in ``terms`` of the loss and in logs.
-        weight: its weight; the term counts where that is not zero.
-        function: of :mod:`radial_vicreg.losses`, which computes it for one view (the invariance: of two).
-        formula: of that function, in LaTeX.
+        weight: setting of its weight; a term of weight zero does not count.
+        function: function of :mod:`radial_vicreg.losses` that computes it for one view (the invariance: for two).
+        formula: formula of that function, in LaTeX.
         symbol: of the weight, in the columns of a report.
         label: of the weight or the term, in the labels of a report.
-        reads: what else the term reads.
-        sign: 1, or -1 for a term that is to grow.
-        logged: whether logs have it where it does not count, too.
+        reads: further settings of the term.
+        sign: 1, or -1 for a term that is maximised.
+        logged: whether logs show it even if it does not count.
     """
 
     name: str
@@ -68,12 +68,12 @@ class Term(NamedTuple):
 
 
 class RadialObjective(NamedTuple):
-    """What pulls the radii.
+    """Objective for the radii.
 
     Attributes:
         name: value of ``radial_objective``.
         label: of the method in a report.
-        terms: of which the radial loss is the weighted sum.
+        terms: terms whose weighted sum is the radial loss.
     """
 
     name: str
@@ -234,10 +234,10 @@ LOGGED = (
     "embedding_mean_share",
     "embedding_trace",
 )
-"""What ``terms`` of the loss has besides its terms: sums of them, and measurements."""
+"""Further entries of ``terms`` of the loss: sums of terms, and measurements."""
 
 OBJECTIVE_LABELS = {objective.name: objective.label for objective in RADIAL}
-"""How a report calls the methods of the objectives for the radii."""
+"""Method names in a report, by objective for the radii."""
 
 RADIAL_OBJECTIVES = tuple(OBJECTIVE_LABELS)
 """Objectives for the radii, by the name that configurations use."""
@@ -247,7 +247,7 @@ _CENTRE = Key("radial_center", False, "take the radii of z minus the batch mean;
 
 
 def terms_of(objective: str) -> tuple[Term, ...]:
-    """List the radial terms of an objective; none of one that is not declared, as of another version.
+    """List the radial terms of an objective; none for an unknown one, such as another version's.
 
     Args:
         objective: value of ``radial_objective``.
@@ -261,7 +261,7 @@ TERMS = (*VICREG, *RADIAL_TERMS, *ADDED)
 
 
 def _keys() -> Iterator[Key]:
-    """List all keys in the order of the loss's arguments: of each objective its weights, then what else it reads."""
+    """List all keys in the order of the loss's arguments: for each objective its weights, then its further settings."""
     yield from (term.weight for term in VICREG)
     yield _CHOICE
     for objective in RADIAL:
@@ -278,10 +278,10 @@ OBJECTIVE: dict[str, Key] = {key.name: key for key in _keys()}
 LOSS_DEFAULTS: dict[str, Any] = {name: key.default for name, key in OBJECTIVE.items()}
 
 WASSERSTEIN_TARGETS = OBJECTIVE["radial_w1_target"].choices
-"""What radii are compared with: fresh chi draws, or exact quantiles."""
+"""Targets of the radii: new chi samples, or exact quantiles."""
 
 METHODS = ("radialvicreg", "vicreg")
-"""Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other brings a custom loss."""
+"""Methods whose loss is :class:`radial_vicreg.losses.RadialVICRegLoss`; any other method has a custom loss."""
 
 METHOD_LABELS = {
     "radialvicreg": OBJECTIVE_LABELS[_CHOICE.default],
@@ -291,18 +291,18 @@ METHOD_LABELS = {
     "lejepa": "LeJEPA",
     "visreg": "VISReg",
 }
-"""How a report calls the methods of ``yaml/radialvicreg/method``; any other by the name that its configuration has."""
+"""Names in a report of the methods of ``yaml/radialvicreg/method``; others keep the name in their configuration."""
 
 
 def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Reduce a configuration to what its loss depends on.
+    """Reduce a configuration to the settings that its loss depends on.
 
     Args:
         config: resolved, plain containers.
 
     Returns:
-        Of ours, see :func:`effective_objective`; of any other ``loss``, its target with its arguments, and the views
-        that it is called with. The method's name is no part of it.
+        For our methods, see :func:`effective_objective`; for a custom ``loss``, its target with its arguments, and the
+        views that it is called with. The method's name is not included.
     """
     if loss := config.get("loss"):
         return {"loss": dict(loss), "views": config.get("loss_views") or "pair"}
@@ -310,14 +310,14 @@ def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Value]:
-    """Reduce ``method_kwargs`` to what the loss depends on.
+    """Reduce ``method_kwargs`` to the settings that the loss depends on.
 
-    A key that the chosen objective does not read, or that belongs to a term of weight zero, is left out: two
-    configurations with equal results here train alike. VICReg is Radial-VICReg without its terms.
+    A key that the chosen objective does not read, or that belongs to a term of weight zero, is omitted, so that
+    configurations with equal results train alike. VICReg is Radial-VICReg without radial terms.
 
     Args:
         method: ``"vicreg"`` or ``"radialvicreg"``.
-        kwargs: ``method_kwargs``, complete or not; keys that are no settings of the loss are passed over.
+        kwargs: ``method_kwargs``, complete or not; keys that are not settings of the loss are ignored.
 
     Returns:
         The keys that are read, with their values; ``radial_objective`` is ``"none"`` where no radial term counts.
@@ -325,7 +325,7 @@ def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Val
     given = {name: kwargs.get(name, default) for name, default in LOSS_DEFAULTS.items()}
     objective = "none" if method == "vicreg" else str(given["radial_objective"])
     if objective not in RADIAL_OBJECTIVES:
-        return {**given, "radial_objective": objective}  # of another version: what it reads is not known
+        return {**given, "radial_objective": objective}  # from another version: its settings are unknown
     kept: dict[str, Value] = {term.weight.name: given[term.weight.name] for term in VICREG}
     kept |= _counted(ADDED, given)
     radial = _counted(terms_of(objective), given)
@@ -335,6 +335,6 @@ def effective_objective(method: str, kwargs: Mapping[str, Any]) -> dict[str, Val
 
 
 def _counted(terms: tuple[Term, ...], given: Mapping[str, Value]) -> dict[str, Value]:
-    """Keep the weights that are not zero, each with what its term reads."""
+    """Keep the weights that are not zero, each with the further settings of its term."""
     counted = (term for term in terms if given[term.weight.name])
     return {key.name: given[key.name] for term in counted for key in (term.weight, *term.reads)}

@@ -1,4 +1,4 @@
-"""The few collectives that are needed; each is the identity when there is only one process."""
+"""Collectives of ``torch.distributed``; each is the identity with a single process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _trainer_rank = 0
 
 
 def is_distributed() -> bool:
-    """Tell whether ``torch.distributed`` is initialised with more than one process."""
+    """Return whether ``torch.distributed`` is initialised with more than one process."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
@@ -43,7 +43,7 @@ def set_trainer_rank(rank: int) -> None:
 
 
 def is_first_process() -> bool:
-    """Tell whether this process prints for its training; a process without a trainer always does."""
+    """Return whether this process prints messages of its training; a process without a trainer always does."""
     return _trainer_rank == 0
 
 
@@ -109,7 +109,7 @@ def broadcast_from_rank_zero(x: Tensor) -> Tensor:
 
 
 def any_rank(flag: bool) -> bool:
-    """Tell whether ``flag`` is true on at least one rank. Every rank must call it; it waits for the device."""
+    """Return whether ``flag`` is true on at least one rank. Every rank must call it; it waits for the device."""
     if not is_distributed():
         return flag
     on_gpu = dist.get_backend() == "nccl"
@@ -125,11 +125,11 @@ def gather_integers(values: Sequence[int], device: torch.device) -> Tensor:
 
 
 def gather_chunks(own: Tensor, chunk: int) -> Tensor:
-    """Put together what the ranks computed of chunks of rows in turn: rank 0 of the first, rank 1 of the second, ...
+    """Concatenate rows whose chunks the ranks computed in turn: rank 0 the first, rank 1 the second, ...
 
     Args:
-        own: this rank's rows one after the other, ``(n, d)``; n may differ between ranks and be 0, d then as well.
-        chunk: rows of a chunk; only the last one of all may have fewer.
+        own: this rank's rows in order, ``(n, d)``; n may differ between ranks. It may be 0, and d with it.
+        chunk: number of rows per chunk; only the last chunk may have fewer.
 
     Returns:
         All rows in their order, equal on every rank; ``own`` itself with one process.
@@ -146,10 +146,10 @@ def gather_chunks(own: Tensor, chunk: int) -> Tensor:
 
 
 def once(compute: Callable[[], T]) -> T:
-    """Compute something on rank 0 alone.
+    """Call a function on rank 0 only.
 
     Args:
-        compute: takes no collectives; what it returns or raises can be pickled.
+        compute: function without collectives whose result or exception can be pickled.
 
     Returns:
         Its result on every rank; an exception is raised on every rank.

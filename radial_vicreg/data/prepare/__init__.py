@@ -1,1 +1,1 @@
-"""Data sets as folders: what ``radial-vicreg data`` makes."""
+"""Preparation of data sets as folders, for ``radial-vicreg data``."""

@@ -17,7 +17,7 @@ from radial_vicreg.data.prepare.imagenet_source import (
 from radial_vicreg.data.staging import claim_folder, prepare_folder, read_marker
 from radial_vicreg.errors import UserError
 
-_FIRST_VERSION: dict[str, object] = {  # had the clustering choice only, and said nothing of it in the marker
+_FIRST_VERSION: dict[str, object] = {  # had the clustering choice only, and did not record it in the marker
     "classes": "clustering",
     "split": "imagenet",
     "resized": None,
@@ -35,7 +35,7 @@ def prepare_imagenet10(
 ) -> Path:
     """Link ten classes as ``out/{train,val}/SYNSET``. Repeating it does nothing.
 
-    A class whose images lie where they belong is one link to its folder; otherwise each image is a link.
+    A class whose images are already in the right split is one link to its folder; otherwise each image is a link.
 
     Args:
         imagenet: folder with ``train/SYNSET/*.JPEG`` and ``val/SYNSET/*.JPEG``: ImageNet, or Imagenette's archive.
@@ -78,9 +78,9 @@ def prepare_imagenet10(
 
 
 def default_folder(split: str = "imagenet", classes: str = "imagenette", resized: int | None = None) -> Path:
-    """Name the folder after what it holds; only the paper's images are plain ``imagenet10``.
+    """Return a folder name that describes the images; only the paper's are plain ``imagenet10``.
 
-    The report groups runs by the last parts of their image folder, so results of other images stay apart.
+    The report groups runs by the last parts of their image folder, so results on other images stay separate.
     """
     name = "imagenette" if split == "imagenette" else "imagenet10"
     choice = "" if classes == "imagenette" else f"-{classes}"
@@ -89,7 +89,7 @@ def default_folder(split: str = "imagenet", classes: str = "imagenette", resized
 
 
 def describe_imagenet10(folder: str | Path) -> list[str]:
-    """Say what a prepared folder holds, one thing a line, with a warning where the images are not the paper's.
+    """Describe a prepared folder, one fact per line, with a warning if the images are not the paper's.
 
     Args:
         folder: what :func:`prepare_imagenet10` returned.

@@ -1,4 +1,4 @@
-"""What ImageNet-10 may be: choices of ten classes and of a division, with the numbers of images. Without PyTorch."""
+"""Variants of ImageNet-10: choices of ten classes and of a split, with the numbers of images. Without PyTorch."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def open_source(path: str | Path) -> Path:
     """Return the folder with ``train/`` and ``val/``.
 
     Args:
-        path: what the user gave.
+        path: path from the user.
 
     Returns:
         The folder, resolved.
@@ -55,7 +55,7 @@ def open_source(path: str | Path) -> Path:
 
 
 def find_images(source: Path, synsets: Collection[str]) -> Images:
-    """List the images of some classes where they lie.
+    """List the images of some classes in their present folders.
 
     Args:
         source: folder with ``train/SYNSET/`` and ``val/SYNSET/``.
@@ -83,7 +83,7 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
 
 
 def part_of(file: Path, synset: str) -> str | None:
-    """Tell from an image's name whether ImageNet trains on it or validates with it.
+    """Return the split of ImageNet that an image belongs to according to its name.
 
     Args:
         file: the image.
@@ -99,7 +99,7 @@ def part_of(file: Path, synset: str) -> str | None:
 
 
 def sort_by_name(images: Images) -> Images:
-    """Put every image into ImageNet's own split; one without ImageNet's name stays where it lies."""
+    """Put every image into ImageNet's own split; images without such a name keep their folder's split."""
     sorted_images: dict[tuple[str, str], list[Path]] = {key: [] for key in images}
     for (part, synset), files in images.items():
         for file in files:
@@ -108,9 +108,9 @@ def sort_by_name(images: Images) -> Images:
 
 
 def shorter_side_of_resized(source: Path, images: Images) -> int | None:
-    """Tell whether the images were made smaller, as those of ``imagenette2-320`` and ``imagenette2-160``.
+    """Return the size of reduced images, such as those of ``imagenette2-320`` and ``imagenette2-160``.
 
-    The folder's name says so, or most of a sample of images have the same shorter side of at most 320 pixels.
+    The folder's name gives it, or most of a sample of images have the same shorter side of at most 320 pixels.
 
     Args:
         source: the folder.

@@ -16,14 +16,14 @@ _TEST_NAMES = ("test", "val")  # as archives and as `radial-vicreg data cifar10 
 
 
 class StudySizes(NamedTuple):
-    """Numbers of images, the same of each class.
+    """Numbers of images, equally many of each class.
 
     Attributes:
-        tune_train: to train on while learning rates are chosen: the first by name.
-        tune_val: to choose them by: the last training images by name.
-        train: to train on for the results.
+        tune_train: training images for the choice of learning rates: the first by name.
+        tune_val: validation images for this choice: the last training images by name.
+        train: training images for the results.
         test: test images for the results.
-        test_before: test images that are passed over, the first by name: an earlier study has seen them.
+        test_before: test images to skip, the first by name, since an earlier study has used them.
     """
 
     tune_train: int
@@ -48,7 +48,7 @@ def prepare_study(
     Args:
         out: the folder to write; it appears only when complete.
         source: CIFAR-10 as folders, ``train/CLASS`` and ``test/CLASS`` (or ``val/CLASS``). Default: torchvision
-            downloads it, and it is written as PNG into ``cifar10`` beside ``out``.
+            downloads it, and it is written as PNG into ``cifar10`` next to ``out``.
         sizes: numbers of images.
         replace: move a folder that holds something else, or lacks images, aside.
 
