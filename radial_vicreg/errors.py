@@ -1,4 +1,4 @@
-"""The errors that a command reports in one line; every other exception is a fault and keeps its traceback."""
+"""The errors that a command reports in one line; any other exception is a bug and keeps its traceback."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from radial_vicreg.names.hints import meant
 
 
 class ReportedError(Exception):
-    """An error whose message says all that its reader needs.
+    """Base class of errors whose message is all that the user needs.
 
     Attributes:
-        exit_status: of a command that ends with it.
+        exit_status: exit status of a command that ends with the error.
     """
 
     exit_status = 1
 
 
 class UserError(ReportedError, ValueError):
-    """Somebody has to change something: a setting, a path, a file. Nothing has been lost."""
+    """The user has to change a setting, a path or a file. Nothing has been lost."""
 
     exit_status = 2
 
@@ -30,15 +30,15 @@ class MissingPackageError(UserError, ImportError):
 
 
 class UnreachableError(UserError, ConnectionError):
-    """A download is out of reach; the message says where the files may be put by hand."""
+    """A download is not available; the message says where to put the files by hand."""
 
 
 class RunFailed(ReportedError, RuntimeError):
-    """A run with right input has failed: it diverged, or the machine ran out of something."""
+    """A run with valid input has failed: it diverged, or the machine ran out of a resource."""
 
 
 class RunStopped(ReportedError, RuntimeError):
-    """A signal has told a run to stop; it resumes from its last checkpoint."""
+    """A signal has stopped a run; the run can be resumed from its last checkpoint."""
 
     exit_status = 128 + signal.SIGTERM  # the shells' convention
 
@@ -47,21 +47,21 @@ INTERRUPTED = 128 + signal.SIGINT
 """Exit status after Ctrl-C."""
 
 NOT_FINISHED = 3
-"""Exit status of a sweep that ends while runs are unfinished although none has failed: stopped, or left to others."""
+"""Exit status of a sweep that ends with unfinished runs but no failed ones: stopped, or other processes train them."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
-"""SIGTERM is Slurm's preemption and every scheduler's end; SIGUSR1 is what ``--signal=USR1@120`` sends by custom;
-SIGHUP comes when a terminal is closed."""
+"""Schedulers send SIGTERM to end a job, and Slurm also to preempt it; SIGUSR1 is customary with ``--signal=USR1@120``;
+closing a terminal sends SIGHUP."""
 
 
 def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: str = "known keys") -> str:
-    """Suggest the known name that was meant (:func:`radial_vicreg.names.hints.meant`), or list all of them.
+    """Suggest the known name that was meant (:func:`radial_vicreg.names.hints.meant`), or list all known names.
 
     Args:
-        given: what was written.
+        given: the unknown name.
         known: names to choose from.
-        prefix: goes before the suggestion, such as a section with its dot.
-        what: goes before the list.
+        prefix: text before the suggestion, such as a section with its dot.
+        what: text before the list.
 
     Returns:
         ``did you mean NAME?``, or ``known keys: ...``.
@@ -72,14 +72,14 @@ def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: st
 
 
 def reason_of(error: BaseException) -> str:
-    """Say in one line why code of another package failed, also where its exception has no text.
+    """Describe in one line why code of another package failed, even if its exception has no text.
 
     Args:
-        error: what was raised.
+        error: the exception.
 
     Returns:
-        Its text without a full stop at the end; without a text, the assertion that failed as its source has it, or the
-        name of the exception.
+        The text of the exception without a full stop at the end. Without a text: the source of the failed assertion,
+        or the name of the exception.
     """
     if text := " ".join(str(error).split()).rstrip("."):
         return text

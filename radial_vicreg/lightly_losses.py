@@ -1,6 +1,6 @@
-"""Losses of other methods by lightly's classes, called as ours are: with the views, and with named terms.
+"""Losses from lightly with the interface of ours: they take the views and have named terms.
 
-They are what the groups ``radialvicreg/method=lejepa``, ``visreg`` and ``barlow`` name. Defaults are each paper's own.
+The groups ``radialvicreg/method=lejepa``, ``visreg`` and ``barlow`` use them. Defaults are those of each paper.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class LeJEPALoss(nn.Module):
 
     Args:
         lambda_param: :math:`\lambda`, within [0, 1].
-        num_slices: random directions of each call.
-        knots: points of the integral.
-        t_max: its upper end.
-        global_views: how many of the views, the first ones, make the centre.
-        gather_distributed: take SIGReg over all ranks, as the paper does.
+        num_slices: number of random directions in each call.
+        knots: number of points of the integral.
+        t_max: upper limit of the integral.
+        global_views: number of global views, which come first and define the centre.
+        gather_distributed: compute SIGReg over all ranks, as the paper does.
 
     Raises:
         MissingPackageError: lightly is not installed.
@@ -55,7 +55,7 @@ class LeJEPALoss(nn.Module):
 
     def forward(self, *views: Tensor) -> dict[str, Tensor]:
         """Compute ``loss``, ``invariance`` and ``sigreg`` of views ``(N, d)``, each 0-d."""
-        # The parts, not the whole: lightly's own call wants at least one local view.
+        # lightly's loss class requires at least one local view, its functions do not.
         from lightly.loss.lejepa_loss import lejepa_invariance_loss
 
         projected = torch.stack(views)
@@ -69,10 +69,10 @@ class VISRegLoss(nn.Module):
     r"""VISReg (Wu et al., 2026): :math:`(1-\lambda)` invariance :math:`+\,\lambda` (scale + shape + centre).
 
     Args:
-        lambda_param: :math:`\lambda`, within [0, 1]; the paper has 0.9 for ImageNet and 0.6 for small data.
-        num_slices: random directions of each call.
-        global_views: how many of the views, the first ones, make the centre of the invariance.
-        gather_distributed: take statistics over all ranks; the paper takes each rank's own.
+        lambda_param: :math:`\lambda`, within [0, 1]; the paper uses 0.9 for ImageNet and 0.6 for small data.
+        num_slices: number of random directions in each call.
+        global_views: number of global views, which come first and define the centre of the invariance.
+        gather_distributed: compute statistics over all ranks; the paper computes them on each rank.
 
     Raises:
         MissingPackageError: lightly is not installed.
@@ -103,12 +103,12 @@ class VISRegLoss(nn.Module):
 
 
 class BarlowTwinsLoss(nn.Module):
-    r"""Barlow Twins (Zbontar et al., 2021): cross-correlation of two views towards the identity.
+    r"""Barlow Twins (Zbontar et al., 2021): drives the cross-correlation of two views towards the identity.
 
     Args:
-        lambda_param: :math:`\lambda`, of the redundancy.
-        gather_distributed: average the cross-correlation over all ranks, as the authors do. Embeddings are normalised
-            by each rank's own mean and deviation, so that several ranks are not one process with the whole batch.
+        lambda_param: weight :math:`\lambda` of the redundancy term.
+        gather_distributed: average the cross-correlation over all ranks, as the authors do. Each rank normalises
+            embeddings by its own mean and deviation, so several ranks do not equal one process with the whole batch.
 
     Raises:
         MissingPackageError: lightly is not installed.

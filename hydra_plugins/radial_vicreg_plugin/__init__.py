@@ -14,12 +14,12 @@ _OUR_COMPOSITION = "radial_vicreg.compose"
 
 
 class RadialVICRegSearchPath(SearchPathPlugin):
-    """Append the package's YAML files to the search path where solo-learn or this package composes.
+    """Append the package's YAML files to the search path if solo-learn or this package composes.
 
-    Hydra calls this at the start of every application of the environment and of every composition, and shares one
-    search path among all who append to it. An application that has imported neither solo-learn nor this package's
-    composition must not list or read our groups: it gets nothing. A solo-learn script is called before it checks
-    ``cfg.method in METHODS``; only there is the method's own code, and with it PyTorch, imported.
+    Hydra calls this class at the start of every application in the environment and at every composition. All plug-ins
+    share one search path. An application that has imported neither solo-learn nor this package's composition must not
+    list or read our groups, so nothing is appended for it. A solo-learn script checks ``cfg.method in METHODS`` after
+    this call. Only in such a script is the method's code imported, and PyTorch with it.
     """
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
@@ -28,9 +28,9 @@ class RadialVICRegSearchPath(SearchPathPlugin):
             return
         folder = configuration_folder()
         if folder is not None:
-            # As it is: Hydra cuts off the scheme and unquotes nothing. Not pkg://, which lists the folder with
+            # The path is not quoted: Hydra strips the scheme and unquotes nothing. pkg:// would list the folder with
             # importlib.resources: without an __init__.py that ends in StopIteration from Python 3.12 on, and with
-            # one the folder would be a second package `yaml` beside PyYAML.
+            # one the folder would be a second package `yaml` next to PyYAML.
             search_path.append(provider="radial-vicreg", path=f"file://{folder}")
         if _SOLO_LEARN in sys.modules:
             from radial_vicreg.solo.register import register
@@ -42,9 +42,9 @@ def configuration_folder() -> str | None:
     """Find the package's YAML files without importing the package.
 
     Returns:
-        The real path of the folder (in an editable installation ``radial_vicreg/yaml`` is a link), which need not
-        exist: Hydra names it in its error when a configuration is not found. None where ``radial_vicreg`` is not a
-        package, for example behind a script of that name: that must not stop somebody's application.
+        The real path of the folder; in an editable installation ``radial_vicreg/yaml`` is a link. The folder need not
+        exist: Hydra names it in its error when a configuration is not found. None if ``radial_vicreg`` is not a
+        package, for example if a script of that name hides it. This must not stop another application.
     """
     spec = importlib.util.find_spec("radial_vicreg")
     if spec is None or not spec.submodule_search_locations:

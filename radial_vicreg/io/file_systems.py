@@ -1,4 +1,4 @@
-"""What the file system of a folder can do, found by trying it."""
+"""Abilities of a folder's file system, determined by trials."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What a system answers when a disk, or one's share of it, is full."""
+"""Error numbers of a full disk and of an exceeded quota."""
 
 _CONTENT = b"written by radial-vicreg to try this place\n"
 _ELSEWHERE = "nothing can be written here: work on a local disk and copy what is finished"
 
 
 class Ability(NamedTuple):
-    """Something that a file system may not be able to do.
+    """An ability that a file system may lack.
 
     Attributes:
-        what: it does, as a noun.
-        without: what follows where it does not.
-        needed: whether no run can be written without it.
+        what: the ability, as a noun.
+        without: what follows if the ability is missing.
+        needed: whether every run needs the ability.
     """
 
     what: str
@@ -47,18 +47,18 @@ ABILITIES = {
     "modes": Ability("changing permissions", "files keep those that the file system gives them"),
     "folders": Ability("renaming a folder", "`radial-vicreg data` cannot prepare images here"),
 }
-"""Every ability, by name; :func:`try_folder` tries them in this order."""
+"""All abilities by name; :func:`try_folder` tries them in this order."""
 
 _OF_A_RUN = ("write", "rename", "append", "links")
 
 
 @dataclass(frozen=True)
 class FileSystem:
-    """What was tried in a folder, and what could not be done.
+    """The result of the trials in a folder.
 
     Attributes:
-        folder: where it was tried.
-        refused: the abilities that are missing, each with the system's reason.
+        folder: the folder of the trials.
+        refused: the missing abilities, each with the system's reason.
     """
 
     folder: Path
@@ -71,7 +71,7 @@ class FileSystem:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing of ours can be written here, as a sentence; None where it can."""
+        """The reason, as a sentence, why no run can be written here; None if runs can be written."""
         missing = next((name for name in self.refused if ABILITIES[name].needed), None)
         if missing is None:
             return None
@@ -82,13 +82,13 @@ _usable: dict[Path, FileSystem] = {}
 
 
 def file_system_of(folder: Path) -> FileSystem:
-    """Find what a run needs to know of its folder; a folder that can be written is tried once in a process.
+    """Try the file system of a run's folder; a writable folder is tried once per process.
 
     Args:
-        folder: an existing one. Hidden files are written into it and removed again.
+        folder: an existing folder. Hidden files are written into it and removed again.
 
     Returns:
-        What it cannot do of writing, renaming, appending and linking files.
+        Which of writing, renaming, appending and linking files the file system cannot do.
 
     Raises:
         OSError: the disk is full.
@@ -106,11 +106,11 @@ def try_folder(folder: Path, abilities: tuple[str, ...] = tuple(ABILITIES)) -> F
     """Try abilities in a folder with small hidden files, which are removed again.
 
     Args:
-        folder: an existing one.
+        folder: an existing folder.
         abilities: names of :data:`ABILITIES`.
 
     Returns:
-        What could not be done. Where no file can be written, nothing else is tried.
+        The missing abilities. If no file can be written, nothing else is tried.
 
     Raises:
         OSError: the disk is full, which says nothing about its file system.
@@ -125,22 +125,22 @@ def try_folder(folder: Path, abilities: tuple[str, ...] = tuple(ABILITIES)) -> F
 
 
 def temporary_path(path: Path) -> Path:
-    """Choose a hidden name beside a path, for a file that is to take its place.
+    """Choose a hidden name in the folder of a path, for the file that will replace the path.
 
-    Not tempfile's: its files are for their owner alone, and results are for the group. The name is unique also among
-    threads and among nodes that share a file system, where process numbers repeat.
+    The module ``tempfile`` makes files for their owner alone, but results are for the group. The name is also unique
+    among threads, and among nodes that share a file system, where process numbers repeat.
     """
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _refusal(folder: Path, trial: Callable[[Path, Path], None]) -> str | None:
-    # Other names than unfinished files have: another process may be removing those here.
+    # These names differ from those of unfinished files, which another process may be removing here.
     first, second = (folder / f".radial-vicreg-{secrets.token_hex(8)}" for _ in range(2))
     try:
         trial(first, second)
     except Timeout:
         return "no lock could be taken"
-    except (OSError, NotImplementedError) as error:  # filelock's, where a system has no locks at all
+    except (OSError, NotImplementedError) as error:  # the latter from filelock, on a system without locks
         if isinstance(error, OSError) and error.errno in FULL:
             raise
         return getattr(error, "strerror", None) or str(error)

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never meets half of one."""
+"""Write files so that a reader never sees an incomplete one."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import IO, Any, Literal
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.io.file_systems import FULL, file_system_of, temporary_path
 
-# What a file system answers when it does not allow something, cannot do it, or is gone.
+# Error numbers of a file system that forbids an operation, does not support it, or is gone.
 _REFUSALS = {
     *(errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP),
     *(errno.EFBIG, errno.EIO, errno.ESTALE, errno.ENOTCONN),
 }
-_LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # of temporary_path, and before it had a random part
+_LEFTOVER = re.compile(r"\..+\.\d+(-[0-9a-f]{8})?\.tmp")  # names from temporary_path, also without a random part
 
 
 def write_json(path: str | Path, content: Any) -> Path:
-    """Write JSON atomically: the old file or the whole new one is there, never a part.
+    """Write JSON atomically: a reader finds the old file or the complete new one.
 
     Non-finite floats become ``null``, since ``NaN`` is not JSON and most readers refuse it.
 
@@ -37,7 +37,7 @@ def write_json(path: str | Path, content: Any) -> Path:
         The path written.
 
     Raises:
-        TypeError: ``content`` holds something that JSON cannot.
+        TypeError: ``content`` holds a type that JSON does not have.
         OSError: the folder cannot be written or the disk is full; the previous file stays as it was.
     """
     with atomic_file(path) as stream:
@@ -46,7 +46,7 @@ def write_json(path: str | Path, content: Any) -> Path:
 
 
 def json_bytes(content: Any) -> bytes:
-    """Build what :func:`write_json` writes."""
+    """Encode content as :func:`write_json` writes it."""
     return (json.dumps(_finite(content), indent=2, allow_nan=False) + "\n").encode()
 
 
@@ -55,19 +55,19 @@ def claim_output(
 ) -> Path:
     """Check that an output can be written, before the work for it starts.
 
-    Nothing is left behind, also where a command is then refused for another reason: what the file system can do is
-    tried with small files that are removed again (:func:`radial_vicreg.io.file_systems.file_system_of`).
+    Nothing is left behind, even if the command is then refused for another reason: the file system is tried with small
+    files that are removed again (:func:`radial_vicreg.io.file_systems.file_system_of`).
 
     Args:
-        path: where it is to be; it and the folders above it need not exist yet.
-        kind: ``"file"``, which may replace an older one, or ``"folder"``, which may be there already.
-        remedy: what to do where the file system cannot do what is needed.
+        path: path of the output; it and its parent folders need not exist yet.
+        kind: ``"file"``, which may replace an older one, or ``"folder"``, which may already exist.
+        remedy: advice for a file system that lacks an ability.
 
     Returns:
         ``path``.
 
     Raises:
-        UserError: as :func:`check_output`, or the file system does not rename files or add to them.
+        UserError: as for :func:`check_output`, or the file system cannot rename files or append to them.
         DiskFullError: there is no space left.
     """
     place = check_output(path, kind)
@@ -81,7 +81,7 @@ def claim_output(
 
 
 def check_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
-    """Check what can be known of an output without writing anything.
+    """Check an output without writing anything.
 
     Args:
         path: as for :func:`claim_output`.
@@ -91,7 +91,7 @@ def check_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
         The nearest folder that exists: ``path``, or one above it.
 
     Raises:
-        UserError: something of another kind is in the way, or the folder that is there cannot be written to.
+        UserError: something of another kind has this path, or the existing folder cannot be written to.
     """
     path = Path(path)
     wrong = path.is_dir() if kind == "file" else os.path.lexists(path) and not path.is_dir()
@@ -109,15 +109,15 @@ def check_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
 
 
 class DiskFullError(RunFailed, OSError):
-    """There is no space left; what was there before is unharmed."""
+    """There is no space left; existing files are unchanged."""
 
 
 @contextmanager
 def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes its name only once it is complete and on the disk.
+    """Open a file for writing that gets its name only when it is complete and on the disk.
 
-    It is written beside its target: a rename is atomic only within one file system, and the system's folder for
-    temporary files often lies on another.
+    It is first written to the folder of its target: a rename is atomic only within one file system, and the system's
+    folder for temporary files is often on another.
 
     Args:
         path: target; its folder is created.
@@ -149,20 +149,20 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
                 f"no space left to write {path} ({kept}): free some, then repeat the command"
             ) from error
         if isinstance(cause, OSError) and cause.filename is None:
-            cause.filename = str(path)  # a call of write knows none
+            cause.filename = str(path)  # an error of write() has no file name
         if cause is not error:
             raise cause from error
         raise
 
 
 def refusal(error: OSError) -> str | None:
-    """Say in one sentence what a disk or a file system has refused.
+    """Describe in one sentence what a disk or a file system has refused.
 
     Args:
-        error: of any call.
+        error: error of any system call.
 
     Returns:
-        The sentence; None where the error is of another kind.
+        The sentence; None for an error of another kind.
     """
     if isinstance(error, DiskFullError):
         return str(error)
@@ -176,19 +176,19 @@ def refusal(error: OSError) -> str | None:
 
 
 def append_line(path: str | Path, line: str, sync: bool = False) -> None:
-    """Append one line to a text file that no other process writes, and check that all of it is there.
+    """Append one line to a text file that no other process writes, and check that the whole line is there.
 
-    A system may take a part of what it is given, and a kill may have left a part of a line at the end of the file. That
-    part is closed with a line break first, so that it damages no line but itself.
+    A system call may write only a part of the line, and a killed process may have left an incomplete line at the end of
+    the file. Such a line is first ended with a line break, so that the new line is not damaged.
 
     Args:
-        path: the file, which is created if there is none; its folder exists.
+        path: the file, which is created if missing; its folder must exist.
         line: the text, without a line break.
         sync: return only once the line is on the disk.
 
     Raises:
         DiskFullError: there is no space left; the file is as it was before.
-        OSError: the line cannot be written, or the file does not hold what was written; it is as it was before.
+        OSError: the line cannot be written, or the file does not hold the written line; it is as it was before.
     """
     content = line.encode() + b"\n"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -238,21 +238,20 @@ def atomic_link(target: Path, name: Path) -> None:
 
 
 def lies_in(inner: str | Path, outer: str | Path) -> bool:
-    """Tell whether a folder is another one or lies in it, at any depth, links resolved."""
+    """Return whether ``inner`` is the folder ``outer`` or lies in it at any depth, with links resolved."""
     here, around = os.path.realpath(inner), os.path.realpath(outer)
     return os.path.commonpath([here, around]) == around
 
 
 def point_link(name: Path, target: Path) -> bool:
-    """Make ``name`` a symbolic link to a folder; replace a link of that name in one step, and nothing else.
+    """Make ``name`` a symbolic link to a folder; replace an existing link in one step, but nothing else.
 
     Args:
         name: the link; its folder exists.
-        target: an existing folder. Below the link's own folder it is named from there, so that both can be moved.
+        target: an existing folder. If it lies below the link's folder, the link is relative, so that both can be moved.
 
     Returns:
-        Whether it leads there now: not where something that is no link has the name, nor on a file system without
-        links.
+        Whether ``name`` now leads to the folder. False if ``name`` is not a link, or if the file system has no links.
     """
     if os.path.lexists(name) and not name.is_symlink():
         return False
@@ -269,20 +268,20 @@ def point_link(name: Path, target: Path) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes had begun to write into a folder; nobody else may be writing there."""
+    """Remove unfinished files of killed processes from a folder; no other process may be writing there."""
     for file in folder.glob(".*.tmp"):
-        if _LEFTOVER.fullmatch(file.name):  # others may have hidden files of their own there
+        if _LEFTOVER.fullmatch(file.name):  # keep hidden files of other programs
             file.unlink(missing_ok=True)
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
-    """Write again what the system has not taken, until it has taken all or says why not."""
+    """Write all of the content: a system call may write only a part of it."""
     while content:
         content = content[os.write(descriptor, content) :]
 
 
 class _RememberingFile(io.FileIO):
-    """A file that keeps what ended a write: libraries turn it into errors of their own, without its reason."""
+    """A file that keeps the error of a failed write: libraries replace it by their own errors, without the reason."""
 
     problem: BaseException | None = None
 

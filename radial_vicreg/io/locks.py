@@ -1,4 +1,4 @@
-"""Locks that a process holds while a folder or file is its own, on local disks and on a cluster's file systems."""
+"""Locks with which a process reserves a folder or file, on local disks and on cluster file systems."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import write_json
 from radial_vicreg.io.notices import warn
 
-# What file systems without locks answer: NFS without a lock daemon, Lustre without -o flock, some FUSE ones.
+# Error numbers of file systems without locks: NFS without a lock daemon, Lustre without -o flock, some FUSE ones.
 _UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
 _TAKE_OVER = "wait for it, or, if it is gone and its file system has not noticed, give lock=take"
 _PATIENCE = 60.0  # seconds to wait for a change of a small file
-_LOOK = 0.2  # seconds within which another process that only looks at a lock has let go of it
+_LOOK = 0.2  # seconds after which a process that only tests the lock has released it
 SECONDS_BETWEEN_LOOKS = 5.0
-"""How often a process that waits for a lock looks at it; a blocking call would not do so on every file system."""
+"""Polling interval of a process that waits for a lock; a blocking call does not work on every file system."""
 
 
 class LockedError(UserError):
@@ -32,16 +32,16 @@ class LockedError(UserError):
 
 
 class HeldLock:
-    """A lock that is held from :meth:`acquire` to :meth:`release`, with a file beside it that says by whom.
+    """A lock that is held from :meth:`acquire` to :meth:`release`, with a file next to it that names the holder.
 
-    The system drops the lock with the process, however it ends; what is left on the disk means nothing by itself.
-    A file system without locks gives one warning, and the work goes on.
+    The system releases the lock when the process ends, for whatever reason; a lock file on the disk does not mean that
+    the lock is held. On a file system without locks, a warning is issued and the work proceeds.
 
     Args:
-        path: of the lock file; its folder is created.
+        path: path of the lock file; its folder is created.
         what: what the lock is for, as the end of "another process is ...".
-        take: replace a lock that another process holds: for one that outlived its process on another node.
-        remedy: what to do about a refusal.
+        take: replace a lock that another process holds, for example one that outlived its process on another node.
+        remedy: advice at the end of the error message.
     """
 
     def __init__(self, path: str | Path, what: str, take: bool = False, remedy: str = _TAKE_OVER) -> None:
@@ -53,18 +53,18 @@ class HeldLock:
         self._own_name: dict[str, object] = {}
 
     def acquire(self, on_wait: Callable[[str], object] | None = None) -> None:
-        """Take the lock at once, or as soon as it is free.
+        """Acquire the lock at once, or as soon as it is free.
 
         Args:
-            on_wait: is called once with what is waited for when another process holds the lock. None: do not wait.
+            on_wait: called once with a message if another process holds the lock. None: do not wait.
 
         Raises:
-            LockedError: another process holds it; host, process and start are named.
+            LockedError: another process holds the lock; the message names its host, number and start.
             OSError: the folder cannot be written.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.take:
-            self.path.unlink(missing_ok=True)  # whoever holds it goes on holding a file that nobody looks at
+            self.path.unlink(missing_ok=True)  # the holder keeps a lock on a file that is no longer used
         lock = _file_lock(self.path)
         if not _lock_now(lock, self.path):
             if on_wait is None:
@@ -78,15 +78,15 @@ class HeldLock:
         write_json(self._holder_file, self._own_name)
 
     def release(self) -> None:
-        """Let go of the lock; does nothing when it is not held."""
+        """Release the lock; do nothing if it is not held."""
         if self._lock is not None:
-            if self._named() in ({}, self._own_name):  # not that of a process that has taken the lock over
+            if self._named() in ({}, self._own_name):  # keep the file of a process that took the lock over
                 self._holder_file.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
 
     def is_held(self) -> bool:
-        """Return whether a process holds the lock at this moment; a file system without locks knows of none."""
+        """Return whether a process holds the lock at this moment; always False on a file system without locks."""
         if not self.path.exists():
             return False
         lock = _file_lock(self.path)
@@ -96,7 +96,7 @@ class HeldLock:
         return False
 
     def refusal(self) -> str:
-        """Return the message for a process that is refused: host, process and start of the one that holds the lock."""
+        """Return the message for a refused process, with host, number and start of the process that holds the lock."""
         return f"another process is {self.what}{self._holder()}: {self.remedy}"
 
     def __enter__(self) -> HeldLock:
@@ -115,7 +115,7 @@ class HeldLock:
         return f" (process {found['pid']} on {found['host']}, since {found['since']})" if found else ""
 
     def _named(self) -> dict[str, object]:
-        """Read who holds the lock; empty where the file does not say."""
+        """Read the holder of the lock; empty if the file does not name one."""
         try:
             found = json.loads(self._holder_file.read_text())
             return {name: found[name] for name in ("pid", "host", "since")}
@@ -150,12 +150,12 @@ def changing(path: str | Path, patience: float | None = None) -> Iterator[None]:
 
 
 def _file_lock(path: Path) -> FileLock:
-    # Its fall-back to marker files would refuse a folder for ever after a kill.
+    # With filelock's fallback to marker files, a folder would stay locked for ever after its process was killed.
     return FileLock(path, fallback_to_soft=False)
 
 
 def _lock_now(lock: FileLock, path: Path) -> bool:
-    """Take a lock unless another process holds it; a file system without locks gives a warning."""
+    """Acquire a lock unless another process holds it; warn on a file system without locks."""
     try:
         lock.acquire(timeout=_LOOK)
     except Timeout:

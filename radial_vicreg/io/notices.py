@@ -9,11 +9,11 @@ _DEPRECATIONS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 
 
 class Notice(UserWarning):
-    """Something that a user should know; its one line says all of it."""
+    """A warning for the user in one line, which needs no further context."""
 
 
 def warn(text: str) -> None:
-    """Warn of something that does not end the work.
+    """Warn of a problem that does not end the work.
 
     Args:
         text: one sentence that needs no place in the source.
@@ -23,15 +23,15 @@ def warn(text: str) -> None:
 
 
 def ignore_foreign_deprecations() -> None:
-    """Leave out what libraries announce to those who call them, unless ``-W`` or ``PYTHONWARNINGS`` say otherwise.
+    """Hide deprecation warnings of other libraries, unless ``-W`` or ``PYTHONWARNINGS`` is set.
 
-    Lightning switches its own on when it is imported: call this again afterwards.
+    Lightning enables its own warnings when it is imported: call this function again afterwards.
     """
     if sys.warnoptions:
         return
     for category in _DEPRECATIONS:
         warnings.filterwarnings("ignore", category=category)
-    warnings.filterwarnings("default", message="radial_vicreg", category=DeprecationWarning)  # ours is for our users
+    warnings.filterwarnings("default", message="radial_vicreg", category=DeprecationWarning)  # for users of our API
 
 
 def _format_notices() -> None:

@@ -1,4 +1,4 @@
-"""The guard of what commands write: a file is replaced only where it is proved to be of the same command."""
+"""Protect the outputs of commands: a file is replaced only if it is proved to be from the same command."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ _REMEDY = "move it away, or choose another place"
 
 
 def claim_file(path: str | Path, is_ours: Callable[[Path], bool], command: str) -> Path:
-    """Check, before the work for it starts, that a file can be written, and replaces none but the command's own.
+    """Check, before the work starts, that a file can be written and replaces only a file of the same command.
 
     Args:
-        path: where it is to be; it and the folders above it need not exist yet.
-        is_ours: tells of a file that is there whether the command has written it.
-        command: that will write it, for the message.
+        path: path of the file; it and its parent folders need not exist yet.
+        is_ours: returns whether the command has written an existing file.
+        command: name of the command, for the message.
 
     Returns:
         ``path``.
 
     Raises:
-        UserError: something else is there, be it a link, a device or a folder, or nothing can be written there.
+        UserError: the path is a link, a device, a folder or a file that the command has not written, or it cannot be
+            written.
     """
     path = claim_output(Path(path), "file")
     if path.is_symlink():
@@ -42,7 +43,7 @@ def claim_file(path: str | Path, is_ours: Callable[[Path], bool], command: str) 
 
 
 def json_with(*keys: str) -> Callable[[Path], bool]:
-    """Make a test for :func:`claim_file`: whether a file holds a JSON object with all of these keys."""
+    """Make ``is_ours`` of :func:`claim_file`: whether a file holds a JSON object with all of these keys."""
 
     def holds(path: Path) -> bool:
         try:
@@ -55,17 +56,17 @@ def json_with(*keys: str) -> Callable[[Path], bool]:
 
 
 class OutputFolder:
-    """A folder into which one command writes, where it replaces and removes nothing but what it has written itself.
+    """An output folder of a command, which replaces and removes only files that it has written itself.
 
     A marker in the folder lists the files with their SHA-256. While files are written, it lists the old and the new
-    ones, so that a killed command's files are known as well.
+    ones, so that the files of a killed command are known as well.
 
     Args:
-        path: of the folder; a link to a folder is followed, links inside it are refused.
-        command: that writes; the marker has its name.
-        formerly: names the files that a version without markers has left in a folder, none in any other folder. They
-            carry no proof of being unchanged, so :meth:`write` moves them into a folder of their own.
-        alone: the folder belongs to this command: one without its marker must be empty, hidden files aside.
+        path: path of the folder; a link to a folder is followed, links inside it are refused.
+        command: name of the command; the marker has this name.
+        formerly: returns the files that a version without markers has left in a folder, and none for any other folder.
+            Nothing proves that they are unchanged, so :meth:`write` moves them into a separate folder.
+        alone: the folder belongs to this command alone: without a marker it must be empty except for hidden files.
     """
 
     def __init__(
@@ -85,14 +86,14 @@ class OutputFolder:
         """Check, before the work starts, that the folder may be written to. Nothing is changed.
 
         Args:
-            names: of the files, as far as they are known by now.
+            names: names of the files that are known so far.
 
         Returns:
             The folder itself.
 
         Raises:
-            UserError: a file of somebody else, a changed one or a link is in the way, and named; or the folder cannot
-                be written.
+            UserError: a file that the command has not written, a changed file or a link is in the way (the message
+                names it), or the folder cannot be written.
         """
         claim_output(self.path, "folder")
         names = list(names)
@@ -106,9 +107,9 @@ class OutputFolder:
         return self
 
     def write(self, files: Mapping[str, bytes]) -> list[Path]:
-        """Write files, each whole or not at all.
+        """Write files, each completely or not at all.
 
-        From a folder that belongs to the command, those of the last time that are not among them are removed.
+        If the folder belongs to the command alone, files of the previous call that are not written again are removed.
 
         Args:
             files: contents by name; a name may lead into a sub-folder.
@@ -117,9 +118,9 @@ class OutputFolder:
             Their paths.
 
         Raises:
-            UserError: as :meth:`claim`; nothing is written then.
+            UserError: as for :meth:`claim`; nothing is written then.
             LockedError: another process has been writing there for a minute.
-            OSError: a file cannot be written; those before it are.
+            OSError: a file cannot be written; the files before it are written.
         """
         self.claim(files)
         self.path.mkdir(parents=True, exist_ok=True)
@@ -141,7 +142,7 @@ class OutputFolder:
         return [self._place(name) for name in files]
 
     def _check(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Refuse what is not ours; return the digests that the marker lists by name."""
+        """Refuse files that the command has not written; return the digests in the marker by name."""
         known = self._read_marker()
         former = set() if known is not None else set(self._formerly(self.path))
         if known is None and self._alone and not former and (others := self._visible()):
@@ -168,7 +169,7 @@ class OutputFolder:
             raise UserError(f"{place} has changed since `radial-vicreg {self.command}` wrote it: {_REMEDY}")
 
     def _read_marker(self) -> dict[str, list[str]] | None:
-        """Read the digests by name; None where there is no marker."""
+        """Read the digests by name; None without a marker."""
         if not os.path.lexists(self.marker):
             return None
         try:
@@ -184,7 +185,7 @@ class OutputFolder:
         write_json(self.marker, {"command": self.command, "files": dict(sorted(files.items()))})
 
     def _set_aside(self) -> None:
-        """Move what a version without markers has left into a folder of its own."""
+        """Move the files of a version without markers into a separate folder."""
         if os.path.lexists(self.marker):
             return
         former = [name for name in self._formerly(self.path) if os.path.lexists(self._place(name))]
@@ -212,7 +213,7 @@ def _listed(digest: str | None) -> list[str]:
 
 
 def _is_inside(name: str) -> bool:
-    """Tell whether a name from a marker, which anybody may have written, stays below the folder."""
+    """Return whether a name from a marker stays below the folder; anybody may have written the marker."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 

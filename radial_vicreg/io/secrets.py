@@ -1,4 +1,4 @@
-"""Keeping passwords and API keys out of everything that a run writes."""
+"""Keep passwords and API keys out of everything that a run writes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
         config: plain containers.
 
     Raises:
-        UserError: there is one; its key is named, its value is not.
+        UserError: there is one; the message names its key and not its value.
     """
     for key, what in _secret_keys(config, ""):
         raise UserError(
@@ -44,13 +44,13 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
 
 
 def refuse_short_secrets(text: str) -> None:
-    """Refuse a text that reads a password of the environment that is too short to be found in what it is copied into.
+    """Refuse a text that reads an environment password which is too short to be found and hidden in outputs.
 
     Args:
-        text: not resolved.
+        text: text whose interpolations are not resolved.
 
     Raises:
-        UserError: it reads one; the variable is named.
+        UserError: the text reads such a password; the message names the variable.
     """
     for name in _ENVIRONMENT.findall(text):
         if is_secret(name) and 0 < len(os.environ.get(name, "")) < _SHORTEST:
@@ -61,19 +61,19 @@ def refuse_short_secrets(text: str) -> None:
 
 
 def without_secrets(value: Any) -> Any:
-    """Hide the environment's secrets, which ``${oc.env:...}`` may have copied, passwords of addresses, and tokens.
+    """Hide the environment's secrets, which ``${oc.env:...}`` may have copied, passwords in URLs, and tokens.
 
     Args:
         value: plain containers.
 
     Returns:
-        The same with ``<hidden>`` in the place of every such text.
+        The same value with ``<hidden>`` in place of each of them.
     """
     return _replaced(value, _known_secrets())
 
 
 def is_secret(name: str) -> bool:
-    """Tell whether a key or a variable is named like one that holds an API key or a password."""
+    """Return whether the name of a key or a variable is one of an API key or a password."""
     words = _WORD.findall(name.rpartition(".")[2])
     return bool(words) and words[-1].lower() in _SECRET
 
@@ -90,7 +90,7 @@ def _secret_keys(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
     elif isinstance(node, str):
         if _IN_AN_ADDRESS.search(node):
             yield prefix[:-1], "holds a password in an address"
-        elif _TOKENS.search(_without(node, _known_secrets())):  # those of the environment are hidden
+        elif _TOKENS.search(_without(node, _known_secrets())):  # secrets of the environment are hidden
             yield prefix[:-1], "holds a token"
 
 

@@ -1,4 +1,4 @@
-"""Signals that end a command, as an exception: whatever has begun to write a file removes its part on the way out."""
+"""Turn signals that end a command into an exception, so that code that writes a file can remove its unfinished part."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 
 class SignalReceived(BaseException):
-    """A signal asks for the end of a command.
+    """A signal asks a command to end.
 
-    Like KeyboardInterrupt it is no Exception: code that survives errors, such as that around a figure, must not
-    survive this.
+    Like KeyboardInterrupt, it does not inherit from Exception: code that catches every error, such as that around a
+    figure, must not catch this one.
 
     Attributes:
-        name: of the signal.
+        name: name of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -27,22 +27,22 @@ class SignalReceived(BaseException):
 
 @contextmanager
 def signals_raise(numbers: Iterable[signal.Signals]) -> Iterator[None]:
-    """Raise :class:`SignalReceived` where a signal would have killed the process; restore its handler at the end.
+    """Raise :class:`SignalReceived` when a signal would have killed the process; restore the handlers at the end.
 
     A signal that is ignored (SIGHUP under ``nohup``) or that has a handler stays as it is. Python allows handlers in
-    the main thread only: in another one nothing changes.
+    the main thread only: in another thread nothing changes.
 
     Args:
         numbers: the signals.
 
     Raises:
-        SignalReceived: a signal came, also where a library has turned it into an error of its own on the way.
+        SignalReceived: a signal arrived, even if a library has turned it into its own error.
     """
     process = os.getpid()
     received: list[int] = []
 
     def stop(number: int, _: Any) -> None:
-        if os.getpid() != process:  # a forked worker, which ends as it always did
+        if os.getpid() != process:  # a forked worker ends as without this handler
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return

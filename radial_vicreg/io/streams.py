@@ -1,4 +1,4 @@
-"""Standard output and error that outlive whoever reads them: a display failure never ends the work."""
+"""Standard output and error that survive the loss of their reader: a display failure never ends the work."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any, TextIO
 class LastingStream:
     """A text stream whose ``write`` and ``flush`` do not fail.
 
-    A closed pipe (``... | head``), a terminal that is gone or a full disk under a log leads nowhere from then on; what
-    the encoding lacks is replaced. Everything else is the stream's own.
+    After a closed pipe (``... | head``), a lost terminal or a full disk under a log, output is discarded. Characters
+    that the encoding lacks are replaced. Everything else is passed to the stream.
 
     Args:
-        stream: to write to.
+        stream: the stream to write to.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text, or drop it where it cannot be written."""
+        """Write text, or discard it if it cannot be written."""
         try:
             self._stream.write(text)
         except UnicodeEncodeError:
@@ -34,7 +34,7 @@ class LastingStream:
         return len(text)
 
     def flush(self) -> None:
-        """Flush what can be flushed."""
+        """Flush the stream if possible."""
         self._guard(self._stream.flush)
 
     def __getattr__(self, name: str) -> Any:
@@ -59,7 +59,7 @@ class LastingStream:
 
 @contextmanager
 def lasting_streams() -> Iterator[None]:
-    """Make ``sys.stdout`` and ``sys.stderr`` lasting; a stream that is closed from the start leads nowhere."""
+    """Make ``sys.stdout`` and ``sys.stderr`` lasting; a stream that is closed from the start discards its output."""
     before = sys.stdout, sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         streams: list[Any] = [LastingStream(stream or nowhere) for stream in before]

@@ -22,23 +22,23 @@ T = TypeVar("T")
 
 
 class Bar:
-    """A progress bar on standard error with the time that is left; it disappears when it is stopped.
+    """A progress bar on standard error with the remaining time; it disappears when it is stopped.
 
-    What is printed meanwhile stands above it. Where standard error is no terminal, nothing is shown. A failure to draw
-    takes the bar away and leaves the work alone.
+    Text that is printed meanwhile appears above the bar. Nothing is shown if standard error is not a terminal. If
+    drawing fails, the bar is removed and the work is not affected.
 
-    It has no thread of its own, which processes that load data would inherit in whatever state it is.
+    The bar has no thread of its own: data-loading processes would inherit that thread in an arbitrary state.
 
     Args:
-        label: stands before the bar.
-        total: steps in all.
+        label: text before the bar.
+        total: total number of steps.
         done: steps of an earlier start.
     """
 
     def __init__(self, label: str, total: float, done: float = 0) -> None:
         self._label, self._total, self._done = label, total, done
         self._progress: Progress | None = None
-        self._first: tuple[float, float] | None = None  # when the first step was done, and how many were done then
+        self._first: tuple[float, float] | None = None  # time of the first step, and the steps done by then
         self._drawn = 0.0
 
     def start(self) -> None:
@@ -54,11 +54,11 @@ class Bar:
                 console=console,
                 auto_refresh=False,
                 transient=True,
-                redirect_stdout=sys.stdout.isatty(),  # what goes elsewhere must arrive there
+                redirect_stdout=sys.stdout.isatty(),  # output to a file must reach the file
             )
             self._progress.add_task(self._label, total=self._total, completed=int(self._done), left="")
             self._progress.start()
-            console.show_cursor(True)  # a process that is killed could not bring it back
+            console.show_cursor(True)  # a killed process could not restore the cursor
             self._progress.refresh()
 
     def __enter__(self) -> Bar:
@@ -80,11 +80,11 @@ class Bar:
         self._update(completed=self._done, left=self._time_left(now))
 
     def relabel(self, label: str) -> None:
-        """Change what stands before the bar."""
+        """Change the text before the bar."""
         self._update(description=label)
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         with self._guarded():
             progress, self._progress = self._progress, None
             if progress is not None:
@@ -96,7 +96,7 @@ class Bar:
                 self._progress.update(self._progress.task_ids[0], refresh=True, **changes)  # type: ignore[arg-type]
 
     def _time_left(self, now: float) -> str:
-        """Extrapolate from the mean speed since the first step: Rich's own forgets what is older than 30 seconds."""
+        """Extrapolate from the mean speed since the first step; Rich forgets steps older than 30 seconds."""
         assert self._first is not None
         began, done = self._first
         if self._done == done:
@@ -108,7 +108,7 @@ class Bar:
     def _guarded(self) -> Iterator[None]:
         try:
             yield
-        except RunStopped:  # a signal, which came while the bar was drawn
+        except RunStopped:  # a signal arrived while the bar was drawn
             raise
         except Exception:  # the terminal is gone, an encoding is odd, anything
             progress, self._progress = self._progress, None
@@ -118,11 +118,11 @@ class Bar:
 
 
 def track(items: Iterable[T], label: str, total: float) -> Iterator[T]:
-    """Show a bar while somebody works through ``items``.
+    """Show a bar while ``items`` are iterated.
 
     Args:
-        items: to hand on, one by one.
-        label: stands before the bar.
+        items: the items to iterate.
+        label: text before the bar.
         total: number of the items.
 
     Yields:

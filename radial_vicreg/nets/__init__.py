@@ -1,1 +1,1 @@
-"""Networks, their optimizers and schedules, and what is known of both before a run."""
+"""Networks, their optimizers and schedules, and predictions of both before a run."""

@@ -15,24 +15,25 @@ from radial_vicreg.errors import UserError, did_you_mean, reason_of
 from radial_vicreg.names.networks import BACKBONES, RESNETS, VISION_TRANSFORMERS
 from radial_vicreg.runtime.random_state import own_random_numbers
 
-# Arguments of timm.create_model and torchvision. A configuration from somebody's checkpoint must not name more files.
+# Arguments of timm and torchvision that read files. A configuration from an untrusted checkpoint must not name any.
 _READ_FILES = {"checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "cache_dir", "weights"}
 _RESNETS = {name: getattr(torchvision.models, name) for name in RESNETS}
 
 FIXED_SIZE = ("vit", "swin")
-"""Beginnings of the names of backbones that take images of one size alone."""
+"""Name prefixes of backbones that take images of a single size."""
 
 _TIMM = "timm:"
 
 
 def timm_architecture(name: str) -> str | None:
-    """Look up what timm calls a backbone.
+    """Look up timm's name of a backbone.
 
     Args:
-        name: of ``backbone.name``.
+        name: value of ``backbone.name``.
 
     Returns:
-        Its name there; None for torchvision's ResNets and for names that :mod:`radial_vicreg.names.networks` has not.
+        The name in timm; None for torchvision's ResNets and for names that are not in
+        :mod:`radial_vicreg.names.networks`.
     """
     return name.removeprefix(_TIMM) if name.startswith(_TIMM) else VISION_TRANSFORMERS.get(name)
 
@@ -46,7 +47,7 @@ def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
         config: its ``backbone`` and its stem are read.
 
     Returns:
-        The module, images ``(N, 3, H, W)`` to features ``(N, F)``, and ``F``.
+        The module, which maps images ``(N, 3, H, W)`` to features ``(N, F)``, and ``F``.
 
     Raises:
         UserError: unknown name, or arguments that the architecture does not take.
@@ -70,11 +71,11 @@ def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
 
 
 def check_backbone(config: RunConfig) -> None:
-    """Pass images without pixels through the backbone, so that a bad shape shows before a file is written.
+    """Pass images on the meta device through the backbone, so that a bad shape is found before a file is written.
 
     Args:
-        config: its ``backbone`` and the size of its crops are read. A backbone that only another host has is left
-            alone.
+        config: its ``backbone`` and the size of its crops are read. A backbone that only another host has is not
+            checked.
 
     Raises:
         UserError: the network does not take such images.
@@ -103,7 +104,7 @@ def check_crops(backbone: nn.Module, config: RunConfig) -> None:
         size = augmentation.crop_size
         try:
             backbone(torch.zeros(2, 3, size, size, device="meta"))
-        except Exception as error:  # torchvision and timm assert, divide and index in their own ways
+        except Exception as error:  # torchvision and timm raise errors of many types
             hint = "; +backbone.kwargs.dynamic_img_size=true lets a transformer take several" if index else ""
             if not index and name.startswith(FIXED_SIZE) and "img_size" not in arguments:
                 hint = f"; its size is +backbone.kwargs.img_size={size}, or choose another crop_size"
@@ -139,8 +140,8 @@ class Encoder(nn.Module):
     """Backbone and projector of a run, without classifier and objective.
 
     Args:
-        backbone: images ``(N, 3, H, W)`` to features ``(N, F)``.
-        projector: features to embeddings ``(N, d)``.
+        backbone: maps images ``(N, 3, H, W)`` to features ``(N, F)``.
+        projector: maps features to embeddings ``(N, d)``.
     """
 
     def __init__(self, backbone: nn.Module, projector: nn.Module) -> None:
@@ -158,7 +159,7 @@ def build_encoder(config: RunConfig) -> Encoder:
     """Build backbone and projector of a configuration, with random weights.
 
     Raises:
-        UserError: as :func:`build_backbone`.
+        UserError: as for :func:`build_backbone`.
     """
     backbone, width = build_backbone(config)
     sizes = config.method_kwargs
@@ -169,10 +170,10 @@ def refuse_file_arguments(arguments: Mapping[str, Any]) -> None:
     """Refuse arguments of a backbone that load weights from a file or a server.
 
     Args:
-        arguments: ``backbone.kwargs``, of one's own or out of somebody's checkpoint or card.
+        arguments: ``backbone.kwargs``, from the user or from a downloaded checkpoint or card.
 
     Raises:
-        UserError: there is one.
+        UserError: there is such an argument.
     """
     refused = sorted(_READ_FILES & arguments.keys())
     if refused:
@@ -199,7 +200,7 @@ def apply_small_stem(resnet: nn.Module) -> nn.Module:
 
 def _build_resnet(name: str, arguments: Mapping[str, Any], small_stem: bool) -> tuple[nn.Module, int]:
     # The head and the large stem are built first and then replaced: they consume random numbers, and the
-    # weights that solo-learn draws later follow them.
+    # weights that solo-learn samples later follow them.
     resnet = _RESNETS[name](**arguments)
     num_features = resnet.fc.in_features
     resnet.fc = nn.Identity()

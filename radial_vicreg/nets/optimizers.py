@@ -1,4 +1,4 @@
-"""Optimizers and learning-rate schedules by solo-learn's rules, from PyTorch and timm parts."""
+"""Optimizers and learning-rate schedules following solo-learn's rules, built from PyTorch and timm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
     "adam": torch.optim.Adam,
     "adamw": torch.optim.AdamW,
 }
-"""The class of each name in ``optimizer.name``; what it takes is what its constructor takes."""
+"""The class of each ``optimizer.name``; its arguments are those of its constructor."""
 
 _SET_ELSEWHERE = {"params", "lr", "weight_decay", "trust_coeff", "trust_clip", "always_adapt"}
 
@@ -74,10 +74,10 @@ def check_optimizer(config: RunConfig) -> None:
 
 
 def optimizer_arguments(name: str) -> set[str]:
-    """List what ``optimizer.kwargs`` may hold for an optimizer.
+    """List the keys that ``optimizer.kwargs`` may have for an optimizer.
 
     Args:
-        name: of ``optimizer.name``.
+        name: value of ``optimizer.name``.
     """
     return {*inspect.signature(OPTIMIZERS[name]).parameters, *OPTIMIZER_DEFAULTS[name]} - _SET_ELSEWHERE
 
@@ -105,7 +105,7 @@ def build_scheduler(config: RunConfig, optimizer: Optimizer, total_steps: int) -
         total_steps: optimizer steps of the whole training (``trainer.estimated_stepping_batches``).
 
     Returns:
-        What a LightningModule's ``configure_optimizers`` returns: ``optimizer`` and, unless the scheduler is
+        The dictionary of a LightningModule's ``configure_optimizers``: ``optimizer`` and, unless the scheduler is
         none, ``lr_scheduler`` with its ``scheduler``, ``interval`` and ``frequency``.
 
     Raises:
@@ -163,7 +163,7 @@ def _build_lars(groups: list[dict[str, Any]], kwargs: Mapping[str, Any], shared:
 def _split(
     groups: list[dict[str, Any]], is_special: Callable[[Tensor], bool], suffix: str, settings: Mapping[str, object]
 ) -> list[dict[str, Any]]:
-    """Move the special parameters of each group into a group of their own, with other settings."""
+    """Move the special parameters of each group into a separate group with other settings."""
     split = []
     for group in groups:
         special = [p for p in group["params"] if is_special(p)]
@@ -176,5 +176,5 @@ def _split(
 
 
 def _tensors(parameters: Iterable[Tensor | tuple[str, Tensor]]) -> list[Tensor]:
-    # With names, checkpoints would have another content.
+    # Names would change the content of checkpoints.
     return [entry[1] if isinstance(entry, tuple) else entry for entry in parameters]

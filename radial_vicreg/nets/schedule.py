@@ -45,10 +45,9 @@ class WarmupCosine(LRScheduler):
 def warmup_cosine_lr(step: int, base_lr: float, warmup: float, total: float, start_lr: float, min_lr: float) -> float:
     """Compute the rate of a group at a step.
 
-    solo-learn defines the schedule by a recursion, and its habits are kept: the ramp has ``warmup - 1``
-    increments, so it reaches ``base_lr`` one step early; when ``warmup`` is not whole, the ramp overshoots
-    (tenfold for 1.1 steps) and the cosine descends from where it stopped, which is ``start_lr`` for a warm-up
-    below 1.
+    solo-learn defines the schedule by a recursion, whose properties are kept. The ramp has ``warmup - 1`` increments,
+    so it reaches ``base_lr`` one step early. If ``warmup`` is not whole, the ramp overshoots (tenfold for 1.1 steps),
+    and the cosine descends from the last rate of the ramp, which is ``start_lr`` for a warm-up below 1.
 
     Args:
         step: optimizer steps (or epochs) already taken.

@@ -1,10 +1,10 @@
-r"""What is known of settings before the run: which diverge, and where the radial term alone would put the radii.
+r"""Predictions before the run: whether its settings diverge, and to which radii the radial term alone would lead.
 
 The radial cross-entropy is :math:`\beta(r^2/2-(d-1)\log r)` of each view. Its second derivative along the radius is
 :math:`\beta(1+(d-1)/r^2)`: :math:`2\beta` at its optimum, :math:`r^2=d-1`, and about :math:`7\beta` at
-:math:`r=0.4\sqrt d`, where untrained projectors start; twice that over both views. The projector's last bias moves
-every embedding alike and therefore meets all of it. LARS leaves biases out of its scaling: for them it is plain
-gradient descent with momentum, which is stable while rate times curvature is below :math:`2(1+\mu)`.
+:math:`r=0.4\sqrt d`, where untrained projectors start. Over both views it is twice as large. The projector's last bias
+moves every embedding alike, so this curvature applies to it in full. LARS excludes biases from its scaling: they follow
+plain gradient descent with momentum, which is stable while rate times curvature is below :math:`2(1+\mu)`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from radial_vicreg.losses import RadialEquilibrium
 
 _VIEWS = 2
-# Radius of an untrained projector's embeddings, in units of sqrt(d): seen at d 512 and 2048.
+# Radius of an untrained projector's embeddings, in units of sqrt(d), measured at d 512 and 2048.
 _UNTRAINED_RADIUS = 0.4
-# Weight of the cross-entropy times rate over steps of warm-up. Seen with LARS at 0.3, momentum 0.9, on CIFAR-10: 1.5e-3
+# Weight of the cross-entropy times rate over steps of warm-up. With LARS at 0.3 and momentum 0.9 on CIFAR-10, 1.5e-3
 # (d 512, beta1 100 with 1/d, 39 steps) and 1.3e-3, 5.9e-4, 3.8e-4 (d 2048, beta1 1 without, 234, 507, 780 steps)
 # diverge within 30 steps; 3.0e-5 and 1.5e-4 (the same with 1,950 steps) do not.
 _STEEPEST_WARMUP = 2e-4
-# Radii that far from chi on average are another distribution: chi(d) itself has a deviation of 0.71.
+# W1 to chi(d) above which radii follow another distribution; the standard deviation of chi(d) is 0.71.
 _FAR_FROM_CHI = 1.0
 
 
 class Stability(NamedTuple):
-    """The pull of the radial cross-entropy beside what the optimizer bears.
+    """The curvature of the radial cross-entropy compared with the limit of the optimizer.
 
     Attributes:
-        curvature: along the radius over both views, at the cross-entropy's optimum.
-        far_curvature: the same where untrained embeddings are.
+        curvature: curvature along the radius over both views, at the cross-entropy's optimum.
+        far_curvature: the same at the radii of untrained embeddings.
         rate: peak learning rate, scaled by the global batch.
         global_batch: images of one step.
-        limit: curvature that is just stable at this rate.
-        weight: of the cross-entropy, 1/d included.
+        limit: largest curvature that is stable at this rate.
+        weight: weight of the cross-entropy, including 1/d.
     """
 
     curvature: float
@@ -48,7 +48,7 @@ class Stability(NamedTuple):
 
     @property
     def is_past(self) -> bool:
-        """Whether the optimum itself repels."""
+        """Whether the optimum itself is unstable."""
         return self.curvature > self.limit
 
     @property
@@ -58,7 +58,7 @@ class Stability(NamedTuple):
 
     @property
     def shortest_warmup(self) -> float:
-        """Steps of linear warm-up below which radii have been seen to overshoot."""
+        """Steps of linear warm-up below which radii were observed to overshoot."""
         return self.weight * self.rate / _STEEPEST_WARMUP
 
 
@@ -66,10 +66,10 @@ def stability_of(config: RunConfig) -> Stability | None:
     """Compute curvature and limit of a configuration.
 
     Args:
-        config: of a run.
+        config: configuration of a run.
 
     Returns:
-        None where no cross-entropy pulls, or where the optimizer scales steps by itself (Adam, LARS with biases).
+        None without a radial cross-entropy, or if the optimizer scales steps itself (Adam, LARS with biases).
 
     Raises:
         UserError: a key is missing.
@@ -93,13 +93,13 @@ def stability_of(config: RunConfig) -> Stability | None:
 
 
 def past_stability(config: RunConfig) -> str | None:
-    """Say in a few words that a configuration is past stability; None where it is not.
+    """Describe how far a configuration is past stability in a few words; None if it is stable.
 
     Args:
-        config: of a run.
+        config: configuration of a run.
 
     Raises:
-        UserError: as :func:`stability_of`.
+        UserError: as for :func:`stability_of`.
     """
     found = stability_of(config)
     if found is None or not found.is_past:
@@ -108,17 +108,17 @@ def past_stability(config: RunConfig) -> str | None:
 
 
 def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
-    """Say what is likely to go wrong with these settings, and what to change.
+    """Describe what is likely to fail with these settings, and what to change.
 
     Args:
-        config: of a run.
-        steps_per_epoch: optimizer steps.
+        config: configuration of a run.
+        steps_per_epoch: optimizer steps per epoch.
 
     Returns:
         One text; empty for settings inside the known range.
 
     Raises:
-        UserError: as :func:`stability_of`.
+        UserError: as for :func:`stability_of`.
     """
     found = stability_of(config)
     if found is None:
@@ -140,8 +140,8 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
     """Find the equilibrium of a configuration's radial term at its global batch.
 
     Args:
-        config: of a run.
-        normalize: another value of ``radial_ce_normalize`` than the configuration's.
+        config: configuration of a run.
+        normalize: replaces the configuration's ``radial_ce_normalize``.
 
     Returns:
         See :func:`radial_vicreg.losses.radial_equilibrium`.
@@ -156,7 +156,7 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
         settings.proj_output_dim,
         settings.radial_ce_loss_weight,
         settings.radial_ent_loss_weight,
-        # Entropy is taken over the images of one forward pass: accumulation adds no radii.
+        # The entropy is computed over the images of one forward pass: accumulation adds no radii.
         count=config.global_batch,
         m=settings.radial_spacing,
         normalize_ce=settings.radial_ce_normalize if normalize is None else normalize,
@@ -165,10 +165,10 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
 
 
 def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
-    """Find the equilibrium where both betas count and it is far from chi(d); else None, as for all cells of the paper.
+    """Find the equilibrium if both betas count and it is far from chi(d); else None, as for all cells of the paper.
 
     Args:
-        config: of a run.
+        config: configuration of a run.
 
     Raises:
         UserError: the objective does not take these settings.
@@ -179,10 +179,10 @@ def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
 
 
 def equilibrium_note(config: RunConfig) -> str | None:
-    """Say in one line that a radial term pulls radii away from chi(d), with the remedy; None where it does not.
+    """Describe in one line how the radial term pulls radii away from chi(d), with the remedy; None if it does not.
 
     Args:
-        config: of a run.
+        config: configuration of a run.
 
     Raises:
         UserError: the objective does not take these settings.
@@ -218,7 +218,7 @@ def _past_text(config: RunConfig, found: Stability) -> str:
 
 
 def _steps_by_rate_times_gradient(config: RunConfig) -> bool:
-    """Tell whether a bias moves by the rate times its gradient: with SGD, and with LARS where biases are excluded."""
+    """Return whether a bias moves by the rate times its gradient: with SGD, and with LARS if biases are excluded."""
     if config.optimizer.name == "lars":
         return bool(config.optimizer.arguments().get("exclude_bias_n_norm", False))
     return config.optimizer.name == "sgd"

@@ -1,1 +1,1 @@
-"""A run as a thing: identity, state, folder, results, checkpoints, origin."""
+"""A run as an object: identity, state, folder, results, checkpoints, origin."""

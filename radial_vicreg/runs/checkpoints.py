@@ -1,4 +1,4 @@
-"""Checkpoints as files: found, read without running code, written whole, and pruned."""
+"""Find checkpoint files, read them without running code, write them atomically, and prune them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from radial_vicreg.io.files import atomic_file, atomic_link
 from radial_vicreg.losses import EXTRA_STATE
 
 CHECKPOINTS = "checkpoints"
-"""Folder of them in a run's folder."""
+"""Folder of the checkpoints in a run's folder."""
 
 LAST_CHECKPOINT = "last.ckpt"
-"""Leads to the furthest of them: a link or, on a file system without links, a small file that holds its name."""
+"""Leads to the furthest checkpoint: a link or, on a file system without links, a small file that holds its name."""
 
-_NAME = re.compile(rb"([^/\\\0\r\n]+\.ckpt)\r?\n?")  # all that such a file holds; Git for Windows leaves out the end
+_NAME = re.compile(rb"([^/\\\0\r\n]+\.ckpt)\r?\n?")  # content of such a file; Git for Windows omits the line break
 _LONGEST_NAME = 300  # bytes; a file system's names are shorter, a checkpoint is longer
 _EPOCH = re.compile(r"epoch-(\d+)\.ckpt")
 _KEPT = 2  # the furthest, and the one before in case the furthest cannot be read
@@ -39,7 +39,7 @@ _RESUMED = ("epoch", "global_step", "loops", "optimizer_states", "lr_schedulers"
 def epoch_checkpoints(folder: Path) -> list[Path]:
     """List the checkpoints ``epoch-<N>.ckpt`` of a folder, the furthest first.
 
-    The number decides, not the file's time: clocks of a cluster's nodes disagree, and a copy has times of its own.
+    The number decides and not the file's time: the clocks of a cluster's nodes differ, and a copy has another time.
     """
     found = [path for path in folder.glob("epoch-*.ckpt") if _EPOCH.fullmatch(path.name)]
     return sorted(found, key=epoch_of, reverse=True)
@@ -49,7 +49,7 @@ def epoch_of(checkpoint: Path) -> int:
     """Read the number of epochs done from a checkpoint's name ``epoch-<N>.ckpt``.
 
     Raises:
-        UserError: another name.
+        UserError: the name has another form.
     """
     match = _EPOCH.fullmatch(checkpoint.name)
     if match is None:
@@ -58,19 +58,18 @@ def epoch_of(checkpoint: Path) -> int:
 
 
 def folder_of_run(checkpoint: Path) -> Path:
-    """Give the folder of the run to which a checkpoint belongs: solo-learn's script writes into that folder itself."""
+    """Return the folder of a checkpoint's run; solo-learn's script writes checkpoints into that folder directly."""
     return checkpoint.parent.parent if checkpoint.parent.name == CHECKPOINTS else checkpoint.parent
 
 
 def leads_to(path: Path) -> str | None:
-    """Read what a path named ``last.ckpt`` leads to, be it a symbolic link or a file that holds a name.
+    """Read the target of a path named ``last.ckpt``, which is a symbolic link or a file that holds a name.
 
     Args:
         path: any path.
 
     Returns:
-        What the link or the file says, whether or not it is there; None for everything else, also for a checkpoint
-        that has this name itself.
+        The target, whether or not it exists; None for any other path, also for a checkpoint that itself has this name.
     """
     if path.name != LAST_CHECKPOINT:
         return None
@@ -87,13 +86,13 @@ def leads_to(path: Path) -> str | None:
 
 
 def followed(path: Path) -> Path:
-    """Give the file that is to be read for a checkpoint: that which a small ``last.ckpt`` names, or the path itself."""
+    """Return the file to read for a checkpoint: the file that a small ``last.ckpt`` names, or the path itself."""
     name = leads_to(path)
     return path if name is None or path.is_symlink() else path.with_name(name)
 
 
 def find_checkpoint(path: Path) -> Path:
-    """Find the furthest checkpoint of a run folder; a checkpoint itself is the answer.
+    """Find the furthest checkpoint of a run folder; the path of a checkpoint is returned as it is.
 
     Raises:
         UserError: there is none.
@@ -108,18 +107,18 @@ def find_checkpoint(path: Path) -> Path:
     if last.is_file() or last.is_symlink():
         return _not_before(find_checkpoint(last), epoch_checkpoints(last.parent))
     given = dict.fromkeys(map(followed, [*path.glob("*.ckpt"), *path.glob(f"{CHECKPOINTS}/*.ckpt")]))
-    found = [file for file in given if file.is_file()]  # a link may name what is gone
+    found = [file for file in given if file.is_file()]  # the target of a link may be gone
     if not found:
         raise UserError(f"{path} holds no checkpoint: expected checkpoints/last.ckpt, or *.ckpt beside args.json")
     return found[0] if len(found) == 1 else max(found, key=_progress)
 
 
 def named_checkpoint(path: Path, say: Callable[[str], None] = print) -> Path:
-    """Find the file that somebody named, or, for a ``last.ckpt`` that cannot be read, the epoch before it.
+    """Find the checkpoint that ``ckpt`` names, or, for a ``last.ckpt`` that cannot be read, the epoch before it.
 
     Args:
         path: as given in ``ckpt``.
-        say: told what was passed over.
+        say: called with a line about each checkpoint that is skipped.
 
     Returns:
         A checkpoint that can be read, links resolved.
@@ -143,14 +142,14 @@ def named_checkpoint(path: Path, say: Callable[[str], None] = print) -> Path:
 
 
 def furthest_checkpoint(folders: Iterable[Path], say: Callable[[str], None] = print) -> Path | None:
-    """Find the furthest checkpoint of the first run that has one; one that cannot be read is named and passed over.
+    """Find the furthest checkpoint of the first run that has one; unreadable checkpoints are reported and skipped.
 
     Args:
-        folders: of runs.
-        say: told what was passed over.
+        folders: folders of runs.
+        say: called with a line about each checkpoint that is skipped.
 
     Returns:
-        A checkpoint that can be read, or None where there is none at all.
+        A checkpoint that can be read, or None if there is none at all.
 
     Raises:
         UserError: there are checkpoints, but none that can be read.
@@ -172,7 +171,7 @@ def furthest_checkpoint(folders: Iterable[Path], say: Callable[[str], None] = pr
 def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
     """Load a checkpoint of Lightning without running code that it may carry.
 
-    Only tensors and plain containers are read (``weights_only``); there is no way to ask for more.
+    Only tensors and plain containers are read (``weights_only``); no option changes this.
 
     Args:
         checkpoint: the file, or ``last.ckpt``, which is followed.
@@ -181,7 +180,7 @@ def read_checkpoint(checkpoint: str | Path) -> dict[str, Any]:
         Its content, on the CPU; ``state_dict`` maps names to tensors.
 
     Raises:
-        UserError: it is damaged, would run code, or is no checkpoint.
+        UserError: the file is damaged, would run code, or is not a checkpoint.
     """
     content = read_tensors(followed(Path(checkpoint)))
     state = content.get("state_dict") if isinstance(content, dict) else None
@@ -198,10 +197,10 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
 
     Args:
         checkpoint: the file.
-        model: what is to be trained.
+        model: the model to train.
 
     Raises:
-        UserError: it cannot be read, it holds no state of a training, or it is of another network.
+        UserError: the checkpoint cannot be read, holds no state of a training, or is of another network.
     """
     content = read_checkpoint(checkpoint)
     absent = [key for key in _RESUMED if key not in content]
@@ -209,7 +208,7 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
         raise UserError(f"{checkpoint} holds no state of a training to resume from: it has no {', '.join(absent)}")
     wanted, found = model.state_dict(), content["state_dict"]
     names = {name for name in wanted.keys() | found.keys() if name.rpartition(".")[2] != EXTRA_STATE}
-    for name in sorted(names):  # only parameters and buffers have shapes; a module judges the rest itself
+    for name in sorted(names):  # only parameters and buffers have shapes; a module checks the rest itself
         mine, other = (getattr(state.get(name), "shape", None) for state in (wanted, found))
         if mine != other:
             shapes = " and ".join("none" if shape is None else str(tuple(shape)) for shape in (other, mine))
@@ -237,10 +236,10 @@ def read_tensors(path: str | Path) -> Any:
     try:
         if not start or (start == _ZIP and not is_whole):
             raise EOFError
-        # Mapped, since callers ask what is in a file more often than they use its tensors. A file that is no ZIP
+        # The file is mapped, since callers read its structure more often than its tensors. A file that is not a ZIP
         # archive may have torch.save's old format, which cannot be mapped.
         return torch.load(str(path), map_location="cpu", weights_only=True, mmap=is_whole)
-    except Exception as error:  # a damaged or hostile file leads the unpickler to errors of any kind
+    except Exception as error:  # with a damaged or malicious file, the unpickler may raise any error
         raise UserError(f"{path} cannot be read as a checkpoint: {_reason(error, start, is_whole)}") from error
 
 
@@ -254,10 +253,10 @@ def file_checksum(path: str | Path) -> str:
 
 
 def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
-    """Write a checkpoint beside its target and rename it: the old file or the whole new one is there.
+    """Write a checkpoint atomically: a reader finds the old file or the complete new one.
 
     Args:
-        content: what ``torch.save`` takes.
+        content: content for ``torch.save``.
         path: target.
 
     Raises:
@@ -270,7 +269,7 @@ def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
 
 
 def link_last(checkpoint: Path) -> None:
-    """Make ``last.ckpt`` beside a checkpoint of a run lead to it: as a link, or as a file that holds its name."""
+    """Point ``last.ckpt`` in the folder of a checkpoint to it, as a link or as a file that holds its name."""
     last = checkpoint.with_name(LAST_CHECKPOINT)
     if followed(last).resolve() == checkpoint.resolve():
         return
@@ -282,7 +281,7 @@ def link_last(checkpoint: Path) -> None:
 
 
 def prune(folder: Path) -> None:
-    """Remove all checkpoints of a folder but the furthest two."""
+    """Remove all checkpoints of a folder except the furthest two."""
     for old in epoch_checkpoints(folder)[_KEPT:]:
         old.unlink(missing_ok=True)
 
@@ -298,7 +297,7 @@ def set_aside(checkpoint: Path) -> Path:
 
 
 def _problem(checkpoint: Path) -> str | None:
-    """Say why a file is no checkpoint to resume from, with its name; None when it is one."""
+    """Describe why a run cannot resume from a file, with the file's name; None if it can."""
     try:
         read_checkpoint(checkpoint)
     except ValueError as error:
@@ -307,14 +306,14 @@ def _problem(checkpoint: Path) -> str | None:
 
 
 def _not_before(last: Path, written: list[Path]) -> Path:
-    """Choose the checkpoint that ``last.ckpt`` leads to, or the further one whose writer was killed before the link."""
+    """Choose the target of ``last.ckpt``, or a further checkpoint whose writer was killed before it made the link."""
     target = last.resolve().name
     named = _EPOCH.fullmatch(target)
     return written[0] if named and written and epoch_of(written[0]) > int(named[1]) else last
 
 
 def _beside_what_is_gone(last: Path) -> Path:
-    """Find the furthest checkpoint beside a link, or a small ``last.ckpt``, whose own is gone."""
+    """Find the furthest checkpoint in the folder of a link, or of a small ``last.ckpt``, whose target is gone."""
     gone = f"{last} is a link to {os.readlink(last)}" if last.is_symlink() else f"{last} names {leads_to(last)}"
     gone += ", which is gone"
     others = [file for file in last.parent.glob("*.ckpt") if file.is_file() and leads_to(file) is None]
@@ -336,7 +335,7 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
 
 
 def _reason(error: Exception, start: bytes, is_whole: bool) -> str:
-    """Say why ``torch.load`` has failed; PyTorch's own text advises to load the file without its safeguard."""
+    """Explain why ``torch.load`` has failed; PyTorch's message suggests loading the file without the safeguard."""
     if not start:
         return "it is empty, so its writing was cut short"
     if start == _ZIP and not is_whole:

@@ -1,4 +1,4 @@
-"""Stored runs that are not what their results say, as far as files can show it."""
+"""Find stored runs whose results do not describe them correctly, as far as files can show it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.stored import StoredRun
 
 _TOLERANCE = 1e-6  # relative; rates are stored after a multiplication
-_SEEDS_WORKERS = Version("2.6.1")  # Lightning's; before, the 32 bits of a seed that PyTorch reads were always the same
+_SEEDS_WORKERS = Version("2.6.1")  # Lightning's; before, the 32 bits of a seed that PyTorch reads were constant
 _SHOWN = 3  # keys or runs in a reason
-_STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # what other content may raise
+_STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # raised by unexpected content
 
 
 class Doubt(NamedTuple):
-    """A run that needs a look.
+    """A run that should be inspected.
 
     Attributes:
-        run: its folder.
+        run: folder of the run.
         reason: one sentence.
     """
 
@@ -32,18 +32,19 @@ class Doubt(NamedTuple):
 
 
 def check_runs(runs: Sequence[StoredRun]) -> list[Doubt]:
-    """Find runs that release 0.2 took for others, or that were trained with other settings than their results say.
+    """Find runs that release 0.2 confused with others, or whose results record other settings than were trained with.
 
     Release 0.2 did not count some settings as part of a run's identity, ``gradient_clip_val`` for example. Its report
-    dropped one of two such runs as repeated, and ``ckpt=auto`` and sweeps handed one out for the other. It also kept
-    the learning rates of a checkpoint that ``ckpt=PATH`` named and recorded those of the command line. With Lightning
-    2.6.0 and older, the data-loading processes of ``radial-vicreg pretrain`` drew the same crops in every epoch.
+    dropped one of two such runs as a repetition, and ``ckpt=auto`` and sweeps used one in place of the other. It also
+    kept the learning rates of a checkpoint that ``ckpt=PATH`` named and recorded those of the command line. With
+    Lightning 2.6.0 and older, the data-loading processes of ``radial-vicreg pretrain`` sampled the same crops in every
+    epoch.
 
     Args:
-        runs: stored ones.
+        runs: stored runs.
 
     Returns:
-        The doubts, by run.
+        The doubts, sorted by run.
     """
     found = [*_merged(runs), *_other_weights(runs), *_same_crops(runs)]
     return sorted(found)
@@ -64,7 +65,7 @@ def _same_crops(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
 
 
 def _is_before(found: str | None, wanted: Version) -> bool:
-    """Tell whether a version that a file names is an older one; False where it names none, or no version."""
+    """Return whether the version in a file is older than another; False if the file has none, or not a version."""
     try:
         return found is not None and Version(found) < wanted
     except (InvalidVersion, TypeError):
@@ -105,12 +106,12 @@ def _other_weights(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
 
 def _other_rate(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
     try:
-        # As many processes as there were: `devices=auto` counts those of this machine.
+        # The recorded number of processes: `devices=auto` would count the devices of this machine.
         there = {"devices": run.results.processes, "num_nodes": 1}
         wanted = run.results.requested.model_copy(update=there).rates.lr
         trained = float(checkpoint["optimizer_states"][0]["param_groups"][0]["initial_lr"])
     except _STRANGE:
-        return None  # without a schedule it is not known
+        return None  # without a schedule the rate is not known
     if abs(trained - wanted) <= _TOLERANCE * max(abs(wanted), abs(trained)):
         return None
     return (
@@ -136,11 +137,11 @@ def _cut_epochs(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
 
 
 def _is_of_0_2(run: StoredRun) -> bool:
-    """Tell whether release 0.2 or an earlier one has written the results; later ones do not take runs for others."""
+    """Return whether release 0.2 or an earlier one has written the results; later releases do not confuse runs."""
     written_by = (run.results.versions or {}).get("radial-vicreg")
     return written_by is None or _is_before(written_by, Version("0.3.dev0"))
 
 
 def _before(run: StoredRun) -> Identity:
-    """Give the identity that release 0.2 saw."""
+    """Return the identity according to release 0.2."""
     return Identity.of_release_0_2(run.results.requested, run.results.processes)

@@ -1,11 +1,12 @@
-"""What makes two runs the same experiment: their effective objective and everything else that was asked for.
+"""The identity of a run: its effective objective and all other requested settings.
 
-Every key is part of it, and every argument of Lightning's Trainer, unless its declaration in
-:mod:`radial_vicreg.config` says why not (``Outside``). Helper values for ``${...}`` count where they arrive.
+Every key and every argument of Lightning's Trainer is part of it, unless the declaration in
+:mod:`radial_vicreg.config` gives a reason against it (``Outside``). Helper values for ``${...}`` count in the keys that
+read them.
 
-An identity is computed from a configuration as it was requested, never from what a machine made of it (a CPU trains in
-float32 whatever ``precision`` says). Readers compute it anew from the configuration in ``results.json`` and never
-compare stored hashes, so that a later version of these rules finds earlier runs.
+An identity is computed from the requested configuration, never from the effective one (a CPU trains in float32 whatever
+``precision`` says). Readers recompute it from the configuration in ``results.json`` and never compare stored hashes, so
+that a later version of these rules finds earlier runs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
 from radial_vicreg.names.terms import objective_of
 
 _RELEASE_0_2 = "0.2"
-# Beginnings of an identity's keys, and the settings that they come from.
+# Prefixes of an identity's keys, and the settings from which they come.
 _SETTINGS = {
     "objective.loss": "loss",
     "objective.": "method_kwargs.",
@@ -39,7 +40,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Identity:
-    """Everything in a configuration that can change the result; paths, logging and host cannot.
+    """All settings of a configuration that can change the result; paths, logging and host cannot.
 
     Attributes:
         parts: see :func:`identity_parts`.
@@ -52,15 +53,15 @@ class Identity:
         """Reduce a configuration to its identity.
 
         Args:
-            config: as it was requested, rates as written.
-            processes: number of training processes, where it is not that of the configuration; the batch size counts
-                for each.
+            config: the requested configuration, with rates as written.
+            processes: number of training processes, if it is not that of the configuration; the batch size is that of
+                each process.
         """
         return cls(identity_parts(config, config.processes if processes is None else processes))
 
     @classmethod
     def of_release_0_2(cls, config: RunConfig, processes: int | None = None) -> Identity:
-        """Give the identity that release 0.2 saw, to which runs that differ in later additions alone were one."""
+        """Return the identity according to release 0.2, which is the same for runs that differ only in later keys."""
         return cls(parts_of_release_0_2(config, config.processes if processes is None else processes))
 
     @cached_property
@@ -70,12 +71,12 @@ class Identity:
 
     @cached_property
     def experiment_hash(self) -> str:
-        """Hash without the seed: the runs of one experiment, which is what a table averages over."""
+        """Hash without the seed; a table averages over runs with the same experiment hash."""
         return digest(self.experiment)
 
     @property
     def radial_objective(self) -> str | None:
-        """The radial objective that counts; None of a custom loss."""
+        """The effective radial objective; None for a custom loss."""
         found: str | None = self.parts["objective"].get("radial_objective")
         return found
 
@@ -90,13 +91,13 @@ class Identity:
         return {"config_hash": self.config_hash, "experiment_hash": self.experiment_hash}
 
     def differences(self, other: Identity) -> list[tuple[str, Any, Any]]:
-        """List in what two identities differ.
+        """List the settings in which two identities differ.
 
         Args:
-            other: of another run.
+            other: identity of another run.
 
         Returns:
-            Settings as a command line names them, each with the values of both; None where one has no such key.
+            Settings as a command line names them, each with both values; None if an identity has no such key.
         """
         one, two = (dict(leaves(found.parts, into_lists=True)) for found in (self, other))
         keys = sorted(one.keys() | two.keys())
@@ -107,28 +108,28 @@ def config_hash(config: Mapping[str, Any], processes: int = 1, with_seed: bool =
     """Hash a configuration in plain containers; see :class:`Identity`.
 
     Args:
-        config: resolved, as it was requested, rates as written.
+        config: the requested configuration, resolved, with rates as written.
         processes: number of training processes.
-        with_seed: False: the experiment's hash.
+        with_seed: False: compute the experiment's hash.
     """
     found = Identity.of(stored_config(config), processes)
     return found.config_hash if with_seed else found.experiment_hash
 
 
 def identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
-    """List what a run's identity is made of, in canonical form: numbers are floats, defaults are written out.
+    """List the parts of a run's identity in canonical form: numbers are floats, defaults are written out.
 
-    Keys that a later release has added are there only where they are not at their default, so that earlier runs keep
+    Keys that a later release has added are included only if they are not at their default, so that earlier runs keep
     their identities.
 
     Args:
-        config: as it was requested, rates as written.
+        config: the requested configuration, with rates as written.
         processes: number of training processes.
 
     Returns:
         ``objective`` (see :func:`radial_vicreg.names.terms.objective_of`), ``projector``, ``small_stem``, ``backbone``,
         ``data``, ``augmentations``, ``optimizer``, ``scheduler``, ``max_epochs``, ``accumulate_grad_batches``,
-        ``precision``, ``sync_batchnorm``, ``processes``, ``seed``, and ``trainer`` where arguments of Lightning's
+        ``precision``, ``sync_batchnorm``, ``processes``, ``seed``, and ``trainer`` if arguments of Lightning's
         Trainer are not at their defaults.
     """
     parts = parts_of_release_0_2(config, processes)
@@ -139,9 +140,9 @@ def identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
 
 
 def parts_of_release_0_2(config: RunConfig, processes: int = 1) -> dict[str, Any]:
-    """List what release 0.2 made an identity of; see :func:`identity_parts`.
+    """List the parts of an identity according to release 0.2; see :func:`identity_parts`.
 
-    Runs that differ in later additions alone were one experiment to it.
+    They are the same for runs that differ only in keys that were added later.
     """
     content = config.plain()
     parts: dict[str, Any] = {
@@ -172,7 +173,7 @@ def digest(parts: Mapping[str, Any]) -> str:
 
 
 def canonical_precision(precision: Any) -> str | None:
-    """Write a precision by Lightning's long name: 16 is ``16-mixed``, 32 is ``32-true``."""
+    """Return Lightning's long name of a precision: 16 is ``16-mixed``, 32 is ``32-true``."""
     return None if precision is None else LONG_PRECISIONS.get(str(precision), str(precision))
 
 
@@ -182,7 +183,7 @@ def _always_part(section: Section) -> list[str]:
 
 
 def _sections(config: RunConfig) -> dict[str, Section]:
-    """List the sections whose keys an identity has by their own names."""
+    """List the sections whose keys have the same names in an identity."""
     return {
         "backbone": config.backbone,
         "data": config.data,
@@ -192,7 +193,7 @@ def _sections(config: RunConfig) -> dict[str, Section]:
 
 
 def _add(parts: dict[str, Any], config: RunConfig, until: str | None = None) -> None:
-    """Add to an identity what releases have added to the keys, see :func:`_additions`."""
+    """Add to an identity the keys that releases have added, see :func:`_additions`."""
     for name, section in {**_sections(config), "method_kwargs": config.method_kwargs}.items():
         if found := _additions(section, until):
             parts[name] = {**parts.get(name, {}), **_canonical(found)}
@@ -202,7 +203,7 @@ def _add(parts: dict[str, Any], config: RunConfig, until: str | None = None) -> 
 
 
 def _without_additions(section: Section, given: Mapping[str, Any], until: str | None) -> dict[str, object]:
-    """Leave out of what was written the additions that :func:`_additions` does not list."""
+    """Omit from the written keys the additions that :func:`_additions` does not list."""
     additions, kept = _additions(section, until), {}
     for key, value in given.items():
         field, inner = type(section).model_fields.get(key), getattr(section, key, None)
@@ -216,7 +217,7 @@ def _additions(section: Section, until: str | None = None) -> dict[str, object]:
 
     Args:
         section: the values.
-        until: the last release whose additions count; None: the present one.
+        until: the last release whose additions count; None: the current one.
     """
     found = {}
     for key, field in type(section).model_fields.items():
@@ -232,7 +233,7 @@ def _order(release: str) -> tuple[int, ...]:
 
 
 def _canonical(value: Any) -> Any:
-    """Write 1 and 1.0 alike: they are one value to a configuration, but not to JSON."""
+    """Convert 1 and 1.0 to the same value: they are equal in a configuration, but not in JSON."""
     if isinstance(value, Mapping):
         return {str(key): _canonical(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -241,12 +242,12 @@ def _canonical(value: Any) -> Any:
 
 
 def leaves(node: Any, prefix: str = "", into_lists: bool = False) -> Iterator[tuple[str, Any]]:
-    """Write nested plain containers by dotted keys.
+    """Flatten nested plain containers to dotted keys.
 
     Args:
         node: the containers.
-        prefix: of the keys.
-        into_lists: take lists of plain values apart; otherwise these stay values.
+        prefix: prefix of the keys.
+        into_lists: flatten lists of plain values, too; otherwise such a list is a value.
 
     Yields:
         A key and a value; an empty container is a value.

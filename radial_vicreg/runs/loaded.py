@@ -1,4 +1,4 @@
-"""Finished runs of either host, or of solo-learn's main_pretrain.py, opened without solo-learn."""
+"""Open finished runs of either host, or of solo-learn's main_pretrain.py, without solo-learn."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from radial_vicreg.runs.stored import ARGUMENTS, is_of_script, single_run
 
 @dataclass
 class LoadedRun:
-    """A run that was opened.
+    """An opened run.
 
     Attributes:
-        folder: the run's: ``results.json`` or ``args.json`` lies there.
-        checkpoint: the file.
-        config: of the run.
-        model: in evaluation mode, on the CPU.
-        results: what ``results.json`` says; None without one. Its figures may be of another epoch: :attr:`figures`.
+        folder: folder of the run, with ``results.json`` or ``args.json``.
+        checkpoint: the checkpoint file.
+        config: configuration of the run.
+        model: the network in evaluation mode, on the CPU.
+        results: content of ``results.json``; None without this file. Its figures may be of another epoch, see
+            :attr:`figures`.
         epoch: epochs that the checkpoint has seen; None for an untrained network.
         step: steps that it has seen; None for an untrained network.
     """
@@ -46,25 +47,25 @@ class LoadedRun:
 
     @property
     def hashes(self) -> dict[str, str | None]:
-        """The run's ``config_hash`` and ``experiment_hash`` by today's rules, both None without results."""
+        """The run's ``config_hash`` and ``experiment_hash`` according to the current rules; None without results."""
         return {"config_hash": None, "experiment_hash": None, **(self.results.identity.hashes if self.results else {})}
 
     @property
     def images(self) -> Images:
-        """The run's images, as far as its results say which they are."""
+        """The run's images, as far as its results identify them."""
         return images_of(self.config) if self.results is None else self.results.measured_images()
 
     @property
     def figures(self) -> RunResults | None:
-        """The results where their figures are of the checkpoint's epoch; None where they are of another."""
+        """The results if their figures are of the checkpoint's epoch; None if they are of another."""
         return self.results if _same_epoch(self.results, self.epoch) else None
 
 
 def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
     """Open a run folder or a checkpoint.
 
-    A folder, or its ``last.ckpt``, stands for the network that ``results.json`` has figures of. For the weights of
-    another epoch, give their file.
+    A folder, or its ``last.ckpt``, stands for the network to which the figures in ``results.json`` belong. For the
+    weights of another epoch, give their file.
 
     Args:
         path: folder of a run of ``radial-vicreg pretrain`` (``results.json``, ``checkpoints/last.ckpt``) or of
@@ -75,9 +76,9 @@ def open_run(path: str | Path, untrained: bool = False) -> LoadedRun:
         The run.
 
     Raises:
-        UserError: nothing is there, or several runs are; no configuration beside the checkpoint, a file that is not a
-            checkpoint, weights that do not fit the configuration, or a run whose newest checkpoint is of another epoch
-            than its figures.
+        UserError: there is no run, or there are several; the checkpoint has no configuration next to it, is not a
+            checkpoint, or has weights that do not fit the configuration; or the newest checkpoint is of another epoch
+            than the figures.
     """
     path = single_run(path)
     checkpoint = find_checkpoint(path)
@@ -101,14 +102,14 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
     if (folder / RESULTS).is_file():
         try:
             results = RunResults.read(folder / RESULTS)
-        except ForeignResults:  # somebody else's, beside solo-learn's own run
+        except ForeignResults:  # another program's, in the folder of a solo-learn run
             if not is_of_script(folder):
                 raise
     if results is None and not is_of_script(folder):
         raise UserError(f"{folder} has neither {RESULTS} nor {ARGUMENTS}, so the network's shape is unknown")
     content = _read_json(folder / ARGUMENTS) if results is None else results.config
     method = content.get("method")
-    # A run with a custom loss has the same network, and its loss is not looked at.
+    # A run with a custom loss has the same network, and its loss is not needed.
     if method not in (None, *METHODS) and not content.get("loss"):
         raise UserError(f"{folder} is a run of {method}: only runs of radial-vicreg can be opened")
     try:
@@ -126,12 +127,12 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _is_chosen(path: Path) -> bool:
-    """Tell whether a path names the weights of one epoch, and not whichever are the newest."""
+    """Return whether a path names the weights of a given epoch, and not the newest ones."""
     return path.is_file() and leads_to(path) is None
 
 
 def _same_epoch(results: RunResults | None, epoch: int | None) -> bool:
-    """Compare the epoch of figures with that of weights; one that is not known is not another."""
+    """Return whether figures and weights are of the same epoch; an unknown epoch counts as the same."""
     return results is None or None in (results.epochs, epoch) or results.epochs == epoch
 
 

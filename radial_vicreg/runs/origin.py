@@ -1,8 +1,8 @@
-"""Where a figure comes from: the images and the weights that it was measured on, and whether two of them agree.
+"""The origin of a figure: the images and the weights on which it was measured. Compare two origins.
 
-A set of images has a fingerprint in several versions, each ``VERSION:DIGITS``, taken by
-:mod:`radial_vicreg.data.fingerprint`: version 1 is of the names alone, as radial-vicreg 0.2 took it of the training
-images, version 2 of names and sizes. Two sets are compared by the newest version that both have.
+A set of images has a fingerprint in several versions, each ``VERSION:DIGITS``, computed by
+:mod:`radial_vicreg.data.fingerprint`: version 1 from the names alone, as in radial-vicreg 0.2 for the training images,
+version 2 from names and sizes. Two sets are compared by the newest version that both have.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.names.data_sets import facts_of, lacks_labels
 
 NAMES_ONLY = 1
-"""Version of a fingerprint of names alone: other images under the same names have the same."""
+"""Version of a fingerprint of names alone: different images with the same names have the same fingerprint."""
 
 UNTRAINED = "untrained"
-"""What stands in place of the epoch and step of a figure of random weights."""
+"""Replaces epoch and step in the origin of a figure of random weights."""
 
 _DIGITS = 8
 _NEWEST = 2
 _WORDS = {"train": "trained", "val": "validated"}
 
 Fingerprints = tuple[str, ...] | None
-"""Fingerprints of one set of images, of all versions; empty where there are no images, None where none is known."""
+"""Fingerprints of one set of images, of all versions; empty without images, None if none is known."""
 
 
 class Images(NamedTuple):
@@ -44,11 +44,11 @@ def images_of(config: RunConfig) -> Images:
     """Read the fingerprints of a run's images from its configuration, of any version so far.
 
     Args:
-        config: ``data.fingerprints`` is what a run writes, ``data.fingerprint`` what version 0.2 wrote. One that has
-            not been trained with yet has neither.
+        config: configuration of a run. A run writes ``data.fingerprints``, and version 0.2 wrote ``data.fingerprint``.
+            Before a training there is neither.
 
     Returns:
-        What is known of the images.
+        The fingerprints, as far as they are known.
     """
     data = config.data
     if (known := data.fingerprints) is not None:
@@ -64,7 +64,7 @@ def images_of(config: RunConfig) -> Images:
 
 
 def validates(config: RunConfig) -> bool:
-    """Tell whether a configuration has validation images: a path (CIFAR needs none), labels, and no limit of 0."""
+    """Return whether a configuration has validation images: a path (CIFAR needs none), labels, and no limit of 0."""
     data = config.data
     if config.limit_val_batches == 0 or lacks_labels(data.dataset, data.no_labels):
         return False
@@ -72,7 +72,7 @@ def validates(config: RunConfig) -> bool:
 
 
 def fixed_fingerprints(dataset: str, part: str) -> tuple[str, ...]:
-    """Give the fingerprint of a part of a data set that has one content only."""
+    """Return the fingerprint of a part of a data set whose content is always the same."""
     return (fingerprint(_NEWEST, digits(f"{dataset} {part}")),)
 
 
@@ -87,17 +87,17 @@ def digits(text: str) -> str:
 
 
 def names_only(marks: Fingerprints) -> str | None:
-    """Choose version 0.2's fingerprint, without its version, from those of a set of images; None where it has none."""
+    """Choose version 0.2's fingerprint of a set of images, without the version prefix; None if there is none."""
     prefix = fingerprint(NAMES_ONLY, "")
     return next((mark.removeprefix(prefix) for mark in marks or () if mark.startswith(prefix)), None)
 
 
 class Compared(NamedTuple):
-    """Two sets of images beside one another.
+    """The comparison of two sets of images.
 
     Attributes:
-        same: whether they agree; None where that is not known.
-        version: of the fingerprints that were compared; None where there were none of one version.
+        same: whether the sets agree; None if this is not known.
+        version: version of the compared fingerprints; None if the sets have no version in common.
         values: the two fingerprints.
     """
 
@@ -111,10 +111,10 @@ def compare_fingerprints(first: Fingerprints, second: Fingerprints) -> Compared:
 
     Args:
         first: fingerprints of a set.
-        second: those of another.
+        second: fingerprints of another set.
 
     Returns:
-        Whether they agree. No images are other images than any.
+        The comparison. An empty set differs from every set that is not empty.
     """
     if first is None or second is None:
         return Compared(None)
@@ -130,7 +130,7 @@ def compare_fingerprints(first: Fingerprints, second: Fingerprints) -> Compared:
 
 
 def other_images(first: Images, second: Images) -> str | None:
-    """Describe in what the images of two runs differ; None where they agree as far as is known.
+    """Describe how the images of two runs differ; None if they agree as far as is known.
 
     Args:
         first: images of a run.
@@ -148,7 +148,7 @@ def other_images(first: Images, second: Images) -> str | None:
 
 
 def images_remark(pairs: Iterable[tuple[Images, Images]]) -> str | None:
-    """Describe which images agree by less than their newest fingerprints, or are not compared; None without any.
+    """Describe which images agree only by older fingerprints, or cannot be compared; None if there are none.
 
     Args:
         pairs: images of two runs each.
@@ -168,25 +168,25 @@ def images_remark(pairs: Iterable[tuple[Images, Images]]) -> str | None:
 
 
 def origin_of(images: Images, epoch: int | None = None, step: int | None = None) -> dict[str, object]:
-    """Describe where a figure comes from, as ``origin`` in ``results.json``.
+    """Describe the origin of a figure, as ``origin`` in ``results.json``.
 
     Args:
-        images: that it was measured on.
+        images: images on which the figure was measured.
         epoch: epochs that the measured weights have seen; None: they are untrained.
-        step: steps that they have seen.
+        step: steps that the measured weights have seen.
 
     Returns:
-        ``checkpoint`` (``epoch`` and ``step``, or ``untrained``), ``train`` and ``val``; not what is not known.
+        ``checkpoint`` (``epoch`` and ``step``, or ``untrained``), ``train`` and ``val``; unknown ones are omitted.
     """
     known = {part: list(marks) for part, marks in images._asdict().items() if marks is not None}
     return {"checkpoint": UNTRAINED if epoch is None else {"epoch": epoch, "step": step}, **known}
 
 
 def is_of(origin: Mapping[str, Any] | None, images: Images) -> bool:
-    """Tell whether a figure is of these images, as far as is known.
+    """Return whether a figure is of these images, as far as is known.
 
     Args:
-        origin: of the figure, as in ``results.json``; None of one that an earlier version has measured.
+        origin: origin of the figure, as in ``results.json``; None if an earlier version has measured it.
         images: for example those of the run.
     """
     found = {} if origin is None else origin

@@ -1,4 +1,4 @@
-"""What is known of a run before its first step: its identity, and what it was made with."""
+"""Facts about a run that are known before its first step: its identity and the versions of its software."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra
 
 
 def describe_run(config: Mapping[str, object], host: str, processes: int = 1) -> dict[str, object]:
-    """Describe what ``results.json`` can say before the first step.
+    """Collect the content of ``results.json`` that is known before the first step.
 
     Args:
         config: the resolved configuration, plain containers only.
@@ -62,7 +62,7 @@ def git_commit(folder: Path) -> str | None:
     try:
         root = _git(folder, "rev-parse", "--show-toplevel")
         if not _git(Path(root), "ls-files", str(folder.resolve())):
-            return None  # an installed package inside somebody's repository
+            return None  # an installed package inside another repository
         commit = _git(folder, "rev-parse", "HEAD")
         return commit + ("-dirty" if _git(folder, "status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""``results.json``: what a run was, on what it ran, and what came out. Nothing else reads or writes this file."""
+"""``results.json``: settings, hardware and results of a run. No other module reads or writes this file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from radial_vicreg.names.probes import is_of_own_images, is_offline
 from radial_vicreg.runs.origin import Images, images_of, is_of
 
 SCHEMA_VERSION = 2
-"""1: the configuration as a CPU had changed it; 2: as it was requested, with what was effective beside it."""
+"""1: the configuration as adapted to a CPU; 2: the requested configuration, with the effective settings next to it."""
 
 RESULTS = "results.json"
 
@@ -37,7 +37,7 @@ class ResultsError(UserError):
     """A ``results.json`` that cannot be used.
 
     Attributes:
-        reason: what is wrong with it, without its path.
+        reason: what is wrong with the file, without its path.
     """
 
     def __init__(self, path: str | Path, reason: str, remedy: str = "") -> None:
@@ -50,10 +50,11 @@ class UnreadableResults(ResultsError):
 
 
 class ForeignResults(ResultsError):
-    """The file is JSON, but no run has left it.
+    """The file is JSON, but was not written by a run.
 
     Attributes:
-        is_marked: it has the mark of this program's files, a ``schema_version``; without, it is another program's.
+        is_marked: whether the file has a ``schema_version``, as files of this program do; otherwise it is another
+            program's.
     """
 
     def __init__(self, path: str | Path, reason: str, is_marked: bool = True) -> None:
@@ -66,16 +67,16 @@ class NewerResults(ResultsError):
 
 
 def _finite(value: float | None) -> float | None:
-    """Take a number that is not finite for none, as the file will have it."""
+    """Replace a number that is not finite by None, as in the file."""
     return None if value is None or not abs(value) <= sys.float_info.max else value
 
 
 _LARGEST = 2**63 - 1
 Whole = Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)]
-"""A number of things, or the place of one, that every other program can hold."""
+"""A count or an index that every other program can represent."""
 
 Number = Annotated[int | float | None, AfterValidator(_finite)]
-"""A figure; None where there is none or where it was not finite. Whole numbers stay whole."""
+"""A figure; None if there is none or if it was not finite. Integers stay integers."""
 
 
 class _Part(BaseModel):
@@ -84,12 +85,12 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, validate_assignment=True)
 
     def plain(self) -> dict[str, Any]:
-        """Give plain containers, with the keys that the file has."""
+        """Return plain containers, with the keys that the file has."""
         return self.model_dump(exclude_unset=True)
 
 
 class Effective(_Part):
-    """What the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
+    """Effective settings on the machine: a CPU trains in float32 and has no synchronised BatchNorm."""
 
     precision: str | None = None
     sync_batchnorm: bool | None = None
@@ -116,7 +117,7 @@ class Origin(_Part):
 
 
 class ProbeFigures(_Part):
-    """Figures of a probe in percent: of classes the first two, of attributes the means of the others."""
+    """Figures of a probe in percent: the first two for classes, means of the others for attributes."""
 
     origin: Origin | None = None
     top1: Number = None
@@ -146,13 +147,13 @@ class Probes(_Part):
 
 
 class EpochFigures(_Part):
-    """What an epoch has logged, by its logged name."""
+    """The values that an epoch has logged, by their logged names."""
 
     __pydantic_extra__: dict[str, Number]
     epoch: Whole
 
     def figure(self, name: str) -> float | None:
-        """Look up the figure of this name; None where there is none."""
+        """Look up the figure of this name; None if there is none."""
         return (self.__pydantic_extra__ or {}).get(name)
 
 
@@ -183,7 +184,7 @@ class RadiusStatistics(_Part):
 
 
 class Histogram(_Part):
-    """Density of the radii between the edges of the bins, of which there is one more."""
+    """Density of the radii in each bin; there is one more edge than there are bins."""
 
     edges: list[int | float]
     density: list[int | float]
@@ -207,9 +208,9 @@ class RadiusEntry(_Part):
 
 
 class Radii(_Part):
-    """The radii at initialisation, at the end and in between, and which images they are of.
+    """The radii at initialisation, at the end and in between, and the images on which they were measured.
 
-    With ``diagnostics.gaussianity`` also the statistics of ``normal`` samples of as many embeddings.
+    With ``diagnostics.gaussianity``, also the statistics of as many ``normal`` samples as there are embeddings.
     """
 
     images: str | None = None
@@ -220,11 +221,11 @@ class Radii(_Part):
 
 
 class DataNotes(_Part):
-    """What became of the images.
+    """Images and files that were not used.
 
     Attributes:
-        skipped_images: how many of each set ``data.on_bad_image=skip`` has left out.
-        omitted_files: how many files of each set have a type that is not read, by extension. Absent where there are
+        skipped_images: number of images in each set that ``data.on_bad_image=skip`` has skipped.
+        omitted_files: number of files in each set that have a type that is not read, by extension. Absent if there are
             none, and from files of versions up to 0.2, which did not count them.
     """
 
@@ -235,8 +236,8 @@ class DataNotes(_Part):
 class Cost(_Part):
     """Median seconds from the end of one training step to the end of the next, and the largest memory.
 
-    On a CPU the process's largest resident memory, on a GPU the largest that PyTorch had allocated in a step. What is
-    measured between steps, the radii and the frozen probe, has its own median seconds and largest memory on the GPU.
+    The memory is the process's largest resident memory on a CPU, and the largest that PyTorch had allocated in a step
+    on a GPU. Measurements between steps (radii and frozen probe) have their own median seconds and largest GPU memory.
     """
 
     step_seconds: Number = None
@@ -256,7 +257,7 @@ class SavedCheckpoint(_Part):
 
 
 class RunResults(_Part):
-    """The content of a ``results.json``; what an earlier version did not write is None or empty.
+    """The content of a ``results.json``; keys that an earlier version did not write are None or empty.
 
     Attributes:
         config: the resolved configuration, see :data:`SCHEMA_VERSION`.
@@ -267,7 +268,7 @@ class RunResults(_Part):
         loss_terms: ``train_*`` of the last epoch.
         error: why a run has failed or was interrupted.
         checkpoint: of a finished run, the checkpoint of its last epoch, written before the run was called finished;
-            None where none is written (``checkpoint.enabled=false``). Absent from runs that are not finished and from
+            None if none is written (``checkpoint.enabled=false``). Absent from runs that are not finished and from
             files of versions up to 0.2.
     """
 
@@ -297,7 +298,7 @@ class RunResults(_Part):
     radii: Radii = Field(default_factory=Radii)
     data: DataNotes | None = None
     cost: Cost | None = None
-    # Read once. Not cached properties, which pydantic takes for keys of the file when an attribute is assigned.
+    # Read once. pydantic would take cached properties for keys of the file when an attribute is assigned.
     _requested: RunConfig | None = PrivateAttr(None)
     _identity: Identity | None = PrivateAttr(None)
 
@@ -306,9 +307,9 @@ class RunResults(_Part):
         """Read a file of any version so far.
 
         Raises:
-            UnreadableResults: it cannot be read, or is not JSON.
-            ForeignResults: it is not of this program.
-            NewerResults: it is of a version that this one does not know.
+            UnreadableResults: the file cannot be read, or is not JSON.
+            ForeignResults: another program has written the file.
+            NewerResults: a later version of this program has written the file.
         """
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -342,8 +343,8 @@ class RunResults(_Part):
         """Read, change and write a file while no other process does.
 
         Args:
-            path: of the file.
-            change: from what is there (None without a file) to what shall be there.
+            path: path of the file.
+            change: maps the present content (None without a file) to the new content.
             owner: the file is of the caller's own run, which writes even when another process keeps the lock or
                 the file is damaged.
 
@@ -368,7 +369,7 @@ class RunResults(_Part):
         return changed
 
     def write(self, path: str | Path) -> Path:
-        """Write the file atomically. The caller knows that nobody else changes it; :meth:`update` makes sure."""
+        """Write the file atomically. The caller ensures that no other process changes it, as :meth:`update` does."""
         return write_json(path, self.plain())
 
     @property
@@ -385,28 +386,28 @@ class RunResults(_Part):
 
     @property
     def identity(self) -> Identity:
-        """What makes the run the experiment that it is, by today's rules; stored hashes may follow earlier ones."""
+        """The run's identity according to the current rules; stored hashes may follow earlier rules."""
         if self._identity is None:
             self._identity = Identity.of(self.requested, self.processes)
         return self._identity
 
     @property
     def images(self) -> Images:
-        """Fingerprints of its images, as far as they are known."""
+        """Fingerprints of the run's images, as far as they are known."""
         return images_of(self.requested)
 
     def probe(self, name: str) -> ProbeFigures:
-        """Look up the figures of a probe on the run's own images; without any where the run has none of that name."""
+        """Look up the figures of a probe on the run's own images; all are None if the run has no such probe."""
         found = dict(self.probes or ()).get(name)
         return found if isinstance(found, ProbeFigures) and self.owns(found) else ProbeFigures()
 
     def owns(self, figures: ProbeFigures | RadiusEntry) -> bool:
-        """Tell whether figures are of the images of this run, as far as is known."""
+        """Return whether figures are of the images of this run, as far as is known."""
         origin = None if figures.origin is None else figures.origin.plain()
         return is_of(origin, self.images) or is_of(origin, self.measured_images())
 
     def measured_images(self) -> Images:
-        """Read the images of this run; of one without validation images, those that an offline probe has measured."""
+        """Read the images of this run; without validation images, those on which an offline probe was measured."""
         images = self.images
         if images.val != ():
             return images
@@ -418,7 +419,7 @@ class RunResults(_Part):
 
 
 def _strange_numbers(node: Any, place: str) -> Iterator[str]:
-    """List the numbers that no run writes: NaN, infinite ones, and whole ones beyond any float."""
+    """List the numbers that no run writes: NaN, infinities, and integers beyond the range of floats."""
     if isinstance(node, dict):
         for key, value in node.items():
             yield from _strange_numbers(value, f"{place}.{key}" if place else str(key))
@@ -430,10 +431,10 @@ def _strange_numbers(node: Any, place: str) -> Iterator[str]:
 
 
 def _complaint(error: ValidationError) -> str:
-    """Say what is wrong first: ``no status``, or ``probes.online_linear.top1 cannot be 'high'``."""
+    """Describe the first problem: ``no status``, or ``probes.online_linear.top1 cannot be 'high'``."""
     first = error.errors(include_url=False)[0]
     place = [str(part) for part in first["loc"]]
-    if place[-1] in ("int", "float", "str"):  # which of several types the value was tried as
+    if place[-1] in ("int", "float", "str"):  # the type that was tried, which is not part of the key
         place.pop()
     name = ".".join(place)
     return f"no {name}" if first["type"] == "missing" else f"{name} cannot be {reprlib.repr(first['input'])}"

@@ -1,4 +1,4 @@
-"""Stored runs: where they lie, and which of them a configuration asks for."""
+"""Find stored runs, and those that match a configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATEST = "latest"
 """Link in ``runs_dir`` to the run of ``radial-vicreg pretrain`` that started last."""
 
 ARGUMENTS = "args.json"
-"""What solo-learn's script leaves of its configuration in a run's folder."""
+"""Configuration file that solo-learn's script writes to a run's folder."""
 
 _NAMED = 5  # runs in an error
 
@@ -28,10 +28,10 @@ _NAMED = 5  # runs in an error
 class StoredRun:
     """A run in its folder.
 
-    Its results say what it is and how far it came: ``requested``, ``identity``, ``images``, ``is_finished``.
+    Its results describe settings and progress: ``requested``, ``identity``, ``images``, ``is_finished``.
 
     Attributes:
-        path: of its ``results.json``.
+        path: path of its ``results.json``.
         results: content of the file.
     """
 
@@ -45,12 +45,12 @@ class StoredRun:
 
     @property
     def is_of_script(self) -> bool:
-        """Whether solo-learn's script has trained it, and not ``radial-vicreg pretrain``."""
+        """Whether solo-learn's script has trained the run, and not ``radial-vicreg pretrain``."""
         return is_of_script(self.folder)
 
     @property
     def started(self) -> str:
-        """When the run began, ISO 8601; empty, and thus before all others, where its results do not say so."""
+        """Start of the run, ISO 8601; empty, and thus before all others, if the results do not have it."""
         return self.results.started or ""
 
 
@@ -61,7 +61,7 @@ def find_results(folder: str | Path) -> Iterator[Path]:
     counts once, by its own path if that lies below ``folder``; ``latest`` is not followed.
 
     Args:
-        folder: to search; nothing is found in one that does not exist.
+        folder: folder to search; nothing is found if it does not exist.
 
     Yields:
         Paths of files.
@@ -75,14 +75,14 @@ def find_results(folder: str | Path) -> Iterator[Path]:
 
 
 def stored_runs(folder: str | Path, on_bad: Callable[[ResultsError], object] | None = None) -> list[StoredRun]:
-    """Read the runs below a folder; files that are not results of this program are passed over.
+    """Read the runs below a folder; files that are not results of this program are skipped.
 
     Args:
-        folder: to search.
-        on_bad: called with the error of each file that is passed over.
+        folder: folder to search.
+        on_bad: called with the error of each skipped file.
 
     Returns:
-        The runs, the one that began last first.
+        The runs, with the latest start first.
     """
     found: list[StoredRun] = []
     for file in find_results(folder):
@@ -95,12 +95,12 @@ def stored_runs(folder: str | Path, on_bad: Callable[[ResultsError], object] | N
 
 
 def is_of_script(folder: Path) -> bool:
-    """Tell whether solo-learn's script has left its arguments in a folder."""
+    """Return whether solo-learn's script has left its arguments in a folder."""
     return (folder / ARGUMENTS).is_file()
 
 
 def read_stored_run(folder: Path) -> StoredRun | None:
-    """Read the run in a folder; None where :func:`open_stored_run` has an error."""
+    """Read the run in a folder; None if :func:`open_stored_run` raises an error."""
     try:
         return open_stored_run(folder)
     except ResultsError:
@@ -108,16 +108,16 @@ def read_stored_run(folder: Path) -> StoredRun | None:
 
 
 def open_stored_run(folder: Path) -> StoredRun:
-    """Read the run in a folder, with all that a list of runs asks of it.
+    """Read the run in a folder, with everything that a list of runs shows.
 
     Args:
-        folder: of any origin; whatever its ``results.json`` holds, the only error is one of its own.
+        folder: any folder; whatever its ``results.json`` holds, no error other than ``ResultsError`` is raised.
 
     Returns:
-        The run, whose configuration is one of ours.
+        The run, whose configuration is one of this program.
 
     Raises:
-        ResultsError: there is no file, or none of this program that this version knows.
+        ResultsError: there is no file, or it is not one of this program that this version can read.
     """
     run = StoredRun(folder / RESULTS, RunResults.read(folder / RESULTS))
     try:
@@ -131,15 +131,15 @@ def single_run(path: str | Path) -> Path:
     """Find the one run that a path stands for.
 
     Args:
-        path: a run's folder or a checkpoint, which is the answer; a link such as ``runs/latest``; or a folder above a
+        path: a run's folder or a checkpoint, which is returned; a link such as ``runs/latest``; or a folder above a
             single run of either host or of solo-learn's script, which may be linked as in :func:`find_results`.
 
     Returns:
-        The run's folder or the checkpoint. A link is followed, since a later run may turn it elsewhere. A folder with
-        no run in it is returned as it is: who opens it knows what is missing.
+        The run's folder or the checkpoint. A link is followed, since a later run may change its target. A folder
+        without a run is returned as it is: the code that opens it reports what is missing.
 
     Raises:
-        UserError: several runs are below the folder; the first are named.
+        UserError: several runs are below the folder; the message names the first ones.
     """
     path = Path(path)
     if path.is_symlink() and path.is_dir():
@@ -159,9 +159,9 @@ def single_run(path: str | Path) -> Path:
 
 
 def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Walk as :func:`os.walk` does, and then through the folders that links lead to; each real folder once.
+    """Walk as :func:`os.walk` does, and then through linked folders; visit each real folder once.
 
-    Links to a folder around them or around ``root`` lead to other runs than those asked for, and are passed over.
+    Links to a folder that contains the link or ``root`` are skipped, since they lead to runs that were not requested.
     """
     seen: set[tuple[int, int]] = set()
     waiting = [root]
@@ -180,7 +180,7 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def _identity(folder: str) -> tuple[int, int] | None:
-    """Tell a folder from every other one, whatever path leads to it; None where it was removed meanwhile."""
+    """Identify a folder independently of its path; None if it was removed meanwhile."""
     try:
         state = os.stat(folder)
     except OSError:
@@ -189,7 +189,7 @@ def _identity(folder: str) -> tuple[int, int] | None:
 
 
 def _is_run(folder: Path) -> bool:
-    """Tell whether a run of this program or of solo-learn's script has left its results, settings or weights here."""
+    """Return whether a run of this program or of solo-learn's script has left its results, settings or weights here."""
     if is_of_script(folder) or any(folder.glob("*.ckpt")):
         return True
     if not (file := folder / RESULTS).is_file():
@@ -199,15 +199,15 @@ def _is_run(folder: Path) -> bool:
     except ForeignResults:
         return False
     except ResultsError:
-        return True  # a damaged one, which its reader names
+        return True  # a damaged file, which its reader reports
     return True
 
 
 class RunsByIdentity:
-    """Stored runs, to be found by the configuration that asks for them.
+    """An index of stored runs by the identity of their configurations.
 
     Args:
-        runs: of :func:`stored_runs`.
+        runs: runs from :func:`stored_runs`.
     """
 
     def __init__(self, runs: Iterable[StoredRun]) -> None:
@@ -216,15 +216,15 @@ class RunsByIdentity:
             self._by_key[run.results.identity.config_hash].append(run)
 
     def of(self, config: RunConfig, processes: int | None = None) -> list[StoredRun]:
-        """Choose the runs whose stored configuration has the identity of another, the seed included.
+        """Choose the runs whose stored configuration has the identity of another one, including the seed.
 
         Args:
-            config: as requested. Runs with other ``data.fingerprints`` are omitted: a run is one training with one set
-                of validation images.
-            processes: number of training processes, where it is not that of the configuration.
+            config: the requested configuration. Runs with other ``data.fingerprints`` are omitted, since a run has one
+                set of validation images.
+            processes: number of training processes, if it is not that of the configuration.
 
         Returns:
-            Those runs, in their order.
+            The matching runs, in their order.
         """
         images = images_of(config)
         return [
@@ -232,13 +232,13 @@ class RunsByIdentity:
         ]
 
     def kept_apart(self, config: RunConfig) -> list[tuple[StoredRun, str]]:
-        """List the runs that :meth:`of` omits for their images alone, and in what those differ.
+        """List the runs that :meth:`of` omits only because of their images, and how the images differ.
 
         Args:
             config: as for :meth:`of`.
 
         Returns:
-            Those runs, in their order, each with the reason (:func:`radial_vicreg.runs.origin.other_images`).
+            The omitted runs, in their order, each with the reason (:func:`radial_vicreg.runs.origin.other_images`).
         """
         images = images_of(config)
         same = self._same_settings(config)

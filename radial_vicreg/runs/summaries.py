@@ -1,4 +1,4 @@
-"""A run in a few words, and what two runs differ in; nothing here assumes a method."""
+"""Summaries of runs and differences between two runs, for any method."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 class RunSummary(NamedTuple):
-    """What a list says of a run.
+    """The entry of a run in a list.
 
     Attributes:
-        run: its folder.
-        status: as ``results.json`` has it.
-        method: of the configuration.
-        objective: the radial objective that counts; ``none`` also of VICReg, None of methods that have none.
-        dim: d of the embeddings.
-        epochs: done.
-        max_epochs: asked for.
+        run: folder of the run.
+        status: status in ``results.json``.
+        method: method of the configuration.
+        objective: the effective radial objective; ``none`` also for VICReg, None for methods that have none.
+        dim: dimension d of the embeddings.
+        epochs: completed epochs.
+        max_epochs: requested epochs.
         w1: W1 of the radii to chi(d), evaluation mode, as last measured.
         probe: online linear probe in percent: top-1, or balanced accuracy.
-        tag: the user's own.
-        started: ISO 8601.
+        tag: the user's tag.
+        started: start of the run, ISO 8601.
     """
 
     run: str
@@ -77,11 +77,11 @@ class RunSummary(NamedTuple):
 
 
 def closing_lines(stored: StoredRun, probes: Mapping[str, str]) -> list[str]:
-    """Describe a run that has just ended: how far it came, radii before and after, probes, files.
+    """Describe a run that has just ended: progress, radii before and after, probes, files.
 
     Args:
         stored: the run; figures that were not finite are ``nan``.
-        probes: what each probe that may be frozen is called, by name.
+        probes: label of each probe that may be frozen, by name.
     """
     results, folder = stored.results, stored.folder
     lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
@@ -107,16 +107,16 @@ def closing_lines(stored: StoredRun, probes: Mapping[str, str]) -> list[str]:
 
 
 def _number(value: float | None, form: str = "6.2f") -> str:
-    """Write a figure as text; one that was not finite has become None in the file."""
+    """Format a figure as text; one that was not finite is None in the file."""
     return format(math.nan if value is None else value, form)
 
 
 def age(started: str, now: datetime | None = None) -> str:
-    """Say how long ago a run began: ``3 d``, ``5 h``, ``12 min``; empty for a time that cannot be read.
+    """Format how long ago a run began: ``3 d``, ``5 h``, ``12 min``; empty for a time that cannot be read.
 
     Args:
-        started: of a :class:`RunSummary`.
-        now: default: the present.
+        started: start in a :class:`RunSummary`.
+        now: default: the current time.
     """
     try:
         began = datetime.fromisoformat(started.split()[0]).astimezone(timezone.utc)
@@ -130,14 +130,14 @@ def age(started: str, now: datetime | None = None) -> str:
 
 
 class Difference(NamedTuple):
-    """A key that is not the same in two runs.
+    """A key that differs between two runs.
 
     Attributes:
         part: ``configuration``, ``results``, or ``no settings`` for keys of a configuration that only ``${...}`` read,
             if anything.
         key: dotted.
-        first: its value in the first run; None where it has none.
-        second: the same of the other.
+        first: its value in the first run; None if it is missing.
+        second: its value in the second run; None if it is missing.
     """
 
     part: str
@@ -147,18 +147,17 @@ class Difference(NamedTuple):
 
 
 def differences(first: RunResults, second: RunResults) -> list[Difference]:
-    """List what two runs differ in, in configuration and results.
+    """List the differences between two runs in configuration and results.
 
-    Left out are the name, which is made of the settings, what follows from them (hashes), the checkpoint, whose epochs
-    and steps are those of the run, what is long (histories, histograms), and defaults that one of the two has written
-    out.
+    Omitted are the name and the hashes, which follow from the settings; the checkpoint, whose epochs and steps are
+    those of the run; long entries (histories, histograms); and defaults that only one of the two has written out.
 
     Args:
         first: results of a run.
         second: results of another.
 
     Returns:
-        The differing keys alone; 100 and 100.0 are no difference.
+        The differing keys; 100 and 100.0 are equal.
     """
     found: list[Difference] = []
     for part, one, other, left_out in (
@@ -180,7 +179,7 @@ def _part(part: str, key: str) -> str:
 
 
 def images_note(first: RunResults, second: RunResults) -> str | None:
-    """Describe why the figures of two runs may not be compared: their images; None where these agree and are known.
+    """Describe why the images of two runs forbid a comparison of figures; None if the images are known and agree.
 
     Args:
         first: results of a run.
@@ -192,13 +191,13 @@ def images_note(first: RunResults, second: RunResults) -> str | None:
 
 
 def measured_otherwise(stored: RunConfig, asked: RunConfig) -> list[str]:
-    """List in what the figures of a stored run were measured otherwise than a configuration asks for.
+    """List the settings in which the figures of a stored run were measured differently than requested.
 
-    Such settings are no part of an identity: the weights are the same, and the figures are not.
+    Such settings are not part of an identity: the weights are the same, but the figures are not.
 
     Args:
         stored: configuration of the run.
-        asked: another of the same identity.
+        asked: requested configuration of the same identity.
 
     Returns:
         For example ``probes.mlp_hidden_dim=512, not 1024``.
@@ -210,7 +209,7 @@ def measured_otherwise(stored: RunConfig, asked: RunConfig) -> list[str]:
 
 
 def _default(key: str) -> Any:
-    """Look up what a configuration without a key stands for; None for keys that are none of ours."""
+    """Look up the default of a configuration key; None for unknown keys."""
     try:
         field = field_of(key, RunConfig)
     except KeyError:

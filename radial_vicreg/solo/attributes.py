@@ -1,4 +1,4 @@
-"""Attributes of images that solo-learn's own readers have numbered."""
+"""Attributes of images for solo-learn's own readers, which give only the images' numbers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from radial_vicreg.errors import UserError
 def attributes_by_index(config: RunConfig) -> Tensor:
     """Look up the attributes of the training images for solo-learn's readers, which give only their numbers.
 
-    Its image folders and, with ``dali.encode_indexes_into_labels``, DALI number the files of the one class folder in
-    sorted order, which is the table's.
+    Image folders and, with ``dali.encode_indexes_into_labels``, DALI number the files of the single class folder in
+    sorted order, as in the table.
 
     Args:
         config: of solo-learn's script, with ``data.dataset: custom``.
@@ -23,7 +23,7 @@ def attributes_by_index(config: RunConfig) -> Tensor:
         Zeros and ones, uint8, shape ``(N, attributes)``.
 
     Raises:
-        UserError: a setting under which the numbers or the labels would be others, or no table beside the images.
+        UserError: a setting that would change the numbers or the labels, or no table next to the images.
     """
     data = config.data
     if data.format == "dali" and not config.dali.encode_indexes_into_labels:
@@ -40,6 +40,6 @@ def attributes_by_index(config: RunConfig) -> Tensor:
 
 
 def replace_targets(batch: list[Tensor], table: Tensor) -> list[Tensor]:
-    """Replace the targets of a training batch ``[indexes, views, targets]`` by its attributes."""
+    """Replace the targets of a training batch ``[indexes, views, targets]`` by the attributes of its images."""
     indexes, views, _ = batch
     return [indexes, views, table[indexes.to(table.device)].to(indexes.device, torch.float32)]

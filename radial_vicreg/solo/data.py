@@ -20,14 +20,14 @@ from radial_vicreg.solo.parts import check_backbone_name
 
 
 def solo_config(config: RunConfig, data: RunData) -> DictConfig:
-    """Complete a configuration as solo-learn's own script would hand it to the method: defaults, scaled rates.
+    """Complete a configuration as solo-learn's script does before it builds the method: defaults, scaled rates.
 
     Args:
-        config: of ``radial-vicreg pretrain``.
-        data: its images.
+        config: configuration of ``radial-vicreg pretrain``.
+        data: images of the run.
 
     Returns:
-        solo-learn's form of it.
+        The configuration in solo-learn's form.
 
     Raises:
         UserError: solo-learn's checks refuse the configuration.
@@ -35,9 +35,9 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
     check_backbone_name(config.backbone.name)
     cfg: DictConfig = OmegaConf.create(config.plain())
     devices = cfg.devices
-    # solo-learn scales by len(devices) times num_nodes, and a number of processes has no length.
+    # solo-learn scales by len(devices) times num_nodes, so devices must be a list.
     cfg.devices, cfg.num_nodes = list(range(config.local_processes)), config.nodes
-    if not facts_of(config.data.dataset).script_formats:  # these images are read here, whatever solo-learn calls them
+    if not facts_of(config.data.dataset).script_formats:  # this package reads the images
         cfg.data.dataset = "custom"
     try:
         cfg = parse_cfg(cfg)
@@ -55,7 +55,7 @@ def script_config(cfg: DictConfig, foreign: Collection[str] = ()) -> RunConfig:
     """Read the configuration of solo-learn's script, with the rates as they were written.
 
     Args:
-        cfg: after solo-learn's ``parse_cfg``.
+        cfg: configuration after solo-learn's ``parse_cfg``.
         foreign: keys of ``method_kwargs`` that the base class reads.
 
     Returns:
@@ -83,7 +83,7 @@ def configured_rates(cfg: DictConfig) -> dict[str, object]:
 
 
 def _rates_as_written(cfg: DictConfig) -> dict[str, float]:
-    # What parse_cfg has multiplied by; refuse_devices refuses where it is not the number of processes.
+    # The factor of parse_cfg; refuse_devices refuses devices that solo-learn and Lightning count differently.
     devices = cfg.devices if isinstance(cfg.devices, int) else len(cfg.devices)
     scale = cfg.optimizer.batch_size * max(devices, 1) * cfg.get("num_nodes", 1) / 256
     rates = {"lr": _rounded(cfg.optimizer.lr / scale)}
@@ -93,10 +93,10 @@ def _rates_as_written(cfg: DictConfig) -> dict[str, float]:
 
 
 def resolve_in_place(cfg: DictConfig) -> None:
-    """Replace interpolations by values, since solo-learn copies its configuration as it is to W&B and ``args.json``.
+    """Replace interpolations by values, since solo-learn copies its configuration unchanged to W&B and ``args.json``.
 
     Args:
-        cfg: configuration; changed in place. An interpolation that holds a secret of the environment stays one.
+        cfg: configuration; changed in place. An interpolation that reads a secret of the environment is kept.
     """
     _resolve(cfg, list(cfg))
 
@@ -104,14 +104,14 @@ def resolve_in_place(cfg: DictConfig) -> None:
 def solo_augmentations(cfg: DictConfig) -> FullTransformPipeline:
     """Build solo-learn's own augmentations, for images that this package reads.
 
-    Order and subsets (``data.fraction``) of the images are solo-learn's. A bad file is named, or left out
-    (``data.on_bad_image``), and CelebA, which solo-learn cannot read, comes with its attributes.
+    Order and subsets (``data.fraction``) of the images are those of solo-learn. A bad file is reported or skipped
+    (``data.on_bad_image``). CelebA, which solo-learn cannot read, has its attributes.
 
     Args:
-        cfg: of :func:`solo_config`.
+        cfg: configuration from :func:`solo_config`.
 
     Returns:
-        RGB image to a list of crops.
+        A pipeline that maps an RGB image to a list of crops.
     """
     return FullTransformPipeline(
         [
@@ -122,7 +122,7 @@ def solo_augmentations(cfg: DictConfig) -> FullTransformPipeline:
 
 
 def _rounded(rate: float) -> float:
-    return float(f"{rate:.12g}")  # so that 0.15 / 0.5 and 0.3 are one number
+    return float(f"{rate:.12g}")  # so that 0.15 / 0.5 equals 0.3
 
 
 def _resolve(node: Any, keys: Iterable[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Which host can be used here, and why."""
+"""Determine which host can be used here, and why."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ INSTALL_HINT = (
     "git clone https://github.com/vturrisi/solo-learn, then pip install 'radial-vicreg[solo]' for what it imports, and "
     "export PYTHONPATH=THAT_FOLDER (or work in it)"
 )
-"""What to do where solo-learn is missing, however this package was installed."""
+"""Advice for an environment without solo-learn, for any installation of this package."""
 
 HOSTS = ("auto", "solo", "standalone")
 
 
 @dataclass(frozen=True)
 class SoloLearn:
-    """What is known of solo-learn in this environment.
+    """The state of solo-learn in this environment.
 
     Attributes:
-        usable: its main branch is importable.
+        usable: whether its main branch can be imported.
         reason: one sentence: where it is, or what is missing and what to do.
-        location: its folder, when there is one.
+        location: its folder, if there is one.
     """
 
     usable: bool
@@ -37,7 +37,7 @@ class SoloLearn:
 
 
 def find_solo_learn() -> SoloLearn:
-    """Look for solo-learn's files; nothing of it is imported.
+    """Look for solo-learn's files without importing them.
 
     Returns:
         The finding; nothing is raised.
@@ -57,12 +57,12 @@ def find_solo_learn() -> SoloLearn:
 
 
 def find_beside(folder: Path) -> Path | None:
-    """Put a checkout of solo-learn's main branch on Python's path, where no other one can be imported.
+    """Put a checkout of solo-learn's main branch on Python's path, if no other solo-learn can be imported.
 
-    Python does so for a script of that folder, ``python main_pretrain.py``, and not for an installed command.
+    Python does so for a script in that folder (``python main_pretrain.py``), but not for an installed command.
 
     Args:
-        folder: looked at; its ``solo`` must be solo-learn's.
+        folder: the checkout; its folder ``solo`` must be that of solo-learn.
 
     Returns:
         The folder, if it was put on the path.
@@ -85,9 +85,9 @@ def import_solo_learn() -> SoloLearn:
         return found
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old timm and torch names, once for each backbone
+            warnings.simplefilter("ignore")  # deprecated timm and torch names, once for each backbone
             importlib.import_module("solo.methods")
-    except Exception as error:  # a foreign package may raise anything on import
+    except Exception as error:  # another package may raise any error on import
         return SoloLearn(
             False,
             f"{found.reason} does not import ({type(error).__name__}: {error}); "
@@ -101,7 +101,7 @@ def choose_host(wanted: str) -> tuple[str, str]:
     """Decide between the hosts.
 
     Args:
-        wanted: ``"auto"`` prefers solo-learn; ``"solo"`` also takes a checkout in the working directory;
+        wanted: ``"auto"`` prefers solo-learn; ``"solo"`` also accepts a checkout in the working directory;
             ``"standalone"``.
 
     Returns:
@@ -114,7 +114,7 @@ def choose_host(wanted: str) -> tuple[str, str]:
         raise UserError(f"host must be one of {', '.join(HOSTS)}, got {wanted!r}")
     if wanted == "standalone":
         return "standalone", "host=standalone was asked for"
-    if wanted == "solo":  # auto does not depend on the folder that a command is typed in
+    if wanted == "solo":  # auto does not depend on the working directory
         find_beside(Path.cwd())
     solo = import_solo_learn()
     if solo.usable:

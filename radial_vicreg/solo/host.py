@@ -12,7 +12,7 @@ from radial_vicreg.train.run import Host, Parts, build_standalone
 
 
 def choose_host(config: RunConfig) -> Host:
-    """Choose the host that a configuration asks for.
+    """Choose the host that a configuration requests.
 
     Args:
         config: its ``host`` is read.
@@ -21,18 +21,18 @@ def choose_host(config: RunConfig) -> Host:
         The host.
 
     Raises:
-        UserError: solo-learn is asked for and cannot be used.
+        UserError: solo-learn is requested and cannot be used.
     """
     name, reason = detect.choose_host(config.host)
     return Host(name, reason, build_solo if name == "solo" else build_standalone)
 
 
 def build_solo(config: RunConfig, data: RunData) -> Parts:
-    """Build solo-learn's pipelines and method; validation is ours, at the training resolution."""
+    """Build solo-learn's pipelines and method; this package validates, at the training resolution."""
     from radial_vicreg.solo.data import solo_augmentations, solo_config
     from radial_vicreg.solo.method import RadialVICReg
 
-    data.train_images  # noqa: B018  # its errors name paths and numbers; solo-learn's come later or say little
+    data.train_images  # noqa: B018  # its errors come before solo-learn's and say more
     cfg = solo_config(config, data)
     train_loader = build_train_loader(config, data.training_set(solo_augmentations(cfg)))
     model = RadialVICReg(cfg, own=config)

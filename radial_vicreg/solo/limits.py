@@ -1,7 +1,7 @@
-"""What solo-learn's own scripts cannot do, said before they start instead of by an assertion or a traceback.
+"""Refuse what solo-learn's own scripts do not support before they start, instead of by an assertion or a traceback.
 
 Keys that only ``radial-vicreg pretrain`` reads declare it at their fields (:mod:`radial_vicreg.config.readers`).
-What is here depends on a value, on several keys, on files or on installed packages.
+The checks of this module depend on a value, on several keys, on files or on installed packages.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _FOLDERS = readable_as("dali")  # read from class folders, and validated at VALI
 _H5_DATASETS = readable_as("h5")
 
 VALIDATION_PIXELS = 224
-"""Size at which solo-learn validates image folders, whatever the network is trained on."""
+"""Resolution at which solo-learn validates image folders, whatever the training resolution is."""
 
 
 class ScriptRefusal(UserError, CompactHydraException):
-    """A :class:`UserError` under solo-learn's script, of which Hydra prints the message without a traceback."""
+    """A :class:`UserError` under solo-learn's script; Hydra prints its message without a traceback."""
 
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Let Hydra print a :class:`UserError` of the block as one line."""
+    """Make Hydra print a :class:`UserError` of the block as one line."""
     try:
         yield
     except UserError as error:
@@ -39,7 +39,7 @@ def in_one_line() -> Iterator[None]:
 
 
 def validates_folders(config: RunConfig) -> bool:
-    """Tell whether solo-learn's script validates on an image folder, and so at :data:`VALIDATION_PIXELS`."""
+    """Return whether solo-learn's script validates on an image folder, and thus at :data:`VALIDATION_PIXELS`."""
     data = config.data
     return data.dataset in _FOLDERS and _validates(config) and config.limit_val_batches != 0
 
@@ -48,11 +48,11 @@ def refuse_impossible(config: RunConfig) -> None:
     """Refuse, in one line each, settings with which solo-learn's ``main_pretrain.py`` fails later.
 
     Args:
-        config: of the script, after its ``parse_cfg``.
+        config: configuration of the script, after its ``parse_cfg``.
 
     Raises:
-        UserError: precision=auto; other than two large crops; its kNN on a torchmetrics that has dropped what it needs;
-            DALI without a validation set.
+        UserError: precision=auto; a number of large crops other than two; solo-learn's kNN with a torchmetrics that
+            has removed what it needs; DALI without a validation set.
     """
     if config.precision == "auto":
         raise UserError(
@@ -76,14 +76,14 @@ def refuse_impossible(config: RunConfig) -> None:
 
 
 def refuse_images(config: RunConfig) -> None:
-    """Refuse images that solo-learn's readers would take for something else, or would not look for.
+    """Refuse images that solo-learn's readers would misread or would not find.
 
     Args:
-        config: of the script.
+        config: configuration of the script.
 
     Raises:
         UserError: a format that is not read for the data set; ``data.no_labels`` with anything but files in the folder.
-        OSError: a folder may not be listed.
+        OSError: a folder cannot be listed.
     """
     data = config.data
     if data.format not in FORMATS:  # which refuse_unread refuses
@@ -106,15 +106,15 @@ def refuse_images(config: RunConfig) -> None:
 
 
 def refuse_devices(config: RunConfig) -> None:
-    """Refuse devices that solo-learn's script counts otherwise than Lightning, by ``len(devices)``.
+    """Refuse devices that solo-learn's script counts differently from Lightning, by ``len(devices)``.
 
     It takes ``"2"`` for one process and ``"0,1"`` for three, and scales the rates accordingly.
 
     Args:
-        config: of the script.
+        config: configuration of the script.
 
     Raises:
-        UserError: neither ``"1"`` nor a list.
+        UserError: the devices are neither ``"1"`` nor a list.
     """
     if config.devices != "1" and not isinstance(config.devices, tuple):
         raise UserError(
@@ -127,16 +127,16 @@ def refuse_devices(config: RunConfig) -> None:
 def refuse_links(config: RunConfig) -> None:
     """Refuse links in image folders that solo-learn's readers, which follow every link, would read wrongly.
 
-    Files that they do not read as images are counted on the way.
+    Files that the readers do not read as images are counted as well.
 
     Args:
-        config: of the script.
+        config: configuration of the script.
 
     Raises:
-        UserError: a link leads to a folder around it, or to another class.
-        OSError: a folder may not be listed.
+        UserError: a link leads to a folder that contains it, or to another class.
+        OSError: a folder cannot be listed.
     """
-    # Here, since it loads torchvision, which `doctor` does not.
+    # Imported here, since it loads torchvision, which `doctor` does not need.
     from radial_vicreg.data.listing import Omitted, class_folders, labelled_files
 
     data = config.data
@@ -150,7 +150,7 @@ def refuse_links(config: RunConfig) -> None:
 
 
 def knn_fails() -> str:
-    """Say why solo-learn's kNN cannot be built here; empty when it can."""
+    """Explain why solo-learn's kNN cannot be built here; empty if it can."""
     try:
         found = version("torchmetrics")
     except PackageNotFoundError:
@@ -159,10 +159,10 @@ def knn_fails() -> str:
 
 
 def _refuse_folders(path: str | None) -> None:
-    """Refuse a folder of which solo-learn's reader of unlabelled images would open other entries than images."""
+    """Refuse a folder in which solo-learn's reader of unlabelled images would open entries that are not images."""
     root = Path(str(path))
     if not root.is_dir():
-        return  # its reader says so
+        return  # its reader reports this
     others = sorted(entry.name for entry in root.iterdir() if entry.name.startswith(".") or not entry.is_file())
     if others:
         raise UserError(

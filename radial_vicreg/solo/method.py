@@ -1,4 +1,4 @@
-"""Radial-VICReg in solo-learn's own form."""
+"""Radial-VICReg as a method class of solo-learn."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ from radial_vicreg.train.trainer import check_loggers, check_strategy, trainer_s
 
 _STEP_METRICS = ("train_class_loss", *(f"train_{name}" for name in HOST_STEP_METRICS))
 
-# solo-learn's constructor asks the class, and not the object, to complete a configuration before it builds anything.
+# solo-learn's constructor completes a configuration by a static method, before it builds anything.
 _own_config: ContextVar[RunConfig | None] = ContextVar("own_config", default=None)
-"""The configuration of ``radial-vicreg pretrain`` while it builds the method; None: solo-learn's script does."""
+"""The configuration of ``radial-vicreg pretrain`` while it builds the method; None: solo-learn's script builds it."""
 
 
 class RadialVICReg(RadialTraining, BaseMethod):
@@ -83,21 +83,21 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self.multi_label = self.config.data.multi_label
         if self.multi_label:
             self.balanced_accuracy = BalancedAccuracy(int(self.cfg.data.num_classes))
-        # radial-vicreg pretrain gives the attributes with each image, solo-learn's script only the image's number.
+        # radial-vicreg pretrain passes attributes with each image, solo-learn's script only the image's number.
         looks_up = self.multi_label and own is None
         with in_one_line():
             self._attributes = attributes_by_index(self.config) if looks_up else None
 
     @staticmethod
     def add_and_assert_specific_cfg(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
-        """Fill in and check ``method_kwargs``, and write resolved values and the run's name back.
+        """Complete and check ``method_kwargs``, and write resolved values and the run's name back.
 
-        solo-learn reads the same object afterwards: for auto-resume, its checkpoints, ``args.json`` and W&B. Forks of
-        it have base classes that keep settings of their own in ``method_kwargs`` (``add_projector_classifier``, ...).
-        Those stay; every other key must be one of ours.
+        solo-learn reads the same object afterwards: for auto-resume, its checkpoints, ``args.json`` and W&B. Base
+        classes in forks of solo-learn keep their own settings in ``method_kwargs`` (``add_projector_classifier``, ...).
+        These settings stay; every other key must be one of ours.
 
-        What the script cannot do is refused here, before solo-learn builds anything. ``radial-vicreg pretrain``
-        has checked its own configuration, which may hold what the script cannot have.
+        Settings that the script does not support are refused here, before solo-learn builds anything.
+        ``radial-vicreg pretrain`` has checked its own configuration, in which some of these settings are allowed.
 
         Args:
             cfg: the configuration.
@@ -106,9 +106,10 @@ class RadialVICReg(RadialTraining, BaseMethod):
             The same configuration, completed, without interpolations.
 
         Raises:
-            UserError: a misspelt key or a bad value, of ``method_kwargs`` or any other setting; what solo-learn would
-                ignore, or fail at later (:mod:`radial_vicreg.solo.limits`, :mod:`radial_vicreg.solo.parts`); another
-                number of processes than solo-learn scales the rates for; a ``resume_from_checkpoint`` of another run
+            UserError: a misspelt key or a bad value, of ``method_kwargs`` or any other setting; a setting that
+                solo-learn would ignore, or with which it would fail later (:mod:`radial_vicreg.solo.limits`,
+                :mod:`radial_vicreg.solo.parts`); a number of processes other than that for which solo-learn scales the
+                rates; a ``resume_from_checkpoint`` of another run
                 (:func:`radial_vicreg.train.same_run.check_same_run`).
         """
         with in_one_line():
@@ -120,11 +121,11 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return [*super().learnable_params, {"name": "projector", "params": self.projector.parameters()}]
 
     def results_config(self) -> dict[str, object]:
-        """Give the configuration with the rates as written; solo-learn's ``parse_cfg`` has scaled them."""
+        """Return the configuration with the rates as written; solo-learn's ``parse_cfg`` has scaled them."""
         return self.config.plain() if self.own_loop else configured_rates(self.cfg)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse a checkpoint of other images, which solo-learn's auto-resume finds by its name.
+        """Refuse a checkpoint of other images; solo-learn's auto-resume finds checkpoints by the run's name.
 
         Raises:
             UserError: see :func:`radial_vicreg.train.same_run.check_auto_resumed`.
@@ -135,15 +136,15 @@ class RadialVICReg(RadialTraining, BaseMethod):
                 check_auto_resumed(Path(str(self.trainer.ckpt_path)), self.config)
 
     def setup(self, stage: str) -> None:
-        """Refuse another number of processes than rates and identity are computed for."""
+        """Refuse a number of processes other than that for which rates and identity are computed."""
         with in_one_line():
             super().setup(stage)
 
     def on_fit_end(self) -> None:
-        """Refuse to end as if trained where solo-learn's loader had no whole batch.
+        """Raise an error if solo-learn's loader had no full batch, so that nothing was trained.
 
         Raises:
-            UserError: the training images are fewer than a batch for every process.
+            UserError: there are fewer training images than one batch per process.
         """
         super().on_fit_end()
         if not self.own_loop and self.trainer.num_training_batches == 0 and self.trainer.limit_train_batches:
@@ -166,7 +167,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return out
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        """Look up the attributes of multi-label images that solo-learn's own readers have numbered."""
+        """Look up the attributes of multi-label images, for which solo-learn's readers give numbers only."""
         if self._attributes is None or not self.trainer.training:
             return batch
         return replace_targets(batch, self._attributes)
@@ -174,7 +175,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
     def base_training_step(self, X: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """Take solo-learn's step, or the multi-label one.
 
-        Without labels the probe's loss is 0, where a cross-entropy over nothing would be NaN.
+        Without labels the probe's loss is 0, since a cross-entropy over no labels would be NaN.
         """
         if self.multi_label:
             return self._attribute_step(X, targets)
@@ -194,10 +195,10 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return out
 
     def log_dict(self, dictionary: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """Log solo-learn's metrics; of attributes its means over batches are ``*_attribute_acc``, without a top-5.
+        """Log solo-learn's metrics; for attributes, means over batches are ``*_attribute_acc``, without a top-5.
 
-        What it logs of a training step is kept for :meth:`radial_step`, which averages it over the processes with the
-        terms of the objective.
+        Metrics of a training step are kept for :meth:`radial_step`, which averages them over the processes together
+        with the terms of the objective.
         """
         if self.multi_label:
             kept = {name: value for name, value in dictionary.items() if not name.endswith("acc5")}
@@ -218,7 +219,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
         return self.radial_step(out["z"], out["loss"], self._step_metrics)
 
     def validation_step(self, batch: list[Tensor], batch_idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Take solo-learn's step; warn once when the images are not of the training resolution."""
+        """Take solo-learn's step; warn once if the images do not have the training resolution."""
         trained, given = self.config.crop_size, batch[0].shape[-1]
         if given != trained and not self._warned_about_size:
             self._warned_about_size = True
@@ -268,7 +269,7 @@ def _completed(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
         cfg.data.fingerprints = plain(config.data.fingerprints.model_dump())
     if config.data.multi_label and own is None:
         cfg.data.num_classes = NUM_ATTRIBUTES  # solo-learn has counted sub-folders
-    if config.resume_from_checkpoint is not None:  # Lightning cannot follow a last.ckpt that is no link
+    if config.resume_from_checkpoint is not None:  # Lightning cannot follow a last.ckpt that is not a link
         cfg.resume_from_checkpoint = str(followed(Path(config.resume_from_checkpoint)))
     resolve_in_place(cfg)
     if own is None and (checkpoint := config.resume_from_checkpoint) is not None:
@@ -277,7 +278,7 @@ def _completed(cfg: omegaconf.DictConfig) -> omegaconf.DictConfig:
 
 
 def _check_script(config: RunConfig) -> None:
-    """Refuse what solo-learn's script cannot do, before it builds anything."""
+    """Refuse settings that solo-learn's script does not support, before it builds anything."""
     if not is_named(config):  # a script that reads args.json starts no training
         refuse_devices(config)
         check_launcher(config)
@@ -286,7 +287,7 @@ def _check_script(config: RunConfig) -> None:
         refuse_images(config)
         check_packages(config)
         refuse_links(config)
-    trainer_settings(config)  # refuses an argument that identities do not know
+    trainer_settings(config)  # refuses an argument that is unknown to identities
     refuse_unread(config, "script")
     check_optimizer(config)
     refuse_impossible(config)
@@ -300,9 +301,9 @@ def _method_kwargs(cfg: omegaconf.DictConfig) -> dict[str, Any]:
 
 
 def _keys_of_the_host(cfg: omegaconf.DictConfig) -> set[str]:
-    """Name what the base class adds to a copy that has our keys alone.
+    """Return the keys that the base class adds to a copy with our keys alone.
 
-    Its additions to ``cfg`` itself would lack a key that the user, or an earlier run's configuration, sets.
+    It would not add to ``cfg`` itself a key that the user, or an earlier run's configuration, has set.
     """
     bare = copy.deepcopy(cfg)
     ours = {key: value for key, value in _method_kwargs(cfg).items() if key in MethodConfig.model_fields}

@@ -1,4 +1,4 @@
-"""What solo-learn builds of a configuration, checked before it does: its own code asserts without words, and later."""
+"""Check the parts that solo-learn builds from a configuration: its own assertions come later and have no message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_backbone_name(name: str) -> None:
     """Refuse a backbone that solo-learn does not have.
 
     Raises:
-        UserError: the nearest name is given, or all of them.
+        UserError: solo-learn does not have it; the message gives the nearest name, or all names.
     """
     if name not in BaseMethod._BACKBONES:
         hint = did_you_mean(name, BaseMethod._BACKBONES, what="solo-learn has")
@@ -31,10 +31,10 @@ def check_backbone_name(name: str) -> None:
 
 
 def check_parts(config: RunConfig) -> None:
-    """Check what solo-learn builds: names, arguments of the backbone, and the sizes of images that it takes.
+    """Check names, the arguments of the backbone, and whether the backbone takes images of the configured sizes.
 
     Args:
-        config: of solo-learn's script.
+        config: configuration of solo-learn's script.
 
     Raises:
         UserError: an unknown backbone, optimizer or schedule, or a backbone that does not take the crops or the
@@ -44,7 +44,7 @@ def check_parts(config: RunConfig) -> None:
     _check_choice("optimizer.name", config.optimizer.name, BaseMethod._OPTIMIZERS)
     scheduler = config.scheduler
     if scheduler.name != "None":  # solo-learn takes this spelling as well
-        # solo-learn's own list has two more, which its configure_optimizers refuses.
+        # solo-learn's own list has two more names, which its configure_optimizers refuses.
         _check_choice("scheduler.name", scheduler.name, choices("scheduler.name"))
     _check_choice("scheduler.interval", scheduler.interval, choices("scheduler.interval"))
     if scheduler.name == "step" and scheduler.lr_decay_steps is None:
@@ -53,13 +53,13 @@ def check_parts(config: RunConfig) -> None:
 
 
 def check_packages(config: RunConfig) -> None:
-    """Refuse settings that need a package which solo-learn imports only where it is installed, and asks for late.
+    """Refuse settings that need a missing optional package, which solo-learn would report late.
 
     Args:
-        config: of solo-learn's script.
+        config: configuration of solo-learn's script.
 
     Raises:
-        MissingPackageError: it says how to install the package.
+        MissingPackageError: a package is missing; the message says how to install it.
     """
     if config.auto_umap.enabled and not solo_args._umap_available:
         raise MissingPackageError("auto_umap.enabled=true needs umap-learn: pip install 'radial-vicreg[umap]'")
@@ -77,7 +77,7 @@ def _check_choice(key: str, given: str | None, known: Collection[str]) -> None:
 def _check_sizes(config: RunConfig) -> None:
     name, arguments = config.backbone.name, config.backbone.arguments()
     if not arguments and not name.startswith(FIXED_SIZE):
-        return  # it takes images of any size, and a large network takes seconds to build
+        return  # such a backbone takes images of any size, and a large one takes seconds to build
     with own_random_numbers(config.seed):
         try:
             backbone = BaseMethod._BACKBONES[name](config.method, **arguments).to("meta")

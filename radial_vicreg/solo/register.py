@@ -12,8 +12,8 @@ def register() -> None:
     """Make ``method: radialvicreg`` known to every solo-learn script of this process.
 
     Raises:
-        MissingPackageError: solo-learn is not importable, or is the release 1.0.2 from PyPI, which has no ``METHODS``
-            of this form; the message says what to do.
+        MissingPackageError: solo-learn cannot be imported, or is release 1.0.2 from PyPI, which has no ``METHODS`` of
+            this form; the message says what to do.
     """
     try:
         from solo.methods import METHODS

@@ -1,1 +1,1 @@
-"""Training: the embedded host, and what both hosts do with a batch, an epoch and a run."""
+"""Training: the embedded host, and the steps, epochs and runs of both hosts."""

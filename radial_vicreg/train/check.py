@@ -1,4 +1,4 @@
-"""``radial-vicreg pretrain --check``: what a run would be, without starting it or writing a file."""
+"""``radial-vicreg pretrain --check``: describe a run without starting it or writing a file."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from radial_vicreg.train.trainer import batches_per_epoch, steps_per_epoch
 
 
 def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded) -> list[str]:
-    """Go the whole way of a run up to its first file.
+    """Take all steps of a run before its first file is written.
 
-    Images that the run would keep in memory are only listed, and those that it would download are not.
+    Images that the run would keep in memory are only listed, and images that it would download are not.
 
     Args:
-        config: as it was asked for.
-        choose_host: gives the host; default: the embedded one.
+        config: the requested configuration.
+        choose_host: returns the host; default: the embedded one.
 
     Returns:
-        Lines: run folder, images, steps, and what is known to go wrong.
+        Lines: run folder, images, steps, and expected problems.
 
     Raises:
-        UserError: what would keep the run from starting.
+        UserError: the run could not start.
     """
     downloaded = data_set(config.data.dataset).to_download(config.data)
     if downloaded is not None:
@@ -46,7 +46,7 @@ def check(config: RunConfig, choose_host: Callable[[RunConfig], Host] = embedded
 def _without_images(
     config: RunConfig, choose_host: Callable[[RunConfig], Host], images: int
 ) -> tuple[RunConfig, pl.Trainer, None]:
-    """Check what can be checked before the images are there."""
+    """Check what can be checked without the images."""
     config, trainer = prepared_trainer(config)
     claim_runs_dir(config, write=False)
     host = choose_host(config)

@@ -1,4 +1,4 @@
-"""Run Lightning's trainer, and turn each way in which a run can end early into an error that says so."""
+"""Run Lightning's trainer, and raise a specific error for each way in which a run can end early."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from radial_vicreg.train.callbacks.stop_on_signal import SIGNALS, stop_reason
 
 
 class WorkerDiedError(RunFailed):
-    """A process that loads data is gone, or has no files or memory left to do so."""
+    """A data-loading process has died, or has run out of files or memory."""
 
 
 def fit(
@@ -28,17 +28,17 @@ def fit(
     val_loader: DataLoader[Any] | None,
     checkpoint: str | None,
 ) -> None:
-    """Train until the end, or until SIGTERM, SIGUSR1, SIGHUP or Ctrl-C after the step in flight.
+    """Train until the end, or until SIGTERM, SIGUSR1, SIGHUP or Ctrl-C, after which the current step is completed.
 
-    A stopped run keeps the checkpoint of its last whole epoch. What follows an epoch's start depends on seed and epoch
-    alone, so a resumed run equals one that was never stopped. A checkpoint within an epoch could not promise that.
+    A stopped run keeps the checkpoint of its last complete epoch. From an epoch's start on, everything depends only on
+    seed and epoch, so a resumed run equals one that was never stopped. Checkpoints within an epoch could not ensure it.
 
     Args:
-        trainer: Lightning's.
-        model: either host's module.
-        train_loader: its batches.
-        val_loader: its validation batches, or None.
-        checkpoint: to resume from.
+        trainer: Lightning's trainer.
+        model: module of either host.
+        train_loader: training batches.
+        val_loader: validation batches, or None.
+        checkpoint: checkpoint to resume from.
 
     Raises:
         RunStopped: a signal ended the run.
@@ -49,13 +49,13 @@ def fit(
     try:
         with _handlers_restored():
             trainer.fit(model, train_loader, val_loader, ckpt_path=checkpoint, weights_only=True)
-    except SystemExit as exit_:  # what Lightning makes of Ctrl-C
+    except SystemExit as exit_:  # Lightning turns Ctrl-C into SystemExit
         if not isinstance(exit_.__context__, KeyboardInterrupt):
             raise
         print(_how_to_resume(trainer, "interrupted"))
         raise KeyboardInterrupt from exit_
     except Exception as error:
-        # Anything may break on the way out: workers get the signal as well, say.
+        # The error may be of any type: for example, workers receive the signal as well.
         if stop_reason(trainer, error) is not None:
             raise RunStopped(_how_to_resume(trainer, "stopped by a signal")) from error
         if (problem := resource_problem(error)) is not None:
@@ -72,7 +72,7 @@ def fit(
 
 @contextmanager
 def _handlers_restored() -> Iterator[None]:
-    """Restore the signal handlers: Lightning leaves Ctrl-C switched off once it was pressed."""
+    """Restore the signal handlers: after one Ctrl-C, Lightning ignores further ones."""
     if threading.current_thread() is not threading.main_thread():  # Python allows it there only
         yield
         return

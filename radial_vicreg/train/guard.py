@@ -9,7 +9,7 @@ from torch import Tensor
 
 from radial_vicreg.errors import RunFailed
 
-# fp16's gradient scaler starts at 2^16 and halves after each overflow; after as many steps in a row it has reached 1.
+# fp16's gradient scaler starts at 2^16 and halves after each overflow; after 16 overflows in a row it has reached 1.
 _SCALER_PATIENCE = 16
 
 
@@ -20,14 +20,14 @@ class NonFiniteLossError(RunFailed):
 class FiniteGuard:
     """Watch the loss terms of every step.
 
-    On a CPU they are checked at once. On a GPU they are copied to pinned memory without blocking and looked at one
-    step later, when the copy is long done. The terms are already averaged over the processes, and a mean with a NaN is
-    NaN, so all processes stop at the same step.
+    On a CPU they are checked at once. On a GPU they are copied to pinned memory without blocking and checked one step
+    later, when the copy is complete. The terms are already averaged over the processes, and a mean with a NaN is NaN,
+    so all processes stop at the same step.
 
     Args:
-        loss_scaling: True under fp16 mixed precision, where the gradient scaler deals with single overflows by
-            skipping the step; then only 16 such steps in a row stop the run.
-        last_checkpoint: path of the newest checkpoint, for the message.
+        loss_scaling: True under fp16 mixed precision, where the gradient scaler skips a step with an overflow; then
+            only 16 such steps in a row stop the run.
+        last_checkpoint: returns the path of the newest checkpoint, for the message.
     """
 
     def __init__(self, loss_scaling: bool = False, last_checkpoint: Callable[[], str | None] = lambda: None) -> None:
@@ -37,7 +37,7 @@ class FiniteGuard:
         self._pending: tuple[Tensor, list[str], int, torch.cuda.Event] | None = None
 
     def watch(self, names: list[str], values: Tensor, step: int) -> None:
-        """Take the terms of one step.
+        """Check the terms of one step.
 
         Args:
             names: name of each term.
@@ -58,7 +58,7 @@ class FiniteGuard:
         self._pending = (host, names, step, copied)
 
     def flush(self) -> None:
-        """Judge a step that is still waiting; called at the end of an epoch, before its checkpoint.
+        """Check a step that is still pending; called at the end of an epoch, before its checkpoint.
 
         Raises:
             NonFiniteLossError: that step's terms are not finite.
@@ -70,9 +70,9 @@ class FiniteGuard:
             self._check(names, kept, step)
 
     def check_weights(self, weights: Iterable[Tensor], step: int) -> None:
-        """Look at the weights after the last step of an epoch; one pass over them, and one wait for a GPU.
+        """Check the weights after the last step of an epoch; one pass over them, and one synchronisation with a GPU.
 
-        A finite loss can leave weights that are not: without this, the epoch's checkpoint would hold them.
+        A finite loss can lead to non-finite weights: without this check, the epoch's checkpoint would hold them.
 
         Args:
             weights: every parameter; equal on every process.
@@ -82,12 +82,12 @@ class FiniteGuard:
             NonFiniteLossError: one of them is not finite.
         """
         sums = torch.stack([weight.detach().float().sum() for weight in weights])
-        # A sum of finite weights overflows only when they are as good as lost.
+        # A sum of finite weights overflows only if the weights are unusable anyway.
         if not bool(sums.isfinite().all()):
             raise self.error(f"weights are not finite after step {step}")
 
     def error(self, what: str) -> NonFiniteLossError:
-        """Make the error that says what happened, what to change, and where to resume."""
+        """Make an error that names the problem, the settings to change, and the checkpoint to resume from."""
         checkpoint = self.last_checkpoint()
         return NonFiniteLossError(
             f"{what}. The network has diverged: lower optimizer.lr, lengthen scheduler.warmup_epochs, or set "

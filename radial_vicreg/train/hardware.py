@@ -1,4 +1,4 @@
-"""What this machine makes of the precision and the BatchNorm that were asked for."""
+"""Effective precision and BatchNorm on this machine."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import torch
 
 from radial_vicreg.config import RunConfig
 
-_CPU_INFO = Path("/proc/cpuinfo")  # Linux; where it is absent, no processor with AMX is
+_CPU_INFO = Path("/proc/cpuinfo")  # Linux; without this file, AMX counts as absent
 
 
 class Hardware(TypedDict):
-    """What a machine makes of two keys of the configuration, by their names."""
+    """Effective values of two configuration keys on a machine, by their names."""
 
     precision: str
     sync_batchnorm: bool
 
 
 def effective_hardware(config: RunConfig) -> Hardware:
-    """Tell what this machine makes of the requested precision and BatchNorm; the configuration keeps the request.
+    """Return the effective precision and BatchNorm on this machine; the configuration keeps the requested ones.
 
     Args:
-        config: with an accelerator that is here.
+        config: configuration with an available accelerator.
 
     Returns:
         ``precision`` and ``sync_batchnorm``.
@@ -32,16 +32,16 @@ def effective_hardware(config: RunConfig) -> Hardware:
     precision: str = config.precision
     if precision == "auto":
         precision = _fastest_on_cpu() if on_cpu else _fastest_on_gpu()
-    elif on_cpu and precision.startswith("16"):  # slow there, and its range is small
+    elif on_cpu and precision.startswith("16"):  # slow on a CPU, and its range is small
         precision = "32"
-    return {"precision": precision, "sync_batchnorm": config.sync_batchnorm and not on_cpu}  # PyTorch's is for GPUs
+    return {"precision": precision, "sync_batchnorm": config.sync_batchnorm and not on_cpu}  # GPUs only
 
 
 def precision_note(config: RunConfig) -> str | None:
-    """Say what became of a precision that is not trained in as it was written.
+    """Describe the effective precision if it is not the one in the configuration.
 
     Args:
-        config: with an accelerator that is here.
+        config: configuration with an available accelerator.
     """
     asked, became = config.precision, effective_hardware(config)["precision"]
     if asked == became:
@@ -52,18 +52,18 @@ def precision_note(config: RunConfig) -> str | None:
 
 
 def _fastest_on_cpu() -> str:
-    """Choose bfloat16 where the processor multiplies matrices of it (AMX); elsewhere it is slower than float32."""
+    """Choose bfloat16 if the processor multiplies its matrices in hardware (AMX); otherwise float32 is faster."""
     return "bf16-mixed" if has_amx() else "32"
 
 
 def _fastest_on_gpu() -> str:
-    """Choose bfloat16 where every GPU has it in hardware, which began with compute capability 8.0."""
+    """Choose bfloat16 if every GPU supports it in hardware, from compute capability 8.0 on."""
     majors = [torch.cuda.get_device_capability(index)[0] for index in range(torch.cuda.device_count())]
     return "bf16-mixed" if torch.cuda.is_bf16_supported() and min(majors) >= 8 else "16-mixed"
 
 
 def has_amx() -> bool:
-    """Tell whether the processor has AMX for bfloat16."""
+    """Return whether the processor has AMX for bfloat16."""
     try:
         return "amx_bf16" in _CPU_INFO.read_text().split()
     except OSError:

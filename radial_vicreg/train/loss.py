@@ -26,8 +26,8 @@ def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
     """Build the loss of a configuration.
 
     Args:
-        config: of a run, as its user wrote it: a ``loss`` imports code, so it must never come out of a file of somebody
-            else's.
+        config: configuration of a run, as its user wrote it: a ``loss`` imports code, so it must never come from an
+            untrusted file.
 
     Returns:
         A module that is called with the views, each of shape ``(N, d)``, and returns a 0-d tensor; ``terms`` then maps
@@ -39,19 +39,19 @@ def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
     if config.loss is not None:
         return ForeignLoss(config.loss)
     settings = config.method_kwargs.model_dump(include=set(LOSS_DEFAULTS))
-    # The seed is that of the chi draws.
+    # The seed is for the samples from chi.
     return RadialVICRegLoss(**{**settings, "radial_objective": config.radial_objective}, seed=config.seed)
 
 
 def check_objective(config: RunConfig, device: torch.device) -> None:
-    """Call a custom loss with random embeddings, so that what is wrong with it shows before a file is written.
+    """Call a custom loss with random embeddings, so that its errors are found before a file is written.
 
     Args:
-        config: of a run; without a ``loss`` there is nothing to check.
-        device: where to call it.
+        config: configuration of a run; without a ``loss`` there is nothing to check.
+        device: device on which to call the loss.
 
     Raises:
-        UserError: it cannot be built, does not take the views, or does not return what it should.
+        UserError: the loss cannot be built, does not take the views, or does not return a valid result.
     """
     if config.loss is None:
         return
@@ -63,20 +63,20 @@ def check_objective(config: RunConfig, device: torch.device) -> None:
 
 
 class ForeignLoss(nn.Module):
-    """A loss that a configuration names, called as ours is.
+    """A custom loss that a configuration names, with the interface of ours.
 
-    It gets the views outside of autocast and in float32 at least, and returns a 0-d tensor, or a dictionary of 0-d
-    tensors and numbers that has one under ``loss``; the others are logged. Its attribute ``terms``, where it is a
-    dictionary, is logged, too.
+    The custom loss gets the views outside of autocast and at least in float32. It returns a 0-d tensor, or a dictionary
+    of 0-d tensors and numbers with the key ``loss``; the other entries are logged. Its attribute ``terms`` is logged as
+    well if it is a dictionary.
 
     Args:
-        settings: target and arguments.
+        settings: target and arguments of the loss.
 
     Raises:
         UserError: the loss cannot be imported or built.
 
     Attributes:
-        terms: of the last call, 0-d, without gradient.
+        terms: terms of the last call, 0-d, without gradient.
     """
 
     def __init__(self, settings: LossConfig) -> None:
@@ -95,7 +95,7 @@ class ForeignLoss(nn.Module):
             0-d tensor.
 
         Raises:
-            UserError: the loss takes another number of views, or does not return what it should.
+            UserError: the loss takes another number of views, or does not return a valid result.
         """
         self._check_call(views)
         with torch.autocast(views[0].device.type, enabled=False):
@@ -146,7 +146,7 @@ def _instantiated(settings: LossConfig) -> Any:
     from hydra.errors import HydraException
     from hydra.utils import instantiate
 
-    if os.getcwd() not in sys.path:  # as `python -m` has it: a script's own folder comes first
+    if os.getcwd() not in sys.path:  # as with `python -m`; the folder of a script comes first
         sys.path.append(os.getcwd())
     try:
         loss = instantiate(settings.given(), _convert_="all")

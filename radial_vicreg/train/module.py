@@ -1,4 +1,4 @@
-"""Radial-VICReg as a LightningModule that needs nothing but packages from PyPI."""
+"""Radial-VICReg as a LightningModule that needs only packages from PyPI."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class PretrainingModule(RadialTraining, pl.LightningModule):
     """Backbone, online linear probe, projector and objective; the same parts, names and rules as solo-learn's method.
 
     Parameter names, the order of initialisation, parameter groups, rates and logged names are those of
-    :class:`radial_vicreg.solo.method.RadialVICReg`, so that one configuration means one run on either host.
+    :class:`radial_vicreg.solo.method.RadialVICReg`, so that a configuration gives the same run on either host.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
         num_classes: width of the classifier.
 
     Raises:
@@ -45,7 +45,7 @@ class PretrainingModule(RadialTraining, pl.LightningModule):
         self.add_radial_parts(features_dim)
         if self.multi_label:
             self.balanced_accuracy = BalancedAccuracy(num_classes)
-        # solo-learn's switch and default; a third faster on a CPU, more on a GPU.
+        # solo-learn's option and default; a third faster on a CPU, more on a GPU.
         self.channels_last = not config.performance.disable_channel_last
         if self.channels_last:
             self.to(memory_format=torch.channels_last)
@@ -64,7 +64,7 @@ class PretrainingModule(RadialTraining, pl.LightningModule):
         return {"feats": feats, "logits": self.classifier(feats.detach()), "z": self.projector(feats)}
 
     def training_step(self, batch: Sequence[Any], batch_idx: int) -> Tensor:
-        """Compute the objective on every view, and the online probe on large ones.
+        """Compute the objective on every view, and the online probe on large views.
 
         The batch is ``[indexes, [view 1, view 2, ...], targets]``. As in solo-learn, no probe learns from small crops.
         """
@@ -82,7 +82,7 @@ class PretrainingModule(RadialTraining, pl.LightningModule):
     def validation_step(self, batch: Sequence[Tensor], batch_idx: int) -> None:
         """Log the online probe's ``val_loss``, ``val_acc1`` and ``val_acc5``, weighted by batch size.
 
-        For multi-label data ``val_attribute_acc`` and ``val_balanced_accuracy`` take the place of the accuracies.
+        For multi-label data, ``val_attribute_acc`` and ``val_balanced_accuracy`` replace the accuracies.
         """
         images, targets = batch
         logits = self(images)["logits"]

@@ -1,4 +1,4 @@
-"""The online probe of multi-label data: attributes that are each there or not."""
+"""The online probe of multi-label data, in which each attribute is present or absent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def attribute_scores(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         targets: zeros and ones, float, same shape.
 
     Returns:
-        Binary cross-entropy and the share of right answers over images and attributes in percent, both 0-d.
+        Binary cross-entropy, and the accuracy over images and attributes in percent, both 0-d.
     """
     return probe_loss(logits, targets), 100.0 * ((logits.detach() > 0) == (targets > 0.5)).float().mean()
 
@@ -26,11 +26,11 @@ def attribute_scores(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 def log_balanced_accuracy(
     module: pl.LightningModule, metric: BalancedAccuracy, logits: Tensor, targets: Tensor
 ) -> None:
-    """Add a validation batch and log the epoch's ``val_balanced_accuracy``; Lightning computes it once an epoch.
+    """Add a validation batch and log the epoch's ``val_balanced_accuracy``; Lightning computes it once per epoch.
 
     Args:
-        module: whose validation step this is; ``metric`` is an attribute of it.
-        metric: counts of the epoch. They are no part of a checkpoint.
+        module: module whose validation step this is; ``metric`` is an attribute of it.
+        metric: counts of the epoch. They are not part of a checkpoint.
         logits: shape ``(N, attributes)``.
         targets: zeros and ones, same shape.
     """

@@ -1,7 +1,7 @@
-"""The number of training processes: what was started, compared with what a configuration asks for.
+"""Compare the number of training processes that were started with the number that a configuration requests.
 
-The number is the trainer's (``trainer.world_size``), and so is the rank. Rates, identity and loaders are computed for
-``RunConfig.processes``: a run in which the two differ would train at a wrong rate and be recorded as another one.
+Number and rank are the trainer's (``trainer.world_size``). Rates, identity and loaders are computed for
+``RunConfig.processes``: a run in which the numbers differ would train at a wrong rate and be recorded as another run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.runtime.distributed import set_trainer_rank
 
-# In Lightning's order: torchrun may itself run in a job of Slurm.
+# In Lightning's order: torchrun may itself run in a Slurm job.
 _LAUNCHERS: tuple[tuple[type[ClusterEnvironment], str, str], ...] = (
     (TorchElasticEnvironment, "torchrun", "start it with torchrun --nnodes={nodes} --nproc_per_node={local}"),
     (
@@ -37,9 +37,9 @@ _LAUNCHERS: tuple[tuple[type[ClusterEnvironment], str, str], ...] = (
 
 
 def adopt_rank(rank: int) -> None:
-    """Tell this package and Lightning's ``rank_zero_only`` a process's rank.
+    """Set the rank of this process for this package and for Lightning's ``rank_zero_only``.
 
-    ``RANK``, ``LOCAL_RANK`` or ``SLURM_PROCID`` may belong to other programs.
+    The variables ``RANK``, ``LOCAL_RANK`` or ``SLURM_PROCID`` may belong to other programs.
 
     Args:
         rank: the trainer's ``global_rank``.
@@ -49,25 +49,25 @@ def adopt_rank(rank: int) -> None:
 
 
 def average_logged(trainer: pl.Trainer) -> None:
-    """Let every process average what was logged so far, before a collective between two epochs.
+    """Average the logged values over the processes, before a collective between two epochs.
 
-    Lightning averages when somebody first reads a figure, with a barrier for each. A progress bar reads them in the
-    first process alone, and that barrier would meet the other processes' collective.
+    Lightning averages each value when it is first read, with a barrier. A progress bar reads values only in the first
+    process, whose barrier would then meet a collective of the other processes.
 
     Args:
-        trainer: of every process.
+        trainer: the trainer; every process must call this function.
     """
     _ = trainer.callback_metrics
 
 
 def check_launcher(config: RunConfig) -> None:
-    """Compare the processes that torchrun, Slurm, LSF or MPI started with those that a configuration asks for.
+    """Compare the processes that torchrun, Slurm, LSF or MPI started with those that a configuration requests.
 
-    Without this check, a configuration of one process is trained by each of the started processes, in a folder of its
-    own, and one of several waits for those that are missing or trains with fewer.
+    Without this check, each of the started processes would train a configuration of one process in its own folder. With
+    a configuration of several processes, the run would wait for missing processes or train with fewer.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
 
     Raises:
         UserError: the numbers differ; the message says what to set and how to start the command.
@@ -85,11 +85,11 @@ def check_launcher(config: RunConfig) -> None:
 
 
 def check_processes(config: RunConfig, trainer: pl.Trainer) -> None:
-    """Compare the number of processes of a trainer with the one that a configuration is computed for.
+    """Compare a trainer's number of processes with the number for which a configuration is computed.
 
     Args:
-        config: rates, identity and loaders follow its ``processes``.
-        trainer: of the same configuration.
+        config: the configuration; rates, identity and loaders follow its ``processes``.
+        trainer: trainer of the same configuration.
 
     Raises:
         UserError: the numbers differ, or every process would train on all images.
@@ -108,7 +108,7 @@ def check_processes(config: RunConfig, trainer: pl.Trainer) -> None:
 
 
 def _difference(config: RunConfig, kind: type[ClusterEnvironment]) -> str | None:
-    """Describe what a launcher started, where that is not what a configuration asks for."""
+    """Describe the processes that a launcher started, if they are not those that a configuration requests."""
     try:
         environment = kind()
         started = environment.world_size()

@@ -45,7 +45,7 @@ from radial_vicreg.train.trainer import (
 
 
 class Parts(NamedTuple):
-    """What a host brings to the training loop.
+    """The parts that a host adds to the training loop.
 
     Attributes:
         model: the host's LightningModule.
@@ -61,8 +61,8 @@ class Host(NamedTuple):
 
     Attributes:
         name: ``standalone`` or ``solo``.
-        reason: why it was chosen, one sentence.
-        build: its parts for a configuration and its images.
+        reason: reason for the choice, one sentence.
+        build: builds the host's parts from a configuration and its images.
     """
 
     name: str
@@ -79,7 +79,7 @@ def build_standalone(config: RunConfig, data: RunData) -> Parts:
 
 
 def embedded(config: RunConfig) -> Host:
-    """Choose the embedded host, whatever ``host`` says."""
+    """Choose the embedded host for any value of ``host``."""
     return Host("standalone", "it is the embedded one", build_standalone)
 
 
@@ -89,20 +89,20 @@ def pretrain(
     choose_host: Callable[[RunConfig], Host] = embedded,
     claim: AbstractContextManager[object] | None = None,
 ) -> Path:
-    """Train, and leave checkpoints, ``results.json`` and the figure of the radii in the run's own folder.
+    """Train, and write checkpoints, ``results.json`` and the figure of the radii to the run's own folder.
 
     Args:
-        config: as it was asked for.
-        choose_host: gives the host; default: the embedded one.
-        claim: what the first process enters before images are read and a folder is chosen, and leaves at its end; it
-            may refuse the run with an error.
+        config: the requested configuration.
+        choose_host: returns the host; default: the embedded one.
+        claim: context that the first process enters before images are read and a folder is chosen, and leaves at its
+            end; it may refuse the run with an error.
 
     Returns:
         The run's folder.
 
     Raises:
         UserError: anything wrong with the configuration or the data, before a file is written.
-        RunFailed: the loss became NaN or infinite, or a data-loading process is gone.
+        RunFailed: the loss became NaN or infinite, or a data-loading process has died.
         RunStopped: a signal ended the run.
     """
     with ExitStack() as held:
@@ -127,16 +127,16 @@ def _train(run: SetUp) -> Path:
 
 
 class SetUp(NamedTuple):
-    """A run that could start: nothing has been written.
+    """A run that is ready to start; nothing has been written.
 
     Attributes:
-        config: prepared.
-        trainer: without what belongs to a run's folder.
-        host: the one that was chosen.
+        config: prepared configuration.
+        trainer: trainer without the parts that need a run's folder.
+        host: the chosen host.
         data: the images.
-        parts: what the host brings.
+        parts: the parts of the host.
         val_loader: validation batches, or None.
-        callbacks: those that need the images.
+        callbacks: callbacks that need the images.
     """
 
     config: RunConfig
@@ -154,13 +154,13 @@ def set_up(
     keep_images: bool = True,
     claim: Callable[[], object] | None = None,
 ) -> SetUp:
-    """Build all that a run needs before it has a folder.
+    """Build everything that a run needs before it has a folder.
 
     Args:
-        config: as it was asked for.
-        choose_host: gives the host.
-        keep_images: decode images that are to be kept in memory, and try the file system of ``runs_dir``; otherwise
-            images are only listed and nothing is written.
+        config: the requested configuration.
+        choose_host: returns the host.
+        keep_images: decode images to keep in memory, and try the file system of ``runs_dir``; otherwise images are only
+            listed and nothing is written.
         claim: called in the first process, once its rank is known and before images are read.
 
     Returns:
@@ -187,20 +187,20 @@ def set_up(
 
 
 def prepared_trainer(config: RunConfig) -> tuple[RunConfig, pl.Trainer]:
-    """Prepare a configuration and build its trainer, and print what became of the configuration.
+    """Prepare a configuration, build its trainer, and print changes of the configuration.
 
     Args:
-        config: as it was asked for.
+        config: the requested configuration.
 
     Returns:
         The prepared configuration and the trainer.
 
     Raises:
-        UserError: as :func:`prepare` and :func:`build_trainer`.
+        UserError: as for :func:`prepare` and :func:`build_trainer`.
     """
     prepared = prepare(config)
     trainer = build_trainer(prepared)
-    # Before any message or file: outside of distributed strategies, Lightning believes the environment.
+    # Before any message or file: without a distributed strategy, Lightning takes the rank from the environment.
     adopt_rank(trainer.global_rank)
     if config.host != prepared.host:
         for option in _standalone_options(config):
@@ -211,18 +211,18 @@ def prepared_trainer(config: RunConfig) -> tuple[RunConfig, pl.Trainer]:
 
 
 def prepare(config: RunConfig) -> RunConfig:
-    """Check what would fail later, and adapt hardware settings to this machine.
+    """Refuse settings that would fail later, and adapt hardware settings to this machine.
 
     Args:
-        config: as it was asked for.
+        config: the requested configuration.
 
     Returns:
-        The configuration with the run's final name, and trainer settings that exist here.
+        The configuration with the run's final name, and trainer settings that are available here.
 
     Raises:
-        UserError: another number of processes than torchrun or Slurm started, a loss that cannot be built or called,
-            what only solo-learn's script reads, a strategy that Lightning lacks, a logger whose package is missing, a
-            network that does not take the images, a data format or accelerator that is not available, a spacing that
+        UserError: a number of processes that torchrun or Slurm did not start, a loss that cannot be built or called, a
+            key that only solo-learn's script reads, a strategy that Lightning lacks, a logger whose package is missing,
+            a network that does not take the images, a data format or accelerator that is not available, a spacing that
             the batch does not allow, an optimizer or scheduler that cannot be built.
     """
     check_launcher(config)
@@ -249,7 +249,7 @@ def prepare(config: RunConfig) -> RunConfig:
 
 
 def _standalone_options(config: RunConfig) -> list[str]:
-    """Name the settings that only the embedded host has."""
+    """List the settings that only the embedded host has."""
     options = [memory_option(config)]
     if config.backbone.name.startswith("timm:"):
         options.append(f"backbone.name={config.backbone.name}")
@@ -275,11 +275,11 @@ def check_num_classes(config: RunConfig, found: int) -> None:
     """Refuse a number of classes that is not that of the images.
 
     Args:
-        config: its ``data.num_classes`` is counted by solo-learn's script, and need not be given.
-        found: classes of the images.
+        config: its ``data.num_classes``, which solo-learn's script counts, need not be given.
+        found: number of classes of the images.
 
     Raises:
-        UserError: another number is given.
+        UserError: a different number is given.
     """
     if config.data.num_classes not in (None, found):
         raise UserError(
@@ -292,7 +292,7 @@ def _callbacks(config: RunConfig, data: RunData, val_loader: DataLoader[Any] | N
     """Build the callbacks that need the images.
 
     Raises:
-        UserError: a frozen probe is asked for, but there is no labelled validation set.
+        UserError: a frozen probe is requested, but there is no labelled validation set.
     """
     callbacks: list[pl.Callback] = []
     for probe in frozen_probes(config.probes):

@@ -1,4 +1,4 @@
-"""Where a run writes, and from which checkpoint it resumes."""
+"""Choose the folder of a run, and the checkpoint from which it resumes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from radial_vicreg.runs.summaries import measured_otherwise
 from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_around
 
 TRAIN_ELSEWHERE = "train on a local disk and copy the finished run there"
-"""What to do where a run's folder cannot be written."""
+"""Advice if a run's folder cannot be written."""
 
 
 class RunFolder(NamedTuple):
-    """Where a run is to write.
+    """The place of a run on the disk.
 
     Attributes:
-        path: the folder of the run that resumes; None for a new run.
-        parent: where a new folder is made.
-        checkpoint: to resume from.
+        path: folder of the run that resumes; None for a new run.
+        parent: folder in which a new folder is made.
+        checkpoint: checkpoint to resume from.
     """
 
     path: Path | None
@@ -39,21 +39,21 @@ class RunFolder(NamedTuple):
 
 
 def find_run_folder(config: RunConfig) -> RunFolder:
-    """Find the folder and checkpoint that ``ckpt`` asks to resume, or where a new run's folder belongs.
+    """Find the folder and checkpoint that ``ckpt`` resumes, or the parent of a new run's folder.
 
-    A run resumes in place only in a folder whose ``results.json`` is of this very configuration, with the same images.
-    A checkpoint of this configuration from anywhere else is the start of a new run folder, and nothing beside it is
-    touched. Nothing is written.
+    A run resumes in place only in a folder whose ``results.json`` has the same configuration and the same images. With
+    a checkpoint of this configuration from any other place, a run starts in a new folder, and the folder of the
+    checkpoint is not changed. This function writes nothing.
 
     Args:
-        config: prepared. ``ckpt``: null, ``last`` (of the newest run of this configuration), ``auto`` (``last`` if
-            there is one, else a new run), or a checkpoint's path.
+        config: prepared configuration. ``ckpt``: null, ``last`` (of the newest run of this configuration), ``auto``
+            (``last`` if there is one, else a new run), or a checkpoint's path.
 
     Returns:
         The place.
 
     Raises:
-        UserError: no checkpoint of this configuration for ``last``; a path that is no file, cannot be read or is a
+        UserError: no checkpoint of this configuration for ``last``; a path that is not a file, cannot be read or is a
             checkpoint of another run (:func:`radial_vicreg.train.same_run.check_same_run`).
     """
     parent = Path(config.runs_dir) / _folder_name(config)
@@ -86,23 +86,23 @@ def find_run_folder(config: RunConfig) -> RunFolder:
 
 
 def choose_run_folder(config: RunConfig) -> tuple[Path, str | None]:
-    """Make a new folder for a new run, or find the one that resumes: :func:`find_run_folder`.
+    """Make a new folder for a new run, or find the folder that resumes, see :func:`find_run_folder`.
 
     Args:
-        config: prepared.
+        config: prepared configuration.
 
     Returns:
         Folder and checkpoint (None for a new run).
 
     Raises:
-        UserError: as :func:`find_run_folder`.
+        UserError: as for :func:`find_run_folder`.
     """
     found = find_run_folder(config)
     checkpoint = None if found.checkpoint is None else str(found.checkpoint)
     if found.path is None or found.checkpoint is None:
         return _new_folder(found.parent), checkpoint
     if config.ckpt in ("auto", "last") and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-        link_last(found.checkpoint)  # its writer was killed in between, or what it named is damaged
+        link_last(found.checkpoint)  # its writer was killed before the link, or the old target is damaged
     return found.path, checkpoint
 
 
@@ -110,11 +110,11 @@ def claim_runs_dir(config: RunConfig, write: bool = True) -> None:
     """Make sure, before images are read, that :func:`choose_run_folder` can make its folder.
 
     Args:
-        config: of the run.
-        write: try what its file system can do, for which hidden files are written and removed.
+        config: configuration of the run.
+        write: try its file system, for which hidden files are written and removed.
 
     Raises:
-        UserError: ``runs_dir`` is a file, cannot be written, or lies on a file system that no run can be written to.
+        UserError: ``runs_dir`` is a file, cannot be written, or lies on a file system that lacks a needed ability.
     """
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
@@ -126,16 +126,16 @@ def claim_runs_dir(config: RunConfig, write: bool = True) -> None:
 
 @contextlib.contextmanager
 def no_empty_folder(folder: Path) -> Iterator[None]:
-    """Remove a run folder, and the one around it, when an error leaves nothing in them.
+    """Remove a run folder and its parent if an error leaves them empty.
 
     Args:
-        folder: of :func:`choose_run_folder`.
+        folder: folder from :func:`choose_run_folder`.
     """
     try:
         yield
     except BaseException:
         if rank_zero_only.rank == 0:  # type: ignore[attr-defined]
-            with contextlib.suppress(OSError):  # not empty: its content says how far the run came
+            with contextlib.suppress(OSError):  # not empty: its content shows the progress of the run
                 folder.rmdir()
                 folder.parent.rmdir()
         raise
@@ -144,31 +144,31 @@ def no_empty_folder(folder: Path) -> Iterator[None]:
 def _folder_name(config: RunConfig) -> str:
     identity = Identity.of(config).config_hash
     dim = config.method_kwargs.proj_output_dim
-    backbone = config.backbone.name.replace(":", "-")  # no file system minds that
+    backbone = config.backbone.name.replace(":", "-")  # allowed on every file system
     return f"{config.method}-{config.data.dataset}-{backbone}-d{dim}-{identity}"
 
 
 def _new_folder(parent: Path) -> Path:
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
-        return parent  # only the first process writes, into a folder of its making
+        return parent  # only the first process makes a folder and writes into it
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for suffix in ("", *(f"-{count}" for count in range(2, 1000))):
         try:
             (parent / f"{stamp}{suffix}").mkdir(parents=True)
-        except FileExistsError:  # another run of this second
+        except FileExistsError:  # another run started in the same second
             continue
         return parent / f"{stamp}{suffix}"
     raise UserError(f"could not make a new folder in {parent}")
 
 
 def _why_not_taken(run: StoredRun, reason: str, config: RunConfig) -> str:
-    """Describe why a run of these settings is not taken, and what can be done with it."""
+    """Describe why a run with these settings is not used, and what the user can do with it."""
     text = f"{run.folder} is not taken: {reason}"
     return f"{text}; {how_to_measure(run.folder, config)}" if reason.startswith("validated") else text
 
 
 def _remark(runs: list[StoredRun], folder: Path, config: RunConfig) -> None:
-    """Print by how much less than the newest fingerprints images were compared, and how its figures were measured."""
+    """Print which images were compared by older fingerprints, and how the figures were measured differently."""
     images = images_of(config)
     chosen = [run for run in runs if run.folder == folder]
     if (remark := images_remark((run.results.images, images) for run in chosen)) is not None:

@@ -1,6 +1,6 @@
-"""The name of a run, with the fingerprint of its images: what solo-learn's auto-resume tells runs apart by.
+"""The name of a run, with the fingerprint of its images, by which solo-learn's auto-resume distinguishes runs.
 
-For both hosts, and without PyTorch.
+Both hosts use this module. It does not import PyTorch.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _DIGITS = 8
 
 
 def named(config: RunConfig, runs: Path) -> RunConfig:
-    """Give a configuration its final name and the fingerprints of its images, once.
+    """Add the final name and the fingerprints of its images to a configuration, once.
 
     The name ends with version 0.2's fingerprint of the training images, since solo-learn's auto-resume compares names.
 
     Args:
-        config: of a run. One that has a ``data.fingerprint`` (one that a script reads from ``args.json``, say) is left
-            alone.
-        runs: folder of earlier runs. An interrupted one of release 0.2 keeps its name, since solo-learn's auto-resume
+        config: configuration of a run. It is returned unchanged if it has a ``data.fingerprint``, for example if a
+            script reads it from ``args.json``.
+        runs: folder of earlier runs. An interrupted run of release 0.2 keeps its name, since solo-learn's auto-resume
             compares names.
 
     Returns:
@@ -48,7 +48,7 @@ def named(config: RunConfig, runs: Path) -> RunConfig:
 
 
 def is_named(config: RunConfig) -> bool:
-    """Tell whether a configuration has its final name: that of a prepared run, or of one that was stored."""
+    """Return whether a configuration has its final name, as in a prepared or a stored run."""
     return "fingerprint" in config.data.model_fields_set
 
 
@@ -56,22 +56,22 @@ def run_name(text: str, identity: str, data: str | None) -> str:
     """Limit a name to 120 characters without letting two runs share it.
 
     Args:
-        text: the name as configured, made of canonical numbers and rates as written.
-        identity: hash of everything that can change the result. Not of a weight that has no effect, which a name holds.
+        text: the name as configured, with canonical numbers and rates as written.
+        identity: hash of everything that can change the result. It excludes weights without effect, unlike the name.
         data: fingerprint of the training images (:func:`radial_vicreg.runs.origin.names_only`), or None.
 
     Returns:
-        ``<text>-<8 digits for text and identity>[-<data>]``; the text gives way when it is too long.
+        ``<text>-<8 digits for text and identity>[-<data>]``; the text is cut if it is too long.
     """
     suffix = f"-{_digest(f'{text} {identity}')}" + (f"-{data}" if data else "")
-    # Bytes, since that is what file systems count.
+    # The limit is in bytes, since file systems count bytes.
     room = LONGEST_NAME - len(suffix)
     kept = text.encode()[:room].decode(errors="ignore")
     return (kept if kept == text else kept.rstrip("-._ ")) + suffix
 
 
 def _is_unfinished(name: str, config: RunConfig, runs: Path) -> bool:
-    """Tell whether a run of this name and identity has begun and not finished."""
+    """Return whether a run with this name and identity has started and not finished."""
     found = RunsByIdentity(stored_runs(runs)).of(config)
     return any(run.results.name == name and not run.results.is_finished for run in found)
 

@@ -1,8 +1,8 @@
-"""Whether a training may resume from a checkpoint: one of the same identity, on the same training images.
+"""Check that a checkpoint from which a run resumes has the same identity and the same training images.
 
-Lightning restores the optimizer and the schedule of a checkpoint whatever the configuration says. With another rate the
-run would be recorded as one that never was, and with more epochs a restored cosine stays at rate 0 (solo-learn's climbs
-again).
+Lightning restores the optimizer and the schedule of a checkpoint and ignores those of the configuration. With another
+rate, the run would be recorded with a rate that was not used. With more epochs, a restored cosine schedule stays at
+rate 0 (solo-learn's schedule rises again).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _MOST_NAMED = 6
 def check_same_run(checkpoint: Path, config: RunConfig, option: str) -> None:
     """Check that a training of this configuration may resume from a checkpoint.
 
-    Other validation images are allowed while there is something left to train: the weights are the same, and the
-    figures from there on are of the new images (:func:`resumes_other_figures`).
+    Other validation images are allowed while there are epochs left to train: the weights are the same, and all later
+    figures are of the new images (:func:`resumes_other_figures`).
 
     Args:
-        checkpoint: the file.
-        config: as requested, with the fingerprints of its images.
-        option: that named the checkpoint, for messages.
+        checkpoint: the checkpoint file.
+        config: the requested configuration, with the fingerprints of its images.
+        option: option that named the checkpoint, for messages.
 
     Raises:
-        UserError: it is of another identity (the keys that differ are named), of other training images, of a finished
-            run with other validation images, or does not say of which run it is.
+        UserError: the checkpoint has another identity (the message names the keys that differ), other training images,
+            or no record of its run, or it is of a finished run with other validation images.
     """
     content = read_checkpoint(checkpoint)
     run = run_around(checkpoint)
@@ -57,20 +57,20 @@ def check_same_run(checkpoint: Path, config: RunConfig, option: str) -> None:
 
 
 def check_auto_resumed(checkpoint: Path, config: RunConfig) -> None:
-    """Refuse what solo-learn's auto-resume has found by its name where its images are others.
+    """Refuse a checkpoint that solo-learn's auto-resume has found by its name if its images differ.
 
-    The name holds the identity, but of the images version 0.2's fingerprint of the training images alone.
+    The name holds the identity, but only version 0.2's fingerprint of the training images.
 
     Args:
-        checkpoint: the file.
-        config: as requested, with the fingerprints of its images.
+        checkpoint: the checkpoint file.
+        config: the requested configuration, with the fingerprints of its images.
 
     Raises:
-        UserError: it is of other training or validation images, as far as is known.
+        UserError: the checkpoint is of other training or validation images, as far as is known.
     """
     try:
         _, images = _recorded(read_checkpoint(checkpoint), run_around(checkpoint), str(checkpoint))
-    except UserError:  # nothing but its name is known
+    except UserError:  # only its name is known
         return
     if (reason := other_images(images, images_of(config))) is not None:
         measure = f", and {how_to_measure(checkpoint, config)}" if reason.startswith("validated") else ""
@@ -81,11 +81,11 @@ def check_auto_resumed(checkpoint: Path, config: RunConfig) -> None:
 
 
 def resumes_other_figures(state: Mapping[str, Any], config: RunConfig) -> bool:
-    """Tell whether the figures in a checkpoint are of other validation images than this run's.
+    """Return whether the figures in a checkpoint are of other validation images than this run's.
 
     Args:
-        state: of the callback :data:`WRITER` in the checkpoint.
-        config: of the run that resumes from it.
+        state: state of the callback :data:`WRITER` in the checkpoint.
+        config: configuration of the run that resumes from the checkpoint.
     """
     recorded = state.get("config")
     if not isinstance(recorded, Mapping):  # of version 0.2
@@ -94,22 +94,22 @@ def resumes_other_figures(state: Mapping[str, Any], config: RunConfig) -> bool:
 
 
 def how_to_measure(run: Path, config: RunConfig) -> str:
-    """Describe how the weights of a run are measured on other validation images."""
+    """Describe how to measure the weights of a run on other validation images."""
     val = config.data.val_path
     other = f" --val {val}" if val is not None else ""
     return f"`radial-vicreg probe {run}{other}` measures its weights on these images"
 
 
 def run_around(checkpoint: Path) -> StoredRun | None:
-    """Find the run in whose folder a checkpoint lies, if it is one of this program in either host's layout."""
+    """Find the run in whose folder a checkpoint lies, if it is a run of this program, in the layout of either host."""
     return read_stored_run(folder_of_run(checkpoint))
 
 
 def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> tuple[Identity, Images]:
-    """Find out of which run a checkpoint is: as it says itself, else as the results beside it do.
+    """Find the run of a checkpoint, from the checkpoint itself or else from the results next to it.
 
     Returns:
-        Its identity and its images.
+        Identity and images of the run.
     """
     callbacks = content.get("callbacks")
     state = callbacks.get(WRITER) if isinstance(callbacks, Mapping) else None
@@ -120,7 +120,7 @@ def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> 
             return Identity.of(config, int(state["processes"])), images_of(config)
         if run is not None:
             return run.results.identity, run.results.images
-    except (KeyError, TypeError, ValueError):  # somebody else's
+    except (KeyError, TypeError, ValueError):  # results of another program
         pass
     raise UserError(
         f"{named} does not say of which configuration it is, and no {RESULTS} of its run lies beside it: put it back"

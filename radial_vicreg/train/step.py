@@ -1,4 +1,4 @@
-"""What both hosts do with a batch: projector, objective, logging, callbacks."""
+"""The training step of both hosts: projector, objective, logging, callbacks."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _PROGRESS_BAR = ("loss", "radius_mean")
 class RadialTraining(_Base):
     """Mixin for a LightningModule with a backbone: adds projector, objective, logged terms and callbacks.
 
-    The host calls :meth:`add_radial_parts` once its backbone and classifier exist (the order of initialisation decides
-    which random numbers each layer gets) and :meth:`radial_step` in ``training_step``.
+    The host calls :meth:`add_radial_parts` after it has made backbone and classifier (the order of initialisation
+    determines the random numbers of each layer) and :meth:`radial_step` in ``training_step``.
     """
 
     config: RunConfig
     host: str
-    results_folder: str | None = None  # None: beside solo-learn's checkpoints
+    results_folder: str | None = None  # None: next to solo-learn's checkpoints
     own_loop = True  # False: solo-learn's script trains
 
     def add_radial_parts(self, features_dim: int) -> None:
@@ -70,13 +70,13 @@ class RadialTraining(_Base):
     def radial_step(self, views: Sequence[Tensor], class_loss: Tensor, metrics: Mapping[str, Tensor]) -> Tensor:
         """Compute the objective of one batch plus the online probe's loss.
 
-        Log every term and metric under the names that Lightning gives solo-learn's own metrics: ``train_<term>_step``
-        every ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
+        Log every term and metric with the suffixes of Lightning, as for solo-learn's own metrics:
+        ``train_<term>_step`` every ``log_every_n_steps`` steps and ``train_<term>_epoch``, the mean of the epoch.
 
         Args:
             views: projector output of each view, shape ``(N, d)``.
             class_loss: loss of the online probe, 0-d.
-            metrics: of the online probe, one number each, by the names without ``train_``.
+            metrics: metrics of the online probe, one number each, by their names without ``train_``.
 
         Returns:
             The loss to minimise, 0-d.
@@ -90,9 +90,9 @@ class RadialTraining(_Base):
         except ValueError as error:
             if all(bool(z.isfinite().all()) for z in views):
                 raise
-            # On a CPU the loss itself refuses them, but the run has failed: the input was not wrong.
+            # On a CPU the loss refuses such embeddings as invalid input, but here it is the run that has failed.
             raise self._watch.error(f"not finite at step {self.global_step}: {error}") from error
-        # One collective for all numbers: `sync_dist` of Lightning's `log` takes a barrier and an all-reduce for each.
+        # One collective for all numbers: Lightning's `log` with `sync_dist` needs a barrier and an all-reduce for each.
         terms = {**self.objective.terms, "loss": loss.detach()}
         numbers = {**terms, **metrics}
         values = mean_over_ranks(torch.stack([number.detach().float().reshape(()) for number in numbers.values()]))
@@ -101,18 +101,18 @@ class RadialTraining(_Base):
         return loss
 
     def setup(self, stage: str) -> None:
-        """Refuse to train with another number of processes than rates and identity are computed for."""
+        """Refuse a number of processes other than that for which rates and identity are computed."""
         super().setup(stage)
         if stage == "fit":
             adopt_rank(self.trainer.global_rank)
             check_processes(self.config, self.trainer)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse to resume where Lightning does not end with the weights of an uninterrupted run.
+        """Refuse to resume if Lightning would not reach the weights of an uninterrupted run.
 
         Raises:
-            UserError: with ``max_steps`` it takes every checkpoint for one within an epoch, and with
-                ``overfit_batches`` it replaces the loader's order of images.
+            UserError: with ``max_steps``, Lightning treats every checkpoint as one within an epoch; with
+                ``overfit_batches``, it replaces the loader's order of images.
         """
         super().on_load_checkpoint(checkpoint)
         counted = canonical_arguments(self.config.plain())
@@ -123,17 +123,17 @@ class RadialTraining(_Base):
             )
 
     def on_train_epoch_start(self) -> None:
-        """Start the epoch's means anew."""
+        """Reset the epoch's means."""
         super().on_train_epoch_start()
         self._sums, self._summed = None, 0
 
     def on_train_epoch_end(self) -> None:
-        """Let the last epoch have its checkpoint under solo-learn's script, whatever the frequency is."""
+        """Write a checkpoint of the last epoch under solo-learn's script for any checkpoint frequency."""
         super().on_train_epoch_end()
         write_last_epoch(self.trainer)
 
     def on_train_start(self) -> None:
-        """Put solo-learn's checkpoints after our callbacks, and warn of what diverges or pulls away from chi."""
+        """Move solo-learn's checkpoints after our callbacks, and warn if settings diverge or lead away from chi."""
         super().on_train_start()
         write_checkpoints_last(self.trainer)
         if (note := equilibrium_note(self.config)) is not None:
@@ -145,7 +145,7 @@ class RadialTraining(_Base):
                 rank_zero_only(warn)(text)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Judge the last step of an epoch, and the weights that it left, before a checkpoint is written."""
+        """Check the last step of an epoch and the resulting weights before a checkpoint is written."""
         if self.trainer.is_last_batch:
             self._watch.flush()
             self._watch.check_weights(self.parameters(), self.global_step)
@@ -153,7 +153,7 @@ class RadialTraining(_Base):
         if self._sums is not None and (self.trainer.is_last_batch or last_step or self.trainer.should_stop):
             means = (self._sums / self._summed).unbind()
             logged = {f"train_{name}_epoch": mean for name, mean in zip(self._names, means, strict=True)}
-            # Every process has the same means; without sync_dist Lightning warns of each of them.
+            # Every process has the same means; without sync_dist, Lightning warns about each of them.
             self.log_dict(logged, on_step=False, on_epoch=True, sync_dist=True)
 
     def configure_callbacks(self) -> list[pl.Callback]:
@@ -182,10 +182,10 @@ class RadialTraining(_Base):
         ]
 
     def _log_terms(self, names: list[str], values: Tensor) -> None:
-        """Add to the epoch's sums, and log the values of a step now and then.
+        """Add to the epoch's sums, and log the values of a step every ``log_every_n_steps`` steps.
 
-        Lightning's ``log`` takes some tenths of a millisecond: a call for each term at each step would be a good part
-        of a small network's time.
+        Lightning's ``log`` takes some tenths of a millisecond: a call for each term at each step would take a large
+        part of a small network's training time.
         """
         self._names, self._summed = names, self._summed + 1
         self._sums = values if self._sums is None else self._sums + values
@@ -203,5 +203,5 @@ class RadialTraining(_Base):
         return self._guard
 
     def results_config(self) -> dict[str, object]:
-        """Give the configuration as it was written, resolved; for ``results.json``."""
+        """Return the configuration as it was written, resolved; for ``results.json``."""
         return self.config.plain()

@@ -30,23 +30,23 @@ from radial_vicreg.train.hardware import effective_hardware
 from radial_vicreg.train.processes import check_processes
 
 _LOGGER_PACKAGES = {"loggers.tensorboard": ("tensorboard", "tensorboardX"), "wandb.enabled": ("wandb",)}
-"""The packages that a logger can use; the first is also the name of the extra that brings it."""
+"""The packages that a logger can use; the first is also the name of the extra that installs it."""
 
 _REFUSALS = (MisconfigurationException, TypeError, ValueError, RuntimeError, ImportError)
-"""What Lightning's Trainer raises, when it is built, at settings that it does not take or that need another package."""
+"""Errors of Lightning's Trainer, when it is built, for invalid settings and for settings that need another package."""
 
 
 def build_trainer(config: RunConfig) -> pl.Trainer:
-    """Build Lightning's trainer without what belongs to a run's folder.
+    """Build Lightning's trainer without the parts that need a run's folder.
 
     Args:
-        config: prepared.
+        config: prepared configuration.
 
     Returns:
         The trainer, which knows its process's rank; see :func:`equip_trainer` for the rest.
 
     Raises:
-        UserError: Lightning refuses the settings, or trains with another number of processes than they ask for.
+        UserError: Lightning refuses the settings, or would train with another number of processes than requested.
     """
     quiet_lightning()
     settings = trainer_settings(config)
@@ -67,7 +67,7 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
 
 
 def decided_arguments() -> dict[str, Any]:
-    """Give the arguments of Lightning's Trainer that no configuration of ``radial-vicreg pretrain`` may set."""
+    """Return the arguments of Lightning's Trainer that no configuration of ``radial-vicreg pretrain`` may set."""
     return {
         "plugins": [AtomicCheckpointIO()],
         "logger": False,
@@ -79,17 +79,17 @@ def decided_arguments() -> dict[str, Any]:
 
 
 def trainer_settings(config: RunConfig) -> dict[str, Any]:
-    """List the arguments of Lightning's Trainer that a configuration gives.
+    """Return the arguments of Lightning's Trainer in a configuration.
 
     Args:
-        config: of either host.
+        config: configuration of either host.
 
     Returns:
-        Names and values.
+        Values by name.
 
     Raises:
-        UserError: one that the installed Lightning has and this package does not know: two runs that differ in it
-            would be one experiment.
+        UserError: the installed Lightning has an argument that this package does not know: two runs that differ in it
+            would count as one experiment.
     """
     arguments = inspect.signature(pl.Trainer).parameters
     settings = {key: value for key, value in config.plain().items() if key in arguments}
@@ -117,24 +117,24 @@ def check_loggers(config: RunConfig) -> None:
     """Refuse a logger whose package is not installed.
 
     Raises:
-        MissingPackageError: it names the extra that brings the package.
+        MissingPackageError: a package is missing; the message names the extra that installs it.
     """
     for key, names in _LOGGER_PACKAGES.items():
         specs = [importlib.util.find_spec(name) for name in names]
-        # Without an origin it is a folder of that name: W&B leaves one where it was started.
+        # A spec without an origin is a folder of that name, such as W&B's in the working directory.
         if attrgetter(key)(config) and not any(spec is not None and spec.origin for spec in specs):
             raise MissingPackageError(f"{key}=true needs {names[0]}: pip install 'radial-vicreg[{names[0]}]'")
 
 
 def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, epoch_steps: int) -> None:
-    """Give a trainer this project's callbacks and loggers; the model attaches radius monitor and results writer.
+    """Add this project's callbacks and loggers to a trainer; the model attaches radius monitor and results writer.
 
     Args:
-        trainer: of :func:`build_trainer`.
-        config: prepared.
-        folder: the run's.
-        epoch_steps: every epoch is logged at least once, however short. An epoch without would keep what Lightning
-            logged in an earlier one, which a resumed run does not know.
+        trainer: trainer from :func:`build_trainer`.
+        config: prepared configuration.
+        folder: folder of the run.
+        epoch_steps: steps per epoch; every epoch is logged at least once. Otherwise, it would keep the values that
+            Lightning logged in an earlier epoch, which a resumed run does not have.
     """
     loggers = build_loggers(config, folder)
     callbacks: list[pl.Callback] = [RunBar(), StopOnSignal(), EpochSeed(config.seed), EpochSummary(config)]
@@ -155,7 +155,7 @@ def batches_per_epoch(trainer: pl.Trainer, config: RunConfig, images: int) -> in
 
 
 def steps_per_epoch(config: RunConfig, batches: int) -> int:
-    """Count the optimizer steps of an epoch of so many batches, of which the last may have fewer."""
+    """Count the optimizer steps of an epoch with this number of batches; the last step may have fewer batches."""
     return math.ceil(batches / config.accumulation)
 
 

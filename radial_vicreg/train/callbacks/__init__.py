@@ -1,1 +1,1 @@
-"""Lightning's callbacks: what happens around the steps of a training."""
+"""Lightning callbacks, which act before and after the steps of a training."""

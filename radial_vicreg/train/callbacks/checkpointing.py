@@ -13,10 +13,10 @@ from radial_vicreg.runs.checkpoints import epoch_checkpoints, epoch_of, link_las
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Write a checkpoint beside its target and rename it.
+    """Write a checkpoint into the folder of its target and rename it.
 
-    Lightning's own writes into the system's folder for temporary files first: where that is another file system, the
-    checkpoint is then copied over the old one piece by piece.
+    Lightning's ``TorchCheckpointIO`` first writes into the system's folder for temporary files. If this folder is on
+    another file system, the checkpoint is then copied over the old one piece by piece.
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
@@ -28,9 +28,9 @@ class RunCheckpoint(Checkpoint):
     """Write ``epoch-<epochs done>.ckpt`` and ``last.ckpt``, which leads to the newest.
 
     Args:
-        folder: where to.
-        every_n_epochs: how often; the last epoch is always written.
-        keep_all: keep every one of them; otherwise the newest two.
+        folder: where to write.
+        every_n_epochs: number of epochs between checkpoints; the last epoch is always written.
+        keep_all: keep all checkpoints; otherwise the newest two.
     """
 
     def __init__(self, folder: str | Path, every_n_epochs: int = 1, keep_all: bool = False) -> None:
@@ -39,10 +39,10 @@ class RunCheckpoint(Checkpoint):
         self.keep_all = keep_all
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Set aside what a former course of this run has left beyond the epoch from which it resumes.
+        """Set aside checkpoints of this run that are beyond the epoch from which it resumes.
 
-        Their numbers would make them the newest. They are renamed, never removed: whoever goes back to an earlier epoch
-        may want to compare.
+        Their numbers would make them the newest. They are renamed, never removed: a user who returns to an earlier
+        epoch may want to compare.
         """
         if trainer.is_global_zero:
             for path in epoch_checkpoints(self.folder):
@@ -50,7 +50,7 @@ class RunCheckpoint(Checkpoint):
                     print(f"{path} is of a former course of this run: renamed to {set_aside(path).name}")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write, once every other callback is done with the epoch."""
+        """Write the checkpoint after every other callback has finished the epoch."""
         done = trainer.current_epoch + 1
         if done % self.every_n_epochs != 0 and done != trainer.max_epochs:
             return
@@ -60,14 +60,14 @@ class RunCheckpoint(Checkpoint):
             self.settle(path)
 
     def settle(self, newest: Path) -> None:
-        """Lead ``last.ckpt`` to the newest checkpoint, and remove those that are not kept."""
+        """Point ``last.ckpt`` to the newest checkpoint, and remove those that are not kept."""
         link_last(newest)
         if not self.keep_all:
             prune(self.folder)
 
 
 def settle_checkpoints(trainer: pl.Trainer) -> None:
-    """Do what a process did not live to do after it wrote the checkpoint that this trainer has loaded."""
+    """Complete the work of a process that was killed after it wrote the checkpoint that this trainer has loaded."""
     loaded = Path(str(trainer.ckpt_path))
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, RunCheckpoint) and callback.folder.resolve() == loaded.parent.resolve():
@@ -75,7 +75,7 @@ def settle_checkpoints(trainer: pl.Trainer) -> None:
 
 
 def written_checkpoint(trainer: pl.Trainer) -> str | None:
-    """Find the newest checkpoint that this trainer, ours or solo-learn's, has written; None where it writes none."""
+    """Find the newest checkpoint that this trainer, ours or solo-learn's, has written; None if it writes none."""
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, RunCheckpoint) and (found := epoch_checkpoints(callback.folder)):
             return str(found[0])

@@ -1,4 +1,4 @@
-"""What a run shows: one line an epoch, for people and for log files, and one bar on a terminal."""
+"""Output of a run: one line per epoch, for users and for log files, and one bar on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGE_SHARE = 0.5  # of the mean squared radius
 
 
 def quiet_lightning() -> None:
-    """Leave out Lightning's tips, reports and guesses: what a user of this package needs to know, it says itself."""
+    """Hide Lightning's tips, reports and guesses: this package prints what its users need to know."""
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=PossibleUserWarning)
@@ -26,10 +26,10 @@ def quiet_lightning() -> None:
 
 
 def negative_loss_note(config: RunConfig) -> str | None:
-    """Say why the loss is negative and how low the cross-entropy can get; None where it is positive.
+    """Explain why the loss is negative and how low the cross-entropy can get; None if it is positive.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
     """
     settings, free = config.method_kwargs, config.method_kwargs.proj_output_dim - 1
     if config.radial_objective != "kl" or free < 1:
@@ -45,11 +45,11 @@ def negative_loss_note(config: RunConfig) -> str | None:
 
 
 def offset_note(config: RunConfig, share: float) -> str | None:
-    """Say that radii are more of an offset than of the embeddings' spread; None where they are not, or no term sees it.
+    """Report that radii come more from an offset than from spread; None if they do not, or if no term depends on it.
 
     Args:
-        config: of the run.
-        share: ``embedding_mean_share`` of an epoch.
+        config: configuration of the run.
+        share: the epoch's ``embedding_mean_share``.
     """
     seen = config.radial_objective != "none" and not config.method_kwargs.radial_center
     if not seen or not share > _LARGE_SHARE:
@@ -63,10 +63,10 @@ def offset_note(config: RunConfig, share: float) -> str | None:
 class EpochSummary(pl.Callback):
     """Print loss, mean radius with its target, W1 to chi(d) and the online probe after every epoch.
 
-    Say once when more than half of the mean squared radius is an offset.
+    Print one remark if more than half of the mean squared radius is an offset.
 
     Args:
-        config: of the run; the cross-entropy of its d dimensions is smallest at a radius of sqrt(d - 1).
+        config: configuration of the run; the cross-entropy of its d dimensions is smallest at a radius of sqrt(d - 1).
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -121,7 +121,7 @@ class RunBar(pl.Callback):
         self._bar: Bar | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Show the bar, at the first step of the epoch from which the run resumes."""
+        """Show the bar, starting at the first step of the epoch from which the run resumes."""
         if trainer.is_global_zero:
             batches, epochs = trainer.num_training_batches, trainer.max_epochs or 0
             self._bar = Bar(_epoch(trainer), total=batches * epochs, done=batches * trainer.current_epoch)
@@ -144,7 +144,7 @@ class RunBar(pl.Callback):
         self._stop()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Take the bar away, so that the last lines stand alone."""
+        """Remove the bar, so that the last lines stand alone."""
         self._stop()
 
     def _stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What a training step costs, and what is measured between steps: time and memory."""
+"""Time and memory of training steps, and of measurements between steps."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MEGABYTE = 2**20
 class StepCost(pl.Callback):
     """Measure the seconds of a step and the largest memory of the process, as ``cost`` in ``results.json``.
 
-    A step lasts from the end of one batch to the end of the next of the same epoch: loading counts, validation and
-    measurements between two epochs do not, neither with their time nor with their memory on a GPU. The GPU is not
-    waited for: over many steps both clocks agree. A resumed run measures anew.
+    A step lasts from the end of one batch to the end of the next batch in the same epoch. Loading counts. Validation
+    and measurements between two epochs do not count, neither their time nor their memory on a GPU. The GPU is not
+    synchronised: over many steps both clocks agree. A resumed run starts new measurements.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class StepCost(pl.Callback):
         self._paused = True
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
-        """Begin to measure memory after a pause."""
+        """Start to measure memory after a pause."""
         if self._paused:
             self._paused, self._device = False, pl_module.device
             begin_peak(self._device)
@@ -39,28 +39,28 @@ class StepCost(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Add the time since the end of the batch before."""
+        """Add the time since the end of the previous batch."""
         now = time.perf_counter()
         if batch_idx > 0 and self._last:
             self._seconds.append(now - self._last)
         self._last = now
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Leave out the validation's memory."""
+        """Exclude the memory of the validation."""
         self.pause()
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Let the first batch of the next epoch begin a measurement."""
+        """Start a new measurement at the first batch of the next epoch."""
         self._last = 0.0
         self.pause()
 
     def pause(self) -> None:
-        """Keep the memory of the steps so far; what follows is no step, until the next batch."""
+        """Keep the memory of the steps so far; exclude everything until the next batch."""
         if not self._paused:
             self._peak, self._paused = larger(self._peak, peak_of(self._device)), True
 
     def results(self) -> dict[str, dict[str, float | None]]:
-        """Give ``cost``: median ``step_seconds`` (None before two steps) and ``peak_memory_mb`` (2^20 bytes)."""
+        """Return ``cost``: median ``step_seconds`` (None before two steps) and ``peak_memory_mb`` (2^20 bytes)."""
         if self._device.type == "cuda":
             peak = self._peak if self._paused else larger(self._peak, peak_of(self._device))
         else:
@@ -69,7 +69,7 @@ class StepCost(pl.Callback):
 
 
 class Apart:
-    """Seconds and GPU memory of what a callback measures between steps, apart from those of the steps.
+    """Seconds and GPU memory of a callback's measurements between steps, apart from those of the steps.
 
     Args:
         name: first word of the keys in ``cost``.
@@ -85,8 +85,8 @@ class Apart:
         """Measure a block.
 
         Args:
-            trainer: whose steps pause meanwhile.
-            device: the model's.
+            trainer: trainer whose step measurement pauses meanwhile.
+            device: device of the model.
         """
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, StepCost):
@@ -98,25 +98,25 @@ class Apart:
         self._peak = larger(self._peak, peak_of(device))
 
     def results(self) -> dict[str, dict[str, float | None]]:
-        """Give ``cost``: median ``<name>_seconds`` and largest ``<name>_memory_mb``; the latter is None on a CPU."""
+        """Return ``cost``: median ``<name>_seconds`` and largest ``<name>_memory_mb``; the latter is None on a CPU."""
         return {
             "cost": {f"{self.name}_seconds": _median(self._seconds), f"{self.name}_memory_mb": _megabytes(self._peak)}
         }
 
 
 def begin_peak(device: torch.device) -> None:
-    """Forget the largest memory of a GPU so far."""
+    """Reset the largest memory of a GPU."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def peak_of(device: torch.device) -> int | None:
-    """Read the largest memory of a GPU in bytes since :func:`begin_peak`; None for a CPU, which cannot forget it."""
+    """Read the largest memory of a GPU in bytes since :func:`begin_peak`; None for a CPU, which cannot reset it."""
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
 
 
 def larger(first: int | None, second: int | None) -> int | None:
-    """Choose the larger number; None only where both are."""
+    """Return the larger number; None only if both are None."""
     return max((number for number in (first, second) if number is not None), default=None)
 
 
@@ -129,7 +129,7 @@ def _megabytes(count: int | None) -> float | None:
 
 
 def _resident() -> int | None:
-    """Read the largest resident memory of this process in bytes; None where the system does not tell."""
+    """Read the largest resident memory of this process in bytes; None if the system does not report it."""
     try:
         import resource
     except ImportError:  # Windows

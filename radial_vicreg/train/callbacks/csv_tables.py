@@ -1,4 +1,4 @@
-"""``epochs.csv`` and ``steps.csv`` in a run's folder: one row an epoch, and one row a logged step."""
+"""``epochs.csv`` and ``steps.csv`` in a run's folder: one row per epoch, and one row per logged step."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Row = Mapping[str, Any]
 class EpochTable(pl.Callback):
     """Write ``epochs.csv``: the epochs of ``results.json`` with the radii that were measured after them.
 
-    Epoch 0 is the untrained network, of which there are radii alone. Epochs are counted from 1, and names are those of
-    TensorBoard and W&B. The table is written anew each time, from what a checkpoint holds: a resumed run has every
-    epoch once.
+    Epoch 0 is the untrained network, which has radii only. Epochs are counted from 1, and names are those of
+    TensorBoard and W&B. The table is rewritten each time from the state that a checkpoint holds, so a resumed run has
+    every epoch once.
 
     Args:
-        folder: the run's.
+        folder: folder of the run.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / EPOCHS
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write what there is: epochs beyond the checkpoint, which will be trained again, are gone from the table."""
+        """Write the epochs up to the checkpoint; later ones will be trained again and are dropped from the table."""
         self._write(trainer)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -66,13 +66,13 @@ class EpochTable(pl.Callback):
 
 
 class StepTable(Logger):
-    """Append the values of single steps to ``steps.csv``, one row a logged step.
+    """Append the values of single steps to ``steps.csv``, one row per logged step.
 
-    ``step`` counts the steps that were done. Rows of steps that a run takes again, and a last line that was cut, are
-    dropped before the first new row; so are damaged lines, which are reported.
+    ``step`` counts completed steps. Rows of steps that a run repeats, an incomplete last line, and damaged lines are
+    dropped before the first new row; damaged lines are reported.
 
     Args:
-        folder: the run's.
+        folder: folder of the run.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -83,16 +83,16 @@ class StepTable(Logger):
 
     @property
     def name(self) -> str:
-        """Say what Lightning calls it."""
+        """Name of the logger for Lightning."""
         return "steps"
 
     @property
     def version(self) -> str:
-        """Give none: there is one table a run."""
+        """Empty: there is one table per run."""
         return ""
 
     def log_hyperparams(self, *_: Any, **__: Any) -> None:
-        """Leave them to ``results.json``."""
+        """Do nothing: ``results.json`` holds the hyperparameters."""
 
     @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
@@ -112,7 +112,7 @@ class StepTable(Logger):
 
     @rank_zero_only
     def save(self) -> None:
-        """Append the row, which is complete: Lightning asks for it after the values of a step."""
+        """Append the row, which is complete: Lightning calls this method after the values of a step."""
         if not self._row:
             return
         row, self._row = self._row, {}
@@ -125,7 +125,7 @@ class StepTable(Logger):
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """Append what is left."""
+        """Append the last row."""
         self.save()
 
     def _rewrite(self, rows: list[dict[str, str]], new: Row) -> None:
@@ -134,7 +134,7 @@ class StepTable(Logger):
 
 
 def _as_logged(entry: Row) -> dict[str, float]:
-    """Give means of an epoch the ending that loggers have and ``results.json`` has not."""
+    """Add to the means of an epoch the suffix that they have in loggers and not in ``results.json``."""
     return {
         f"{name}_epoch" if name.startswith("train_") else name: value
         for name, value in entry.items()
@@ -143,7 +143,7 @@ def _as_logged(entry: Row) -> dict[str, float]:
 
 
 def _is_rate(name: str) -> bool:
-    return name.startswith("lr-")  # of Lightning's LearningRateMonitor
+    return name.startswith("lr-")  # from Lightning's LearningRateMonitor
 
 
 def _columns(first: list[str], rows: Iterable[Row]) -> list[str]:
@@ -151,9 +151,9 @@ def _columns(first: list[str], rows: Iterable[Row]) -> list[str]:
 
 
 def _read_table(path: Path) -> list[dict[str, str]]:
-    """Read the complete lines of a table of steps; none where there is no table. Damaged lines are reported."""
+    """Read the complete lines of a table of steps; none without a table. Damaged lines are reported."""
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    # Each line by itself, so that a damaged one takes no other with it; a NUL is what a power failure leaves.
+    # Each line is parsed alone, so that a damaged one affects no other. A power failure may leave NUL bytes.
     lines = [next(csv.reader([line]), []) for line in text.replace("\0", "?").split("\n")[:-1]]
     header, values = lines[0] if lines else [], lines[1:]
     rows = [dict(zip(header, line, strict=False)) if len(line) == len(header) else {} for line in values]

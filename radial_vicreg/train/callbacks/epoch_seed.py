@@ -1,4 +1,4 @@
-"""Random numbers of an epoch that do not depend on what ran before it."""
+"""Make the random numbers of an epoch independent of earlier epochs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 
-_RANK_STRIDE = 1_000_003  # a prime: processes do not share seeds within any sensible number of epochs
+_RANK_STRIDE = 1_000_003  # a prime: processes share no seeds within any realistic number of epochs
 _NUMPY_LIMIT = 2**32
 
 
@@ -16,7 +16,7 @@ class EpochSeed(pl.Callback):
     """Seed Python, numpy and torch at every epoch from (seed, epoch, process), so that resuming is exact.
 
     Args:
-        seed: of the run.
+        seed: seed of the run.
     """
 
     def __init__(self, seed: int) -> None:

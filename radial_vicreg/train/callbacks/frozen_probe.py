@@ -23,17 +23,17 @@ _OUTPUT = FEATURES["encoder"]
 
 
 class FrozenProbe(pl.Callback):
-    """Fit a probe on encoder features of un-augmented images, untrained and trained.
+    """Fit a probe on encoder features of un-augmented images, before and after training.
 
-    Processes share the images; the first one fits the probe, on the model's device, for all. ``cost`` of the results
-    has its time and GPU memory.
+    Processes share the images; the first process fits the probe for all, on the model's device. ``cost`` in the results
+    holds its time and GPU memory.
 
     Args:
         probe: class of the probe.
-        train_set: (image, label) to fit on, without augmentation.
-        val_loader: batches of (images, labels) to score on.
+        train_set: pairs (image, label) to fit on, without augmentation.
+        val_loader: batches (images, labels) to score on.
         num_workers: processes that load the training images.
-        images: fingerprints of the images, which stand with the figures.
+        images: fingerprints of the images, recorded with the figures.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class FrozenProbe(pl.Callback):
         return f"Frozen{self.probe.__name__}"
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Score the untrained encoder; a resumed run keeps the first score, if it is of its images."""
+        """Score the untrained encoder; a resumed run keeps the first score if the images are the same."""
         if self.untrained is None and trainer.global_step == 0:
             self.untrained = self._score(trainer, pl_module, origin_of(self.images))
 
@@ -75,7 +75,7 @@ class FrozenProbe(pl.Callback):
             self.trained = self._score(trainer, pl_module, origin_of(self.images, epoch, step))
 
     def results(self) -> dict[str, object]:
-        """Give ``probes.frozen_<probe>``: the figures of the trained encoder, and of the untrained one."""
+        """Return ``probes.frozen_<probe>``: the figures of the trained encoder, and of the untrained one."""
         found = {"untrained": self.untrained, "trained": self.trained}
         return {"probes": {frozen_key(self.probe.name): found}, **self._cost.results()}
 
@@ -118,7 +118,7 @@ def _features(model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tenso
 
 
 def _fitted_score(probe: type[Probe], train: tuple[Tensor, Tensor], val: tuple[Tensor, Tensor]) -> dict[str, object]:
-    """Fit where the features are, or on the CPU where a GPU that also holds the training has too little memory."""
+    """Fit on the device of the features, or on the CPU if a GPU that also holds the training has too little memory."""
     try:
         return probe().fit(*train).score(*val)
     except torch.cuda.OutOfMemoryError:

@@ -1,4 +1,4 @@
-"""Measurements and their figures for loggers: one call, so one row in W&B, for all that belongs together."""
+"""Log a measurement with its figures in one call, so that W&B has one row for it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 
 def takes_images(loggers: Sequence[Any]) -> bool:
-    """Tell whether one of Lightning's loggers shows images."""
+    """Return whether one of Lightning's loggers can show images."""
     return any(_kind(logger) for logger in loggers)
 
 
 def log_measurement(
     loggers: Sequence[Any], metrics: Mapping[str, float], step: int, figures: Mapping[str, Any] | None = None
 ) -> None:
-    """Send numbers to every logger in one call, with figures for those that show images.
+    """Send numbers to every logger in one call, with figures for loggers that can show images.
 
     Args:
-        loggers: Lightning's.
-        metrics: key to value.
+        loggers: Lightning's loggers.
+        metrics: values by key.
         step: optimizer steps so far.
-        figures: key to a matplotlib figure with an Agg canvas.
+        figures: matplotlib figures with an Agg canvas, by key.
     """
     pixels = {name: _pixels(figure) for name, figure in (figures or {}).items()} if takes_images(loggers) else {}
     for logger in loggers:
@@ -45,7 +45,7 @@ def _wandb_images(pixels: Mapping[str, np.ndarray]) -> dict[str, object]:
 
 
 def _kind(logger: Any) -> str | None:
-    # By name: importing the loggers' classes imports W&B and TensorBoard.
+    # Compared by name: importing the loggers' classes would import W&B and TensorBoard.
     for base in type(logger).__mro__:
         if base.__name__ == "WandbLogger":
             return "wandb"

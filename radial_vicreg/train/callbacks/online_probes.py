@@ -1,4 +1,4 @@
-"""Probes of the encoder and of the projector that learn beside the network, without touching it."""
+"""Probes of the encoder and of the projector that are trained along with the network, without affecting it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OUTPUTS = (*FEATURES.values(), "logits")
 
 
 class OnlineProbes(pl.Callback):
-    """Train the heads of probes on every batch, and let those that have none vote after validation.
+    """Train the heads of probes on every batch, and evaluate probes without a head (kNN) after validation.
 
-    A forward hook picks up ``feats``, ``z`` and ``logits`` of each step, detached, so that nothing is computed twice
-    and no gradient can reach the network; heads and optimizer belong to this callback and never enter the module's
+    A forward hook collects ``feats``, ``z`` and ``logits`` of each step, detached, so that nothing is computed twice
+    and no gradient can reach the network. Heads and optimizer belong to this callback and never enter the module's
     ``state_dict``. The heads learn from both views of a batch. The bank holds the features of the epoch's first
     views, as training computed them, up to ``knn_bank`` images on each process.
 
-    Validation images that are not of the training resolution (solo-learn validates image folders at 224 pixels) are
-    resized and embedded once more, and the host's own linear probe is scored on these as well. For multi-label targets
-    it always is, since a host logs no AUROC.
+    Validation images that do not have the training resolution (solo-learn validates image folders at 224 pixels) are
+    resized and embedded once more, and the host's own linear probe is scored on them as well. For multi-label targets
+    the host's probe is always scored here, since a host logs no AUROC.
 
     Logs ``val_<probe>_acc1`` and ``_acc5``, or the multi-label means; :meth:`results` adds ``online_<probe>`` to
     ``probes`` of ``results.json``.
@@ -38,8 +38,8 @@ class OnlineProbes(pl.Callback):
     Args:
         settings: section ``probes`` of a configuration.
         crop_size: training resolution in pixels.
-        seed: of the heads' initial weights.
-        images: fingerprints of the run's images, which stand with the figures.
+        seed: seed of the heads' initial weights.
+        images: fingerprints of the run's images, recorded with the figures.
     """
 
     def __init__(self, settings: ProbesConfig, crop_size: int, seed: int = 0, images: Images | None = None) -> None:
@@ -58,12 +58,12 @@ class OnlineProbes(pl.Callback):
         self._hook: Any = None
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Start to listen to the module's forward passes."""
+        """Register the hook on the module's forward passes."""
         if self._hook is None:
             self._hook = pl_module.register_forward_hook(self._listen)
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Leave the module as it was."""
+        """Remove the hook."""
         if self._hook is not None:
             self._hook.remove()
         self._hook = None
@@ -147,7 +147,7 @@ class OnlineProbes(pl.Callback):
             pl_module.log_dict(logged, sync_dist=True)
 
     def results(self) -> dict[str, object]:
-        """Give ``probes``: the figures of the last validation."""
+        """Return ``probes``: the figures of the last validation."""
         return {"probes": dict(self.found)}
 
     def state_dict(self) -> dict[str, Any]:
@@ -156,9 +156,9 @@ class OnlineProbes(pl.Callback):
         return {"trainer": trainer, "found": self.found}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`; the heads follow with the first batch, which tells their widths.
+        """Restore :meth:`state_dict`; the heads follow with the first batch, which determines their widths.
 
-        Figures of other validation images than this run's are no figures of it.
+        Figures of other validation images than this run's are discarded.
         """
         self._restored = state_dict["trainer"]
         found = state_dict["found"]
@@ -194,7 +194,7 @@ class OnlineProbes(pl.Callback):
 def resize_to(images: Tensor, size: int) -> Tensor:
     """Resize images ``(N, 3, H, W)`` to ``size`` by ``size`` pixels; a tensor of that width is returned as it is.
 
-    Halves are resized in float32, since a CPU has no antialiasing for them.
+    Half precision is resized in float32, since antialiasing on a CPU does not support it.
     """
     if images.shape[-1] == size:
         return images

@@ -1,4 +1,4 @@
-"""Measure and draw the radii of the projector's output while a network trains."""
+"""Measure and plot the radii of the projector's output during training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_LOGGED = ("count",)  # never changes, and results.json has it
 
 
 class Entry(TypedDict):
-    """A measurement as checkpoints and ``results.json`` have it: :class:`~radial_vicreg.runs.results.RadiusEntry`."""
+    """A measurement in checkpoints and ``results.json``: :class:`~radial_vicreg.runs.results.RadiusEntry`."""
 
     epoch: int
     dim: int
@@ -43,25 +43,26 @@ class Entry(TypedDict):
 class RadiusMonitor(pl.Callback):
     """Measure radii at initialisation, every few epochs and at the end, in evaluation mode and with batch statistics.
 
-    Images are evenly spaced ones of the validation set, at most ``max_images``; without a validation set, 2,048
-    augmented training images. Images that are not of the training resolution (solo-learn validates image folders
-    at 224 pixels whatever the network trains on) are resized to it. Processes share the images by batches and gather
-    the embeddings; the first one computes the statistics, on the model's device, for all.
+    The images are evenly spaced ones of the validation set, at most ``max_images``; without a validation set, 2,048
+    augmented training images. Images that do not have the training resolution (solo-learn validates image folders at
+    224 pixels for any training resolution) are resized to it. Processes share the images by batches and gather the
+    embeddings; the first process computes the statistics for all, on the model's device.
 
-    Logs ``radius_eval/*`` and ``radius_batch/*`` in one call for each measurement, with the figure of the radii for W&B
-    and TensorBoard; :meth:`results` goes into ``results.json``, with a measurement's time and GPU memory, which are no
-    step's. Drawing takes about as long as embedding a few hundred images, so it is left out where nobody would see it.
+    Logs ``radius_eval/*`` and ``radius_batch/*`` in one call per measurement, with the figure of the radii for W&B and
+    TensorBoard. :meth:`results` goes into ``results.json``, with a measurement's time and GPU memory, which do not
+    count as a step's. Plotting takes about as long as embedding a few hundred images, so it is omitted if no logger
+    shows images.
 
     Args:
         crop_size: training resolution in pixels.
         every_n_epochs: measure after every so many epochs; 0 measures at the start and at the end only.
         max_images: upper limit for validation images.
-        gaussianity: also measure what :func:`radial_vicreg.diagnostics.gaussianity_statistics` adds.
-        method: whose colour the radii have, see :func:`radial_vicreg.figures.method_key`.
-        run_images: fingerprints of the run's images; those of the measured ones stand with the figures.
+        gaussianity: also measure :func:`radial_vicreg.diagnostics.gaussianity_statistics`.
+        method: method whose colour the radii have, see :func:`radial_vicreg.figures.method_key`.
+        run_images: fingerprints of the run's images; those of the measured images are recorded with the figures.
 
     Attributes:
-        history: one entry a measurement: ``epoch``, ``origin`` and the statistics of both modes.
+        history: one entry per measurement: ``epoch``, ``origin`` and the statistics of both modes.
         normal: with ``gaussianity``, the statistics of normal samples of the same size.
     """
 
@@ -93,16 +94,16 @@ class RadiusMonitor(pl.Callback):
         self._cost = Apart("radii")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measure the untrained network; a resumed run keeps the measurement of its first start, if of its images."""
-        self.final_radii = None  # the checkpoint was its run's last, but is not this run's last
+        """Measure the untrained network; a resumed run keeps its first measurement if the images are the same."""
+        self.final_radii = None  # the last checkpoint of its run is not the last of this run
         if not self.history and trainer.global_step == 0:
             self.initial_radii = self._measure(trainer, pl_module, epoch=0)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Measure every ``every_n_epochs`` epochs and after the last.
 
-        The last measurement belongs to its epoch, before the checkpoint: a run that is killed after that checkpoint has
-        nothing left to do.
+        The last measurement is made before the checkpoint of its epoch, so that a run that is killed after this
+        checkpoint has nothing left to do.
         """
         epoch = trainer.current_epoch + 1
         if epoch == trainer.max_epochs:
@@ -116,7 +117,7 @@ class RadiusMonitor(pl.Callback):
             self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
 
     def complete(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Measure a trained network whose checkpoint does not hold the last measurement, where one process can."""
+        """Measure a trained network whose checkpoint lacks the last measurement, if a single process can."""
         if (
             self.final_radii is None
             and self.history
@@ -127,7 +128,7 @@ class RadiusMonitor(pl.Callback):
             self.final_radii = self._measure(trainer, pl_module, trainer.current_epoch)
 
     def results(self) -> dict[str, object]:
-        """Give ``radii``: images used, and the statistics at initialisation, in between and at the end."""
+        """Return ``radii``: images used, and the statistics at initialisation, in between and at the end."""
         initial = self.history[0] if self.history and self.history[0]["epoch"] == 0 else None
         final = self.history[-1] if self.final_radii is not None else None
         radii = {
@@ -174,7 +175,7 @@ class RadiusMonitor(pl.Callback):
             return None
         average_logged(trainer)
         with self._cost.measured(trainer, model.device):
-            # Augmentations, workers and kernels may draw random numbers, which must not change the training's.
+            # Augmentations, workers and kernels may use random numbers, which must not change those of the training.
             with own_random_numbers(trainer.global_rank, model.device):
                 embeddings = _embeddings(model, images)
             measured, normal = once(lambda: self._statistics(embeddings, epoch))
@@ -198,7 +199,7 @@ class RadiusMonitor(pl.Callback):
     def _statistics(
         self, embeddings: dict[str, Tensor], epoch: int
     ) -> tuple[dict[str, RadiusMeasurement], dict[str, float] | None]:
-        """Measure both modes, and normal samples of that size where they are missing."""
+        """Measure both modes, and normal samples of that size if they are missing."""
         try:
             measured = {mode: measure_embeddings(z, self.gaussianity) for mode, z in embeddings.items()}
         except ValueError as error:  # too few images, or embeddings that are not finite
@@ -227,7 +228,7 @@ class RadiusMonitor(pl.Callback):
     def _evenly_spaced(self, dataset: Dataset[Any], limit: int) -> Iterator[Tensor]:
         count = len(dataset)  # type: ignore[arg-type]
         chosen = range(0, count, math.ceil(count / limit))
-        # Whole batches: BatchNorm's statistics of a batch do not depend on the number of processes.
+        # Processes take whole batches, so that BatchNorm's statistics do not depend on the number of processes.
         first = range(rank() * _BATCH_SIZE, len(chosen), world_size() * _BATCH_SIZE)
         own = [index for start in first for index in chosen[start : start + _BATCH_SIZE]]
         collate = dataset.collate if isinstance(dataset, DeviceImages) else None
@@ -238,7 +239,7 @@ class RadiusMonitor(pl.Callback):
 
 
 def _embeddings(model: pl.LightningModule, images: Iterator[Tensor]) -> dict[str, Tensor]:
-    """Embed this process's batches in both modes and gather those of all; one batch is on the device at a time."""
+    """Embed this process's batches in both modes and gather all embeddings; one batch is on the device at a time."""
     dtype = next(model.parameters()).dtype
     own: dict[str, list[Tensor]] = {"eval": [], "batch": []}
     for batch in images:
@@ -250,7 +251,7 @@ def _embeddings(model: pl.LightningModule, images: Iterator[Tensor]) -> dict[str
 
 
 def logged_radii(entry: Entry) -> dict[str, float]:
-    """List a measurement under the names that loggers have: ``radius_eval/*`` and ``radius_batch/*``."""
+    """Return a measurement under its names in loggers: ``radius_eval/*`` and ``radius_batch/*``."""
     return {
         f"radius_{mode}/{name}": value
         for mode, statistics in (("eval", entry["eval"]), ("batch", entry["batch"]))
@@ -264,7 +265,7 @@ def _title(when: str, entry: Entry, radii: Tensor) -> str:
 
 
 def _with_histogram(entry: Entry | None, radii: Tensor | None) -> Mapping[str, object] | None:
-    """Add the evaluation-mode radii as a histogram, so that a report can draw them without the network."""
+    """Add the evaluation-mode radii as a histogram, so that a report can plot them without the network."""
     if entry is None or radii is None:
         return entry
     return {**entry, "histogram": radius_histogram(radii)}

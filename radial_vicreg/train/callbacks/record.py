@@ -38,21 +38,21 @@ LOCK = ".lock"
 
 
 class ResultsWriter(pl.Callback):
-    """Write ``results.json`` beside the checkpoint: after every epoch, at the end, and when a run breaks off.
+    """Write ``results.json`` next to the checkpoint: after every epoch, at the end, and when a run is interrupted.
 
-    ``status`` is ``running``, ``finished``, ``stopped`` (before ``max_epochs``), ``interrupted`` or ``failed``. Other
-    callbacks contribute what their ``results()`` returns. Only the first process writes.
+    ``status`` is ``running``, ``finished``, ``stopped`` (before ``max_epochs``), ``interrupted`` or ``failed``. The
+    ``results()`` of other callbacks are included. Only the first process writes.
 
     After the last epoch the figures are written as ``running``, then the checkpoint is written, then ``finished`` with
     that checkpoint's name. A run that is killed in between is not finished, and is completed when it is resumed.
 
-    The folder belongs to one run at a time: another process that would write there is refused.
+    The folder belongs to one run at a time: another process that tries to write there is refused.
 
     Args:
-        config: the resolved configuration in plain containers, as it is to be recorded.
+        config: the resolved configuration to record, in plain containers.
         host: ``"solo"`` or ``"standalone"``.
         folder: where to write. None: the folder of solo-learn's ``Checkpointer``, which is known once training
-            starts, or ``<checkpoint.dir>/<method>/<name>`` without one.
+            starts, or ``<checkpoint.dir>/<method>/<name>`` without a ``Checkpointer``.
     """
 
     def __init__(self, config: Mapping[str, object], host: str, folder: str | Path | None = None) -> None:
@@ -67,7 +67,7 @@ class ResultsWriter(pl.Callback):
         self._description: dict[str, object] = {}
         self._written: RunResults | None = None
         self._processes = 1
-        self._validated: list[int] | None = None  # epoch and step of the weights that were validated last
+        self._validated: list[int] | None = None  # epoch and step of the weights at the last validation
 
     @cached_property
     def requested(self) -> RunConfig:
@@ -75,11 +75,11 @@ class ResultsWriter(pl.Callback):
         return stored_config(self.config)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Find and claim the folder, write the first, empty results, and point the link ``latest`` at it.
+        """Find and claim the folder, write the first, empty results, and point the link ``latest`` to the folder.
 
         Raises:
-            UserError: another process writes into the folder, its file system cannot do what a run needs, or
-                solo-learn chose one that holds another run.
+            UserError: another process writes into the folder, its file system lacks an ability that a run needs, or
+                solo-learn chose a folder that holds another run.
         """
         self._processes = trainer.world_size
         before, of_this_command = self._predecessor(trainer), self.folder is not None
@@ -99,12 +99,12 @@ class ResultsWriter(pl.Callback):
             point_link(Path(self.requested.runs_dir) / LATEST, self.folder)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Remember of which weights the figures of the host's own probe are."""
+        """Remember the weights on which the figures of the host's own probe were measured."""
         if not trainer.sanity_checking:
             self._validated = [trainer.current_epoch + 1, trainer.global_step]
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Add the epoch's metrics; the last epoch's figures are final, and written before its checkpoint."""
+        """Add the epoch's metrics; the figures of the last epoch are final and are written before its checkpoint."""
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         self.history.append({"epoch": trainer.current_epoch + 1, **_without_step_values(metrics)})
         self._complete = trainer.current_epoch + 1 == trainer.max_epochs
@@ -113,7 +113,7 @@ class ResultsWriter(pl.Callback):
         self._write(trainer, "running")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Call the run finished, whose last checkpoint is written by now, or stopped, and release the folder."""
+        """Mark the run as finished, since its last checkpoint is written by now, or as stopped; release the folder."""
         if self._complete:
             self._finish(trainer, written_checkpoint(trainer))
         else:
@@ -122,7 +122,7 @@ class ResultsWriter(pl.Callback):
         self._release()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Finish the results of a run that was killed after its last checkpoint: nothing was left to train.
+        """Finish the results of a run that was killed after its last checkpoint and has nothing left to train.
 
         Raises:
             LockedError: another process writes into the run's folder.
@@ -145,7 +145,7 @@ class ResultsWriter(pl.Callback):
             self._release()
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Keep what there is, with the reason."""
+        """Write the results so far, with the reason."""
         if self._description:
             reason = stop_reason(trainer, exception)
             error = f"{type(exception).__name__}: {exception}" if reason is None else reason
@@ -153,7 +153,7 @@ class ResultsWriter(pl.Callback):
         self._release()
 
     def state_dict(self) -> dict[str, Any]:
-        """Keep history and time spent for a resumed run, and the configuration: a checkpoint knows its run."""
+        """Keep history and elapsed time for a resumed run, and the configuration, which identifies the run."""
         known = {"config": without_secrets(self.config), "processes": self._processes}
         return {"history": self.history, "seconds": self._seconds(), "validated": self._validated, **known}
 
@@ -169,9 +169,9 @@ class ResultsWriter(pl.Callback):
             ]
 
     def _complete_figures(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the last epoch's figures from what its checkpoint holds.
+        """Write the figures of the last epoch from its checkpoint.
 
-        A version that wrote its results after the checkpoint has left those of an earlier epoch.
+        An earlier version wrote its results after the checkpoint, so the file may hold those of an earlier epoch.
         """
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, RadiusMonitor):
@@ -181,7 +181,7 @@ class ResultsWriter(pl.Callback):
         self._write(trainer, "running")
 
     def _finish(self, trainer: pl.Trainer, checkpoint: str | Path | None) -> None:
-        """Add to the figures, which are in the file, that the run is finished, and with which checkpoint."""
+        """Add to the figures in the file that the run is finished, and the name of its checkpoint."""
         if not trainer.is_global_zero or self.folder is None:
             return
         epoch, step = int(trainer.max_epochs or 0), trainer.global_step
@@ -190,7 +190,7 @@ class ResultsWriter(pl.Callback):
         def finished(stored: RunResults | None) -> RunResults:
             figures = stored or self._written
             assert figures is not None
-            content = {key: value for key, value in figures.plain().items() if key != "error"}  # of its first ending
+            content = {key: value for key, value in figures.plain().items() if key != "error"}  # of an earlier start
             return RunResults.model_validate({**content, "status": FINISHED, "checkpoint": saved})
 
         RunResults.update(self.folder / RESULTS, finished, owner=True)
@@ -216,12 +216,12 @@ class ResultsWriter(pl.Callback):
         remove_leftovers(self.folder / CHECKPOINTS)
 
     def _start_of_run(self) -> str:
-        """Say when the run began; one that resumes in its folder keeps the time of its first start."""
+        """Return the start time of the run; a run that resumes in its folder keeps the time of its first start."""
         before = None if self.folder is None else read_stored_run(self.folder)
         return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
     def _refuse_foreign(self, trainer: pl.Trainer) -> None:
-        """Refuse a folder with the results of another run: solo-learn numbers its folders by what the logger counts."""
+        """Refuse a folder with the results of another run: solo-learn numbers its folders by the logger's version."""
         assert self.folder is not None
         found = read_stored_run(self.folder) if trainer.is_global_zero else None
         foreign = found is not None and not RunsByIdentity([found]).of(self.requested, trainer.world_size)
@@ -233,7 +233,7 @@ class ResultsWriter(pl.Callback):
             )
 
     def _take_over(self, trainer: pl.Trainer, before: StoredRun) -> None:
-        """Note in a killed run's results in which folder it is resumed: solo-learn gives each start its own."""
+        """Record in a killed run's results the folder in which it resumes: solo-learn makes a folder for each start."""
         if before.folder == self.folder or before.results.status != "running" or not trainer.is_global_zero:
             return
         reason = f"the process was killed; {self.folder} resumes from {Path(str(trainer.ckpt_path)).name}"
@@ -247,9 +247,9 @@ class ResultsWriter(pl.Callback):
             RunResults.update(before.path, interrupted, owner=True)
 
     def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
-        """Find the unfinished run of this configuration under solo-learn's script whose checkpoint was loaded.
+        """Find the unfinished run of solo-learn's script, with this configuration, whose checkpoint was loaded.
 
-        ``radial-vicreg pretrain`` resumes in the run's own folder.
+        There is none for ``radial-vicreg pretrain``, which resumes in the run's own folder.
         """
         run = None if trainer.ckpt_path is None else run_around(Path(trainer.ckpt_path))
         if run is None or not run.is_of_script or run.results.is_finished:
@@ -257,7 +257,7 @@ class ResultsWriter(pl.Callback):
         return run if RunsByIdentity([run]).of(self.requested, trainer.world_size) else None
 
     def _origin(self) -> dict[str, object]:
-        """Describe where the figures of the last validation come from."""
+        """Describe the origin of the figures of the last validation."""
         return {} if self._validated is None else {"origin": origin_of(images_of(self.requested), *self._validated)}
 
     def _folder_without_checkpoints(self) -> Path:
@@ -298,7 +298,7 @@ class ResultsWriter(pl.Callback):
             "loss_terms": {name: value for name, value in last.items() if name.startswith("train_")},
             "history": self.history,
         }
-        content.pop("error", None)  # of a run that was left unfinished
+        content.pop("error", None)  # of an earlier, unfinished start
         if error is not None:
             content["error"] = error
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -311,12 +311,12 @@ class ResultsWriter(pl.Callback):
             unknown = {} if stored is None else stored.model_extra or {}
             return RunResults.model_validate({**unknown, **content})
 
-        # A probe that holds on to the file must not end a training.
+        # A probe command that keeps the file locked must not end a training.
         self._written = RunResults.update(self.folder / RESULTS, with_additions, owner=True)
 
 
 def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> Effective:
-    """Say what the machine made of the request: a CPU trains in float32 and has no synchronised BatchNorm."""
+    """Return the effective settings: a CPU trains in float32 and has no synchronised BatchNorm."""
     return Effective(
         precision=str(trainer.precision),
         sync_batchnorm=any(isinstance(part, nn.SyncBatchNorm) for part in module.modules()),
@@ -325,7 +325,7 @@ def _effective(trainer: pl.Trainer, module: pl.LightningModule) -> Effective:
 
 
 def _offline_probes(stored: RunResults, epochs: int) -> dict[str, object]:
-    """Keep figures of ``radial-vicreg probe`` that are of this epoch or of the untrained network."""
+    """Keep figures of ``radial-vicreg probe`` for this epoch or the untrained network."""
     probes = {} if stored.probes is None else stored.probes.plain()
     current = stored.epochs == epochs
     kept = [name for name in probes if is_offline(name) and (current or is_untrained(name))]
@@ -333,7 +333,7 @@ def _offline_probes(stored: RunResults, epochs: int) -> dict[str, object]:
 
 
 def _without_step_values(metrics: dict[str, float]) -> dict[str, float]:
-    """Keep the mean over the epoch where Lightning has ``x``, ``x_step`` and ``x_epoch`` of one metric."""
+    """Keep the mean over the epoch if Lightning has ``x``, ``x_step`` and ``x_epoch`` of one metric."""
     kept = {name: value for name, value in metrics.items() if not name.endswith(("_step", "_epoch"))}
     means = {name.removesuffix("_epoch"): value for name, value in metrics.items() if name.endswith("_epoch")}
     return {**kept, **means}

@@ -1,4 +1,4 @@
-"""The first epoch of a resumed run: its batches and random numbers are those of a run that was never stopped."""
+"""Restore batches and random numbers of a resumed run's first epoch to those of a run that was never stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from radial_vicreg.runtime.distributed import is_distributed, rank, world_size
 
 
 class States(TypedDict, total=False):
-    """States of the generators of a process, in what loads with ``weights_only=True``; ``cuda`` where it is used."""
+    """States of a process's generators, in types that ``weights_only=True`` can load; ``cuda`` only if it is used."""
 
     python: list[Any]
     numpy: list[Any]
@@ -23,17 +23,17 @@ class States(TypedDict, total=False):
 
 
 class FreshBatches(pl.Callback):
-    """Let a resumed run draw the batches of its first epoch once that epoch is known.
+    """Let a resumed run sample the batches of its first epoch after that epoch is known.
 
-    Lightning makes the iterator of the training batches before it tells the sampler the epoch, and a resumed run keeps
-    it: workers, which fetch at once, would repeat the first epoch's order and random crops. It comes after whatever
-    seeds the epoch, and works with any loader, solo-learn's included.
+    Lightning makes the iterator of the training batches before it sets the sampler's epoch, and a resumed run keeps
+    this iterator: workers, which fetch at once, would repeat the first epoch's order and random crops. This callback
+    must come after the one that seeds the epoch. It works with any loader, including solo-learn's.
     """
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Make the iterator anew, where Lightning would keep the one that it made too early."""
+        """Make the iterator again if Lightning would keep the one that it made too early."""
         loop = trainer.fit_loop
-        # True until the first epoch is over. Older versions lack it, and make the iterator anew themselves.
+        # True until the first epoch is over. Older versions lack it, and make the iterator again themselves.
         if getattr(loop, "is_resuming", False) and loop._data_fetcher is not None:
             iter(loop._data_fetcher)
 
@@ -41,16 +41,16 @@ class FreshBatches(pl.Callback):
 class GeneratorStates(pl.Callback):
     """Keep the states of Python's, numpy's and torch's generators in the checkpoints of solo-learn's script.
 
-    The script seeds them once, so that the random numbers of an epoch depend on everything before it. Seeding each
-    epoch, as ``radial-vicreg pretrain`` does, would change uninterrupted runs. Checkpoints are written when every other
-    callback is done with the epoch (:func:`radial_vicreg.train.callbacks.solo_checkpoints.write_checkpoints_last`).
+    The script seeds them once, so the random numbers of an epoch depend on everything before it. Seeding each epoch, as
+    ``radial-vicreg pretrain`` does, would change uninterrupted runs. Checkpoints are written after every other callback
+    has finished the epoch (:func:`radial_vicreg.train.callbacks.solo_checkpoints.write_checkpoints_last`).
     """
 
     def __init__(self) -> None:
         self._restored: list[States] | None = None
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Set the generators of a resumed run's first epoch; those of another number of processes fit no process."""
+        """Set the generators of a resumed run's first epoch, unless the number of processes has changed."""
         states, self._restored = self._restored, None
         if states is not None and len(states) == world_size():
             _set_states(states[rank()])
@@ -64,7 +64,7 @@ class GeneratorStates(pl.Callback):
         return {"processes": states}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep :meth:`state_dict` until the epoch starts: much draws random numbers before."""
+        """Keep :meth:`state_dict` until the epoch starts: other code uses random numbers before."""
         self._restored = state_dict["processes"]
 
 

@@ -1,4 +1,4 @@
-"""Say which images a run leaves out because they cannot be read, and how many files have a type that is not read."""
+"""Report images that a run skips because they cannot be read, and the number of files of a type that is not read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SkippedImages(pl.Callback):
     """Count the files that are not trained on, for ``results.json``.
 
     Args:
-        skipped: images that ``data.on_bad_image=skip`` has left out, for ``"train"`` and ``"val"``.
+        skipped: images that ``data.on_bad_image=skip`` has skipped, for ``"train"`` and ``"val"``.
         omitted: numbers of files whose type is not read, by extension, for ``"train"`` and ``"val"``.
     """
 
@@ -23,7 +23,7 @@ class SkippedImages(pl.Callback):
         self.skipped, self.omitted = skipped, omitted
 
     def results(self) -> dict[str, object]:
-        """Give ``data.skipped_images`` and ``data.omitted_files``, as far as there are any."""
+        """Return ``data.skipped_images`` and ``data.omitted_files``, as far as there are any."""
         notes: dict[str, object] = {}
         if self.skipped:
             notes["skipped_images"] = {split: len(files) for split, files in self.skipped.items()}
@@ -33,7 +33,7 @@ class SkippedImages(pl.Callback):
 
 
 def skipped_text(skipped: Mapping[str, Sequence[str]]) -> str:
-    """Say in one line how many images of each set were left out, with the first names."""
+    """Describe in one line how many images of each set were skipped, with the first names."""
     parts = []
     for split, files in skipped.items():
         names = ", ".join(shown(file) for file in files[:_NAMED])

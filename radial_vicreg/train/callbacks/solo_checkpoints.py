@@ -1,4 +1,4 @@
-"""solo-learn's own checkpoint callback, seen from our callbacks."""
+"""Adapt solo-learn's own checkpoint callback to our callbacks."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from radial_vicreg.train.callbacks.checkpointing import AtomicCheckpointIO
 
 
 def solo_folder(trainer: pl.Trainer) -> Path | None:
-    """Find where solo-learn's ``Checkpointer`` writes; known once training has started, None without one."""
+    """Find the folder of solo-learn's ``Checkpointer``, which is known once training has started; None without one."""
     checkpointer = _find(trainer)
     return None if checkpointer is None or not hasattr(checkpointer, "path") else Path(checkpointer.path)
 
 
 def write_checkpoints_last(trainer: pl.Trainer) -> None:
-    """Let solo-learn's checkpoint hold what our callbacks make of an epoch, and be whole or not there.
+    """Make solo-learn's checkpoints atomic, and include in them the state of our callbacks after the epoch.
 
-    Its ``Checkpointer`` comes first in the trainer's list, and what a model attaches comes after it: each checkpoint
-    would hold our callbacks' state of the epoch before. Its files pass through the system's folder for temporary
-    files; where that is another file system, a killed process leaves half of one, which auto-resume then takes.
+    solo-learn's ``Checkpointer`` comes first in the trainer's list, before callbacks of the model, so each checkpoint
+    would hold our callbacks' state of the previous epoch. Its files pass through the system's folder for temporary
+    files. If this is another file system, a killed process leaves an incomplete file, which auto-resume then loads.
 
     Args:
-        trainer: solo-learn's, once every callback has seen the start of the training; any other is left alone.
+        trainer: solo-learn's, once every callback has seen the start of the training; any other is not changed.
     """
     checkpointer = _find(trainer)
     if checkpointer is None:
@@ -38,13 +38,14 @@ def write_checkpoints_last(trainer: pl.Trainer) -> None:
 
 
 def write_last_epoch(trainer: pl.Trainer) -> None:
-    """Ask solo-learn's ``Checkpointer`` for the checkpoint of the last epoch, unless it has written that one itself.
+    """Make solo-learn's ``Checkpointer`` write the checkpoint of the last epoch, unless it has done so.
 
-    It counts epochs from zero and writes every one that its frequency divides: of 400 epochs at a frequency of 10 the
-    last that it writes is number 390. File name, folder and the removal of the checkpoint before stay its own.
+    It counts epochs from zero and writes every epoch that its frequency divides: of 400 epochs at a frequency of 10,
+    the last written one is number 390. The ``Checkpointer`` still chooses file name and folder, and removes the
+    previous checkpoint.
 
     Args:
-        trainer: solo-learn's, once its callbacks are done with an epoch; any other is left alone.
+        trainer: solo-learn's, once its callbacks have finished an epoch; any other is not changed.
     """
     checkpointer = _find(trainer)
     is_last = trainer.current_epoch + 1 == trainer.max_epochs
@@ -53,6 +54,6 @@ def write_last_epoch(trainer: pl.Trainer) -> None:
 
 
 def _find(trainer: pl.Trainer) -> Any:
-    # By name: our callbacks work without solo-learn.
+    # Compared by name, since our callbacks work without solo-learn.
     callbacks = trainer.callbacks  # type: ignore[attr-defined]
     return next((callback for callback in callbacks if type(callback).__name__ == "Checkpointer"), None)

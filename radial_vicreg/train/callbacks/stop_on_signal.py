@@ -1,4 +1,4 @@
-"""End a run in order when a scheduler asks for the machine."""
+"""End a run cleanly when a scheduler stops the job."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _STEPS_BETWEEN_VOTES = 8  # a vote is one small collective between hosts
 
 
 class StopOnSignal(pl.Callback):
-    """Stop after the step in flight, on every process at the same step, whichever of them got the signal.
+    """Stop after the current step, on every process at the same step, whichever process received the signal.
 
-    It replaces Lightning's handler, which broadcasts from inside the handler: when only one process gets the signal,
-    the processes then wait for one another for ever.
+    This replaces Lightning's handler, which broadcasts from inside the handler: if only one process receives the
+    signal, the processes then wait for one another for ever.
 
     Args:
-        leave_requeue: leave SIGUSR1 to Lightning where it uses it to put a Slurm job back into the queue.
+        leave_requeue: leave SIGUSR1 to Lightning if Lightning uses it to put a Slurm job back into the queue.
     """
 
     def __init__(self, leave_requeue: bool = False) -> None:
@@ -44,8 +44,8 @@ class StopOnSignal(pl.Callback):
         self._group: Any = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take over the signals; Lightning restores what was before when the trainer is done."""
-        # Before the progress bar: its closing takes long and must not be broken off. Lightning iterates the old list.
+        """Install the signal handlers; Lightning restores the previous ones when the trainer is done."""
+        # Before the progress bar: closing it takes long and must not be interrupted. Lightning iterates the old list.
         others = [callback for callback in trainer.callbacks if callback is not self]  # type: ignore[attr-defined]
         bar = next((place for place, callback in enumerate(others) if isinstance(callback, ProgressBar)), None)
         if bar is not None:
@@ -58,7 +58,7 @@ class StopOnSignal(pl.Callback):
                     signal.signal(number, self._request)
 
     def on_train_batch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
-        """Let the loader, which has started by now, report one dying worker and no more."""
+        """Limit the loader, which has started by now, to reporting a single dying worker."""
         handler = signal.getsignal(signal.SIGCHLD)
         if callable(handler) and not isinstance(handler, _FirstError) and _in_main_thread():
             signal.signal(signal.SIGCHLD, _FirstError(handler))
@@ -66,7 +66,7 @@ class StopOnSignal(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Stop when asked.
+        """Stop if a process has received a signal.
 
         Raises:
             RunStopped: on every process at the same step.
@@ -84,9 +84,9 @@ class StopOnSignal(pl.Callback):
             raise RunStopped(self.reason)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Let the other callbacks keep what they have, and wait a moment for a signal that a worker got before.
+        """Let the other callbacks save their state, and wait briefly for a signal that a worker received earlier.
 
-        The end of a worker may show as any error of the connection to it.
+        The end of a worker may appear as any error of the connection to it.
         """
         _let_workers_die()
         worker_lost = isinstance(exception, (ConnectionError, EOFError)) or "DataLoader worker" in str(exception)
@@ -95,7 +95,7 @@ class StopOnSignal(pl.Callback):
             time.sleep(_POLL)
 
     def _leaves(self, number: signal.Signals, trainer: pl.Trainer) -> bool:
-        """Tell whether a signal is left as it is: SIGHUP that ``nohup`` has switched off, SIGUSR1 that requeues."""
+        """Return whether a signal is not handled: SIGHUP that ``nohup`` ignores, SIGUSR1 that requeues."""
         if number is signal.SIGHUP:
             return signal.getsignal(number) is signal.SIG_IGN
         return number is signal.SIGUSR1 and self.leave_requeue and _requeues(trainer)
@@ -109,34 +109,35 @@ class StopOnSignal(pl.Callback):
 class ExitAfterSignal(pl.Callback):
     """End solo-learn's script with exit status 143 when a signal stopped it; the last callback of the list.
 
-    Without it a run that was stopped early, or during the sanity check, ends with status 0, since Lightning's own
-    exception asks for no other. A run whose data-loading processes got the signal as well ends with their error.
+    Without it, a run that was stopped early, or during the sanity check, ends with status 0, since Lightning's own
+    exception sets no other. A run whose data-loading processes also received the signal ends with their error.
     """
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Exit, once every other callback has kept what it has.
+        """Exit after every other callback has saved its state.
 
         Raises:
             SystemExit: 143, after a signal.
         """
         reason = stop_reason(trainer, exception)
-        if reason is None or isinstance(exception, KeyboardInterrupt):  # whose status Lightning sets
+        if reason is None or isinstance(exception, KeyboardInterrupt):  # Lightning sets the status of Ctrl-C
             return
         for logger in trainer.loggers:  # what Lightning would do next
             logger.finalize("failed")
-        with suppress(OSError):  # nobody may be reading any more
+        with suppress(OSError):  # the reader may be gone
             rank_zero_only(print)(
                 f"{reason} in epoch {trainer.current_epoch + 1} at step {trainer.global_step}", file=sys.stderr
             )
-        sys.exit(RunStopped.exit_status)  # not `raise SystemExit`: W&B notes the status that this function gets
+        sys.exit(RunStopped.exit_status)  # not `raise SystemExit`: W&B records the argument of this function
 
 
 def stop_reason(trainer: pl.Trainer, exception: BaseException) -> str | None:
-    """Say which signal ended a run; None when it was none.
+    """Describe the signal that ended a run; None if no signal did.
 
     Args:
-        trainer: Lightning's.
-        exception: what ended the run. After a signal that may be anything: workers that got it as well die, say.
+        trainer: Lightning's trainer.
+        exception: the exception that ended the run. After a signal it may be of any type, for example since workers
+            that also received the signal die.
     """
     if isinstance(exception, KeyboardInterrupt):
         return "stopped by Ctrl-C"
@@ -147,7 +148,7 @@ def stop_reason(trainer: pl.Trainer, exception: BaseException) -> str | None:
 
 
 class _FirstError:
-    """PyTorch's handler of a process that ends, until it raises its first error."""
+    """PyTorch's handler for the end of a child process, until it raises its first error."""
 
     def __init__(self, handler: Callable[..., Any]) -> None:
         self.handler = handler
@@ -161,14 +162,14 @@ class _FirstError:
 
 
 def _let_workers_die() -> None:
-    """Stop PyTorch from raising an error in the middle of anything when a data-loading process dies.
+    """Stop PyTorch from raising an error at an arbitrary place when a data-loading process dies.
 
-    A scheduler sends SIGTERM to those as well. The first one's error leads to a checkpoint and the results; errors of
-    the second and third would break that off.
+    A scheduler sends SIGTERM to these processes as well. After the first error, a checkpoint and the results are
+    written; errors of further processes would interrupt this.
     """
     if _in_main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal_handling._SIGCHLD_handler_set = False  # so that PyTorch takes it again with its next loader
+        signal_handling._SIGCHLD_handler_set = False  # so that PyTorch installs its handler again with its next loader
 
 
 def _in_main_thread() -> bool:
@@ -181,6 +182,6 @@ def _stoppers(trainer: pl.Trainer) -> list[StopOnSignal]:
 
 
 def _requeues(trainer: pl.Trainer) -> bool:
-    """Tell whether Lightning has taken SIGUSR1 to put a Slurm job back into the queue."""
+    """Return whether Lightning uses SIGUSR1 to put a Slurm job back into the queue."""
     environment = trainer._accelerator_connector.cluster_environment
     return bool(getattr(environment, "auto_requeue", False))
