@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str]) -> None:
     request = read_request(parser(), arguments)
     own = [] if request.config_path is None else names_in(request.config_path)
-    if request.config_name not in (names := ["synthetic", *own]):  # Hydra would accept the name of any configuration
+    if request.config_name not in (names := ["synthetic", *own]):  # the defaults would be found under any name
         hint = did_you_mean(request.config_name, names, what="there are")
         raise UserError(f"there is no synthetic configuration {request.config_name!r}; {hint}")
     from radial_vicreg.compose import declared_config
