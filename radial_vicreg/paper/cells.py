@@ -74,7 +74,7 @@ class Cell:
         return f"radial-vicreg pretrain --config-name {self.config}{extra} seed=5"
 
     def differences(self, stated: bool) -> list[str]:
-        """List deviations, ``name ours (wanted)``, from the paper's settings or, if not ``stated``, from our choices."""
+        """List deviations, ``name ours (wanted)``, from the paper's settings or, if not stated, from our choices."""
         return [str(deviation) for deviation in self.deviations if deviation.stated is stated]
 
 
