@@ -236,7 +236,7 @@ class Copy:
         asked.write(json.dumps({"arguments": arguments, "log": str(log)}).encode() + b"\n")
         self._running = int(answers.readline())
         in_time = bool(select.select([answers], [], [], limit)[0])
-        self.stop()  # after the end of a run, its remaining children
+        self.stop()  # after a run has ended, kill the processes it left behind
         status = int(answers.readline())
         self._running = None
         return status if in_time else None

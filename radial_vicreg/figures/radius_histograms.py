@@ -28,7 +28,7 @@ def draw_radii(
         panels: title and radii of each panel.
         dim: dimension d of the embeddings.
         path: target without its suffix.
-        styles: of the panels; by default grey.
+        styles: styles of the panels; default: grey.
 
     Returns:
         The files, see :func:`~.style.save_figure`.
@@ -45,7 +45,7 @@ def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int, styles: Sequence
     Args:
         panels: title and radii of each panel.
         dim: dimension d of the embeddings.
-        styles: of the panels; by default grey.
+        styles: styles of the panels; default: grey.
 
     Returns:
         A matplotlib figure.
