@@ -75,7 +75,7 @@ def draw_curves(experiments: Sequence[Experiment], styles: Styles) -> tuple[Any,
         styles: styles of their methods.
 
     Returns:
-        A matplotlib figure, and the settings that all lines share, for the caption.
+        A matplotlib figure, and a text on all lines for the caption, see :func:`~.naming.distinguish`.
     """
     names, common = distinguish(experiments)
     figure, axes = new_figure(columns=len(_PANELS), wide=True, aspect=0.36)
