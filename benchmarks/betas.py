@@ -21,7 +21,7 @@ from radial_vicreg.nets.stability import stability_of
 
 DIMS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BATCHES = (128, 256, 512, 1024)
-RATIOS = (0.0, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)  # of beta2 to beta1
+RATIOS = (0.0, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)  # beta2 / beta1
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def plain_table(dims: Sequence[int], batches: Sequence[int], ratios: Sequence[float]) -> str:
-    """A row a batch: without the factor all d agree almost."""
+    """Return one row per batch size; without the factor, all d almost agree."""
     rows = [
         [batch, *(settled(radial_equilibrium(dim, 1.0, ratio, count=batch) for dim in dims) for ratio in ratios)]
         for batch in batches
@@ -46,7 +46,7 @@ def plain_table(dims: Sequence[int], batches: Sequence[int], ratios: Sequence[fl
 
 
 def divided_table(dims: Sequence[int], batches: Sequence[int], ratios: Sequence[float]) -> str:
-    """A row a dimension: with the factor d counts, and batches agree almost. The last column is the KL itself."""
+    """Return one row per dimension; with the factor, batch sizes almost agree. The last column is the KL itself."""
 
     def of(dim: int, ratio: float) -> str:
         return settled(radial_equilibrium(dim, 1.0, ratio, count=batch, normalize_ce=True) for batch in batches)
@@ -60,8 +60,8 @@ def heading(ratio: float) -> str:
 
 
 def settled(found: Iterable[RadialEquilibrium | None]) -> str:
-    """Standard deviation of the radii and their W1 to chi(d), with the range where equilibria differ."""
-    known = [one for one in found if one is not None]  # each is one: the objective is kl
+    """Format the standard deviation of the radii and their W1 to chi(d), as ranges if equilibria differ."""
+    known = [one for one in found if one is not None]  # none is None, since the objective is kl
     return f"{spread(one.std for one in known)}, {spread(one.w1 for one in known)}"
 
 
@@ -71,7 +71,7 @@ def spread(values: Iterable[float]) -> str:
 
 
 def stability_table(dims: Sequence[int], batches: Sequence[int]) -> str:
-    """A row a dimension: the product of rate and beta1 that is just stable, and of lr as written and beta1."""
+    """Return one row per dimension: the largest stable product of rate and beta1, and of configured lr and beta1."""
     columns = {"LARS": ("lars", 0.9), "SGD": ("sgd", 0.9), "SGD, momentum 0": ("sgd", 0.0)}
     rows = []
     for normalize, name, dim in [(False, "any", dims[0]), *((True, str(dim), dim) for dim in dims)]:
@@ -82,15 +82,15 @@ def stability_table(dims: Sequence[int], batches: Sequence[int]) -> str:
 
 
 def largest(config: RunConfig, as_written: bool = False) -> float:
-    """The largest stable product of the rate, or of ``optimizer.lr``, and beta1."""
+    """Return the largest stable product of the rate, or of ``optimizer.lr``, and beta1."""
     found = stability_of(config)
-    assert found is not None  # LARS without its biases, and SGD, have a limit
+    assert found is not None  # LARS that excludes biases, and SGD, have a limit
     rate = config.optimizer.lr if as_written else found.rate
     return rate * config.method_kwargs.radial_ce_loss_weight * found.limit / found.curvature
 
 
 def setting(optimizer: str, momentum: float, normalize: bool, dim: int, batch: int = 256) -> RunConfig:
-    """A configuration whose limit is asked for."""
+    """Return the configuration whose limit is computed."""
     base = base_of(optimizer)
     objective = {"proj_output_dim": dim, "radial_ce_normalize": normalize}
     arguments = base.optimizer.kwargs.model_copy(update={"momentum": momentum})
@@ -103,7 +103,7 @@ def setting(optimizer: str, momentum: float, normalize: bool, dim: int, batch: i
 
 @functools.cache
 def base_of(optimizer: str) -> RunConfig:
-    """The paper's configuration with that optimizer; LARS leaves biases out, as there."""
+    """Return the paper's configuration with an optimizer; LARS excludes biases, as in the paper."""
     return run_config(compose("radialvicreg", ["data.train_path=.", f"radialvicreg/optimizer={optimizer}"]))
 
 

@@ -2,10 +2,10 @@
 
     python -m benchmarks.data --images FOLDER [--batch-size N] [--repeats R] [--device cpu|cuda]
 
-FOLDER holds `CLASS/*.jpg` of one size, as CIFAR's export does. Every contestant makes batches of two normalised crops
-with the paper's CIFAR augmentations, without and with the Gaussian blur of its other data sets, in the calling process,
-with one thread. Absent packages are left out. The loader's workers multiply every figure alike, except DALI's, which
-has threads instead, and the last: crops that are made on the device take no worker.
+FOLDER contains `CLASS/*.jpg` of one size, as an export of CIFAR does. Every pipeline makes batches of two normalised
+crops with the paper's CIFAR augmentations, without and with the Gaussian blur of its other data sets, in the calling
+process, with one thread. Missing packages are skipped. Workers of the loader multiply all figures alike, except those
+of DALI, which uses threads, and of the last pipeline, which makes crops on the device without workers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from radial_vicreg.data.augmentation import SOLARIZE_THRESHOLD, MultiCrop, mean_
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.loader import build_training_set
 
-BLUR_KERNEL = 9  # pixels; v2 wants a size, and two standard deviations of 2 pixels fit
+BLUR_KERNEL = 9  # pixels; v2 requires a size, and this one covers two standard deviations of 2 pixels
 BLURS = {"Without blur (CIFAR)": 0.0, "Blur with probability 0.5": 0.5}
 Batches = Callable[[list[int]], Any]
 
@@ -47,7 +47,7 @@ def one_by_one(dataset: Dataset[Any]) -> Batches:
 
 
 def tensor_pipeline(config: RunConfig) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The same operations from torchvision's v2, on uint8 tensors."""
+    """Build the same operations from torchvision's v2, on uint8 tensors."""
     aug, jitter = config.augmentations[0], config.augmentations[0].color_jitter
     mean, std = mean_and_std(config.data.dataset, aug)
     colors = v2.ColorJitter(*jitter.strengths)
@@ -105,7 +105,7 @@ def solo_learn(config: RunConfig) -> Batches:
 
 
 def dali(config: RunConfig, batch_size: int) -> Batches:
-    """solo-learn's DALI pipeline on the CPU; it draws its images itself."""
+    """Build solo-learn's DALI pipeline on the CPU; it samples its images itself."""
     from solo.data.dali_dataloader import PretrainPipelineBuilder, build_transform_pipeline_dali
     from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation
 
@@ -113,7 +113,7 @@ def dali(config: RunConfig, batch_size: int) -> Batches:
     builder = PretrainPipelineBuilder(
         config.data.train_path, batch_size, device="cpu", transforms=FullTransformPipeline([crops]), device_id=0
     )
-    # Otherwise it works ahead while the others are being timed.
+    # Without this, the pipeline prefetches while the others are timed.
     waits = {"exec_async": False, "exec_pipelined": False, "prefetch_queue_depth": 1}
     pipeline = builder.pipeline(batch_size=batch_size, num_threads=1, device_id=None, seed=1, **waits)
     pipeline.build()
@@ -121,7 +121,7 @@ def dali(config: RunConfig, batch_size: int) -> Batches:
 
 
 def contestants(options: argparse.Namespace, blur: float) -> dict[str, Batches]:
-    """Each pipeline by name; the first is what the others are measured against."""
+    """Return the pipelines by name; the first is the reference for the others."""
     config = configuration(options, blur)
     found: dict[str, Batches] = {"Pillow, as it is (default)": ours(config)}
     solo = importable("solo")
@@ -137,7 +137,7 @@ def contestants(options: argparse.Namespace, blur: float) -> dict[str, Batches]:
 
 
 def importable(module: str) -> bool:
-    """Whether a module is installed, and the package that it is in."""
+    """Return whether a module and its package are installed."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
@@ -145,7 +145,7 @@ def importable(module: str) -> bool:
 
 
 def endless(count: int, batch_size: int) -> Iterator[list[int]]:
-    """Batches of numbers, shuffled once."""
+    """Yield batches of indices endlessly, shuffled once."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(0)).tolist()
     while True:
         yield from (order[first : first + batch_size] for first in range(0, count - batch_size + 1, batch_size))

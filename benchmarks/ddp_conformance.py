@@ -2,15 +2,15 @@
 
     python -m benchmarks.ddp_conformance [--sizes 64x128 512x256] [--processes 2] [--page docs/ddp.md]
 
-Every process (gloo, one thread, float32) has an equal part of the rows of two views. Compared are the mean of the
-losses over the processes and the gradient that DDP makes of them: each process's gradient with respect to its own
-embeddings, divided by the number of processes, one below the other. One process has the same rows in the same order.
+Every process (gloo, one thread, float32) holds an equal part of the rows of two views. The comparison covers the mean
+of the losses over the processes and the gradient that DDP computes: each process's gradient with respect to its own
+embeddings, divided by the number of processes, concatenated. The single process holds the same rows in the same order.
 
-Random directions are the same on both sides, so that their noise is no part of the comparison. A loss that shares them
-between processes, or seeds them by a counter, does so from generators that differ. One that gathers embeddings but
-keeps its own directions is compared with the mean of one process over the same directions in turn, which is exactly
-what DDP's mean is. For one that does neither, every process is seeded alike. With `--page` the table in that file,
-between two marks, is replaced by this run's.
+Both sides use the same random directions, so that their noise does not affect the comparison. If a loss shares its
+directions between processes, or seeds them by a counter, the generators of the processes differ. If a loss gathers
+embeddings but each process has its own directions, it is compared with the mean of one process over these directions
+in turn, which equals DDP's mean. For any other loss, all processes have the same seed. `--page` replaces the table
+between two marks in a file by the table of this run.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from benchmarks.objective import size
 from benchmarks.runner import RESULTS, headline, machine, markdown_table, output_folder, save
 
 SIZES = [(64, 128), (512, 256)]  # fewer and more rows than dimensions
-#: A process that waits longer for the others than this gives up.
+#: Maximum time that a process waits for the others.
 TIMEOUT = datetime.timedelta(seconds=120)
 START, END = "<!-- table: python -m benchmarks.ddp_conformance -->", "<!-- end of the table -->"
 
 
 class Outcome(NamedTuple):
-    """Of one call.
+    """Result of one call of a loss.
 
     Attributes:
-        value: 0-d.
-        gradient: with respect to both views, shape ``(2, n, d)``.
+        value: loss, 0-d.
+        gradient: gradient with respect to both views, shape ``(2, n, d)``.
     """
 
     value: Tensor
@@ -51,14 +51,14 @@ class Outcome(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Several processes next to one.
+    """Agreement of several processes with a single one.
 
     Attributes:
-        value: mean over the processes.
-        expected: value of one process.
-        norm_ratio: length of DDP's gradient over that of one process.
-        cosine: of the angle between the two.
-        difference: length of their difference over that of one process.
+        value: mean value over the processes.
+        expected: value of the single process.
+        norm_ratio: norm of DDP's gradient over the norm of the single process's gradient.
+        cosine: cosine of the angle between the two gradients.
+        difference: norm of their difference over the norm of the single process's gradient.
     """
 
     value: float
@@ -69,10 +69,10 @@ class Agreement(NamedTuple):
 
 
 def views(count: int, dim: int) -> Tensor:
-    """Two views of ``count`` embeddings as in the middle of a training, shape ``(2, count, dim)``.
+    """Sample two views of ``count`` embeddings as in the middle of a training, shape ``(2, count, dim)``.
 
-    They are correlated, off the origin, and deviate by less than one in some dimensions and by more in others, so that
-    every term of every loss has a gradient.
+    They are correlated and off the origin, with standard deviations below one in some dimensions and above one in
+    others, so that every term of every loss has a gradient.
     """
     generator = torch.Generator().manual_seed(0)
 
@@ -87,7 +87,7 @@ def views(count: int, dim: int) -> Tensor:
 
 
 def call(loss: Loss, embeddings: Tensor, seed: int) -> Outcome:
-    """One forward and backward pass; ``embeddings`` has shape ``(2, n, d)``."""
+    """Run one forward and backward pass; ``embeddings`` has shape ``(2, n, d)``."""
     z1, z2 = (view.clone().requires_grad_() for view in embeddings)
     torch.manual_seed(seed)
     value = loss(z1, z2)
@@ -95,14 +95,14 @@ def call(loss: Loss, embeddings: Tensor, seed: int) -> Outcome:
 
 
 def one_process(entry: Entry, embeddings: Tensor, processes: int) -> Outcome:
-    """What the processes should agree with: the whole batch, and the draws that they have."""
+    """Compute the expected result: one process with the whole batch and the random numbers of the processes."""
     seeds = range(processes) if entry.draws == OWN else [0]
     outcomes = [call(entry.build(), embeddings, seed) for seed in seeds]
     return Outcome(*(torch.stack(parts).mean(dim=0) for parts in zip(*outcomes, strict=True)))
 
 
 def agreement(ranks: Sequence[Outcome], expected: Outcome) -> Agreement:
-    """Compares the processes, in the order of their rows, with one; the arithmetic is in float64."""
+    """Compare the processes, in the order of their rows, with a single one, in float64."""
     value = sum(float(rank.value) for rank in ranks) / len(ranks)
     found = torch.cat([rank.gradient.double() for rank in ranks], dim=1).flatten() / len(ranks)
     right = expected.gradient.double().flatten()
@@ -118,7 +118,7 @@ def agreement(ranks: Sequence[Outcome], expected: Outcome) -> Agreement:
 
 def _worker(rank: int, processes: int, folder: str, numbers: list[int], sizes: list[tuple[int, int]]) -> None:
     torch.set_num_threads(1)
-    reasons = {number: unavailable(ENTRIES[number]) for number in numbers}  # imports take their time: before the group
+    reasons = {number: unavailable(ENTRIES[number]) for number in numbers}  # slow imports, done before the group exists
     assert not any(reasons.values()), reasons
     cases = [(number, size) for number in numbers for size in sizes]
     early = {case: ENTRIES[case[0]].build() for case in cases if ENTRIES[case[0]].before_group}
@@ -131,7 +131,7 @@ def _worker(rank: int, processes: int, folder: str, numbers: list[int], sizes: l
         try:
             loss = early.get((number, (count, dim))) or ENTRIES[number].build()
             found[number, count, dim] = tuple(call(loss, own, seed=0 if ENTRIES[number].draws == ALIKE else rank))
-        except Exception as error:  # of one loss, on every process alike; the others go on
+        except Exception as error:  # raised on every process alike; the other losses still run
             found[number, count, dim] = one_line(error)
     torch.save(found, f"{folder}/rank{rank}.pt")
     dist.destroy_process_group()
@@ -140,14 +140,14 @@ def _worker(rank: int, processes: int, folder: str, numbers: list[int], sizes: l
 def several_processes(
     numbers: list[int], sizes: list[tuple[int, int]], processes: int
 ) -> list[dict[tuple[int, int, int], Any]]:
-    """What each process saw, by the loss's number in ``ENTRIES``, count and dimension: an outcome, or why none."""
+    """Return for each process an outcome, or an error, by the loss's index in ``ENTRIES``, count and dimension."""
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(_worker, args=(processes, folder, numbers, sizes), nprocs=processes)
         return [torch.load(f"{folder}/rank{rank}.pt", weights_only=True) for rank in range(processes)]
 
 
 def compare(numbers: list[int], sizes: list[tuple[int, int]], processes: int) -> list[dict[str, Any]]:
-    """One row a loss: whose it is, its setting, and an :class:`Agreement` a size or why there is none."""
+    """Return one row per loss: package, setting, and per size an :class:`Agreement` or why there is none."""
     reasons = {number: unavailable(ENTRIES[number]) for number in numbers}
     seen = several_processes([number for number in numbers if reasons[number] is None], sizes, processes)
     rows = []
@@ -168,7 +168,7 @@ def compare(numbers: list[int], sizes: list[tuple[int, int]], processes: int) ->
 
 
 def table(rows: list[dict[str, Any]], sizes: list[tuple[int, int]]) -> str:
-    """Values as a ratio to one process; the last column is the largest difference over the sizes."""
+    """Make the table, with values relative to one process; the last column is the largest difference over the sizes."""
     names = [f"{count}x{dim}" for count, dim in sizes]
     header = ["package", "loss", "setting", "draws"]
     header += [f"{what}, {name}" for name in names for what in ("value", "norm", "cosine")]
@@ -185,10 +185,10 @@ def table(rows: list[dict[str, Any]], sizes: list[tuple[int, int]]) -> str:
 
 
 def with_table(page: str, content: str) -> str:
-    """The page with ``content`` between its two marks.
+    """Return the page with ``content`` between its two marks.
 
     Raises:
-        ValueError: the page does not have each mark once, in their order.
+        ValueError: the page does not contain each mark exactly once, in order.
     """
     before, start, rest = page.partition(START)
     _, end, after = rest.partition(END)
@@ -198,7 +198,7 @@ def with_table(page: str, content: str) -> str:
 
 
 def page_with_marks(text: str) -> Path:
-    """A ``--page`` that can be read and has a table, as argparse's ``type``: known before anything is measured."""
+    """Check that ``--page`` is readable and has a table, as argparse's ``type``, so before any measurement."""
     try:
         with_table(Path(text).read_text(encoding="utf-8"), "")
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The losses that `ddp_conformance.py` compares: ours and the neighbours', each with the setting that its row names."""
+"""The losses that `ddp_conformance.py` compares, of this and other packages, with the settings named in their rows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from radial_vicreg.runs.provenance import git_commit
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 OURS, LIGHTLY, SOLO, STABLE = "radial-vicreg", "lightly", "solo-learn", "stable-pretraining"
-#: What makes the random draws of the processes those of one process. NONE: there are none. SHARED: process r seeds
-#: PyTorch with r, and the loss itself takes the same draws on all. OWN: process r seeds with r and keeps its draws; one
-#: process takes the mean over the same ones in turn. ALIKE: every process seeds with 0.
+#: How the random numbers of several processes and of one process are matched. NONE: the loss uses none. SHARED:
+#: process r seeds PyTorch with r, and the loss itself shares its random numbers. OWN: process r seeds PyTorch with r
+#: and keeps its random numbers; one process averages over the same seeds in turn. ALIKE: every process seeds with 0.
 NONE, SHARED, OWN, ALIKE = "-", "shared by the loss", "own", "seeded alike"
-#: The module by which a package is found.
+#: Import name of each package.
 MODULES = {OURS: "radial_vicreg", LIGHTLY: "lightly", SOLO: "solo", STABLE: "stable_pretraining"}
 
 
@@ -34,14 +34,14 @@ class Entry:
     """A loss with its arguments.
 
     Attributes:
-        package: whose it is, a key of ``MODULES``.
-        loss: its name there.
-        setting: what its row says of the arguments.
-        requires: the module that must import.
-        build: makes the loss, called with the two views.
-        draws: one of the four names above.
-        before_group: the loss is made before the process group, as by a script that makes its model and then calls
-            Lightning's ``fit``.
+        package: package of the loss, a key of ``MODULES``.
+        loss: name of the loss in the package.
+        setting: description of the arguments in the table.
+        requires: module that must be importable.
+        build: function that makes the loss, which is called with the two views.
+        draws: ``NONE``, ``SHARED``, ``OWN`` or ``ALIKE``.
+        before_group: whether the loss is made before the process group, as in a script that makes its model before it
+            calls Lightning's ``fit``.
     """
 
     package: str
@@ -54,18 +54,18 @@ class Entry:
 
 
 def unavailable(entry: Entry) -> str | None:
-    """Why the loss cannot be had here; None where it can."""
+    """Return why the loss is not available; None if it is."""
     if importlib.util.find_spec(MODULES[entry.package]) is None:
         return "not installed"
     try:
         importlib.import_module(entry.requires)
-    except Exception as error:  # somebody else's package, with somebody else's requirements
+    except Exception as error:  # imports of other packages may fail in any way
         return f"does not import: {one_line(error)}"
     return None
 
 
 def version(package: str) -> str | None:
-    """A version, or the commit of a checkout that is imported from where it lies; None where not installed."""
+    """Return a package's version, or the commit of a checkout that is imported in place; None if not installed."""
     if package == OURS:
         return __version__
     try:
@@ -79,7 +79,7 @@ def version(package: str) -> str | None:
 
 
 def one_line(error: Exception) -> str:
-    """An error as a cell of a table."""
+    """Format an error for a cell of a table."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
@@ -93,7 +93,7 @@ def _ours(setting: str, draws: str = NONE, **arguments: Any) -> Entry:
 
 
 def _adapter(name: str, setting: str, draws: str = NONE, **arguments: Any) -> Entry:
-    """A class of `radial_vicreg.lightly_losses`, which some return terms beside the loss."""
+    """Make the entry of a class of `radial_vicreg.lightly_losses`; some of them return terms besides the loss."""
 
     def build() -> Loss:
         module = _attribute("radial_vicreg.lightly_losses", name)(**arguments)
@@ -120,7 +120,7 @@ def _lightly(name: str, gather: bool) -> Entry:
 
 def _lightly_lejepa() -> Loss:
     module = _attribute("lightly.loss.lejepa_loss", "LeJEPALoss")()
-    # It wants at least one view of each kind: the first is the only global one.
+    # It requires at least one view of each kind, so the first is the only global view.
     return lambda z1, z2: module(global_proj=z1[None], local_proj=z2[None])
 
 
@@ -138,7 +138,7 @@ def _stable_sigreg(setting: str, before_group: bool) -> Entry:
 
     def build() -> Loss:
         statistic: nn.Module = _attribute(module, "SlicedEppsPulley")()
-        return lambda z1, z2: statistic(torch.cat((z1, z2)))  # the views of a batch are one sample, as in its LeJEPA
+        return lambda z1, z2: statistic(torch.cat((z1, z2)))  # both views form one sample, as in its LeJEPA
 
     return Entry(STABLE, "SlicedEppsPulley (SIGReg)", setting, module, build, SHARED, before_group)
 

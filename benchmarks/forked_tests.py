@@ -1,10 +1,10 @@
-"""Run pytest many times in one folder, each in a fork of a process that has imported the large packages already.
+"""Run pytest many times in one folder, each time in a fork of a process that has imported the large packages.
 
     python benchmarks/forked_tests.py PACKAGE ...
 
-Each line of standard input is a run, ``{"arguments": [...], "log": FILE}``. Two lines answer it: the number of its
-process, which leads a group of its own, and its exit status at its end. Tests are imported from the working directory
-and what ``PYTHONPATH`` names, by the forks alone: a module that has changed since is read anew.
+Each line of standard input starts a run, ``{"arguments": [...], "log": FILE}``. The answer consists of two lines: the
+id of its process, which leads its own process group, and the exit status when it ends. Only the forks import tests,
+from the working directory and ``PYTHONPATH``, so that changed modules are read again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 
 
 def main() -> None:
-    sys.path[0] = os.getcwd()  # as `python -m pytest` has it, and not this file's folder
+    sys.path[0] = os.getcwd()  # as in `python -m pytest`, instead of this file's folder
     for package in ("pytest", *sys.argv[1:]):
         with suppress(ImportError):
             importlib.import_module(package)

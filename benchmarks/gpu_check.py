@@ -3,14 +3,14 @@
     python -m benchmarks.gpu_check --out OUT [--images cifar10.tar.xz] [--device cuda|cpu] [--stages NAME ...]
         [--minutes 12]
 
-First it lists every requirement of `setup.cfg` that this machine lacks, all at once, and the commands that carry them
-here as wheels; nothing is downloaded. Then every stage of `benchmarks/gpu_stages.py` runs in a process of its own with
-its own time limit. `OUT/gpu_check.json` and `.md` are written after each stage. `OUT/STAGE.json` has each check as soon
-as it is done, and `OUT/STAGE.log` the whole output: a stage that fails or is stopped at its limit leaves what it has
-found, and the next one starts.
+The script first lists all requirements of `setup.cfg` that this machine lacks, and the commands that transfer them as
+wheels; it downloads nothing. Then every stage of `benchmarks/gpu_stages.py` runs in a separate process with its own
+time limit. `OUT/gpu_check.json` and `.md` are written after each stage. `OUT/STAGE.json` contains each check as soon as
+it is done, and `OUT/STAGE.log` the whole output, so that a stage that fails or reaches its limit keeps its results; the
+next stage then starts.
 
-The images are an archive or a folder of train/CLASS/*.jpg and test/CLASS/*.jpg; without them there are random ones. On
-a CPU every size is tiny, and what needs a GPU is skipped: that shows that the script works, not how fast anything is.
+The images are an archive or a folder with train/CLASS/*.jpg and test/CLASS/*.jpg; by default, random images are used.
+On a CPU, all sizes are tiny and checks that need a GPU are skipped. This tests the script, not the speed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-#: Seconds of each stage, in their order: twelve minutes.
+#: Time limits of the stages in seconds, in order of execution; twelve minutes in total.
 LIMITS = {
     "images": 40.0,
     "tests": 80.0,
@@ -44,7 +44,7 @@ LIMITS = {
     "dali": 30.0,
     "study": 90.0,
 }
-#: What single checks need beside the requirements: they are skipped without.
+#: Packages that single checks need in addition; without them, these checks are skipped.
 OPTIONAL = ("pytest", "hypothesis", "lightly", "solo", "nvidia.dali")
 
 STAGE_COMMAND = [sys.executable, "-m", "benchmarks.gpu_stages"]
@@ -54,7 +54,7 @@ FAILED = "FAILED"
 
 
 def missing_requirements(setup: Path = ROOT / "setup.cfg") -> list[str]:
-    """The requirements of the package that are not installed, or in another version, as `setup.cfg` writes them."""
+    """Return the requirements in `setup.cfg` that are not installed, or are installed in another version."""
     parser = configparser.ConfigParser()
     parser.read(setup, encoding="utf-8")
     lines = parser["options"]["install_requires"].split("\n")
@@ -70,13 +70,13 @@ def _installed(requirement: str) -> bool:
         return False
     try:
         from packaging.requirements import Requirement
-    except ImportError:  # it is on the list itself
+    except ImportError:  # packaging is a listed requirement itself
         return True
     return Requirement(requirement).specifier.contains(version, prereleases=True)
 
 
 def how_to_carry(missing: list[str]) -> str:
-    """What to type where there is a network, and here."""
+    """Return the commands to run on a machine with a network, and on this one."""
     listed = " ".join(f"'{requirement}'" for requirement in missing)
     return (
         f"{len(missing)} requirements are missing: {', '.join(missing)}\n"
@@ -87,13 +87,13 @@ def how_to_carry(missing: list[str]) -> str:
 
 
 def run_stage(name: str, seconds: float, options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """Runs a stage in a process of its own, and returns what it found: all of it, or until its time was over."""
+    """Run a stage in a separate process, and return its checks, partial if it reached the time limit."""
     notes = options.out / f"{name}.json"
     notes.unlink(missing_ok=True)
     places = ["--out", str(options.out), "--scratch", str(scratch), "--device", options.device]
     source = ["--images", str(options.images)] if options.images else []
     command = [*STAGE_COMMAND, name, *places, *source]
-    # Bit for bit needs a fixed workspace of cuBLAS, which is chosen when it starts.
+    # Bitwise reproducibility needs a fixed cuBLAS workspace, which is configured when cuBLAS starts.
     environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PYTHONUNBUFFERED": "1"}
     began, status = time.monotonic(), "done"
     with (options.out / f"{name}.log").open("w") as log:
@@ -105,7 +105,7 @@ def run_stage(name: str, seconds: float, options: argparse.Namespace, scratch: P
                 status = f"{FAILED}: exit status {process.returncode}, see {name}.log"
         except subprocess.TimeoutExpired:
             status = f"{CUT} after {seconds:.0f} s"
-        finally:  # its own processes too, loaders and ranks
+        finally:  # including its child processes: loaders and ranks
             _end_group(process)
     checks = json.loads(notes.read_text()) if notes.is_file() else {}
     return {"status": status, "seconds": round(time.monotonic() - began, 1), "checks": checks}
@@ -118,7 +118,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def table(content: dict[str, Any]) -> str:
-    """One row a check, and one for each stage that did not come to its end."""
+    """Make a table with one row per check, and one per stage that did not finish."""
     from benchmarks.runner import markdown_table
 
     rows: list[list[str]] = []
@@ -131,7 +131,7 @@ def table(content: dict[str, Any]) -> str:
 
 
 def write(content: dict[str, Any], out: Path) -> str:
-    """Writes both files and returns the table."""
+    """Write both files and return the table."""
     from benchmarks.runner import headline
     from radial_vicreg.io.files import write_json
 
@@ -164,7 +164,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 def _absent(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is None
-    except ModuleNotFoundError:  # the package that it would be in
+    except ModuleNotFoundError:  # the parent package is missing
         return True
 
 

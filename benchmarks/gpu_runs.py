@@ -1,4 +1,4 @@
-"""What the stages of `benchmarks.gpu_check` train, where they run, and how they write what they find."""
+"""Trainings of the stages of `benchmarks.gpu_check`, and the job that runs checks and writes their results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from radial_vicreg.train.run import Host, Parts, build_standalone, pretrain
 
 SWEEPS = ("study_full_short", "study_full_tune", "study_full")
 
-#: Runs of a few steps on small images, without online heads.
+#: Overrides for runs of a few steps on small images, without online heads.
 _SHORT = [
     "radialvicreg/dataset=folder",
     "radialvicreg/optimizer=adamw",
@@ -45,13 +45,13 @@ _CELL = load_sweep(SWEEPS[0]).runs()[1]
 
 
 class Run(NamedTuple):
-    """A training of this script; :meth:`Job.overrides` adds where it runs and on what."""
+    """A training; :meth:`Job.overrides` adds the device and the images."""
 
     config_name: str
     overrides: Sequence[str]
 
 
-#: Every training, by its name.
+#: All trainings by name.
 RUNS: dict[str, Run] = {
     name: Run("radialvicreg", [*_SHORT, *overrides])
     for name, overrides in {
@@ -70,22 +70,22 @@ RUNS: dict[str, Run] = {
     }.items()
 } | {"study": Run(_CELL.config_name, [*_CELL.overrides, "max_epochs=3", "scheduler.warmup_epochs=1"])}
 
-#: The sizes on a CPU, where only the way is tested.
+#: Sizes on a CPU, where only the code paths are tested.
 _TINY = ["method_kwargs.proj_hidden_dim=64", "method_kwargs.proj_output_dim=64", "optimizer.batch_size=16"]
 _TINY_RESNET = ["backbone.name=timm:test_resnet"]
 
 
 class Skipped(Exception):
-    """A check cannot run here; the reason."""
+    """A check cannot run on this machine; the message is the reason."""
 
 
 class Found(NamedTuple):
-    """What a check found.
+    """Result of a check.
 
     Attributes:
-        said: for the table.
-        ok: whether it is right; None: a measurement.
-        values: for the file.
+        said: text for the table.
+        ok: whether the check passed; None for a measurement.
+        values: values for the JSON file.
     """
 
     said: str
@@ -94,7 +94,7 @@ class Found(NamedTuple):
 
 
 class Job:
-    """Where a stage runs, and what it has found so far."""
+    """Device and folders of a stage, with the results so far."""
 
     def __init__(self, stage: str, out: Path, scratch: Path, device: str, images: Path | None = None) -> None:
         self.stage, self.out, self.scratch, self.device, self.source = stage, out, scratch, device, images
@@ -102,7 +102,7 @@ class Job:
         self.checks: dict[str, dict[str, Any]] = {}
 
     def check(self, what: str, call: Callable[[], Found]) -> None:
-        """Runs a check and writes what it found, whatever that is."""
+        """Run a check and write its result, also if it fails."""
         print(f"-- {what}", flush=True)
         began = time.monotonic()
         try:
@@ -114,7 +114,7 @@ class Job:
             self.note(what, Found(f"{type(error).__name__}: {error}", False, traceback.format_exc()), began)
 
     def note(self, what: str, found: Found, began: float, outcome: str | None = None) -> None:
-        """Writes what a check found, or has found until now."""
+        """Write the result of a check, which may be preliminary."""
         outcome = outcome or {None: "measured", True: "passed", False: FAILED}[found.ok]
         seconds = round(time.monotonic() - began, 1)
         self.checks[what] = {"outcome": outcome, "said": found.said, "seconds": seconds, "values": found.values}
@@ -127,14 +127,14 @@ class Job:
 
     @cached_property
     def backend(self) -> str:
-        """Of `torch.compile`: on a CPU without code for it, which takes a minute."""
+        """Backend of `torch.compile`; on a CPU, one without code generation, which would take a minute."""
         return "inductor" if self.device == "cuda" else "aot_eager"
 
     def images(self, split: str, small: bool = True) -> Path:
         return self.scratch / ("small" if small or self.tiny else "images") / split
 
     def overrides(self, name: str) -> list[str]:
-        """The overrides of a run here; see :data:`RUNS`."""
+        """Return the overrides of a run in this job; see :data:`RUNS`."""
         small = not name.startswith(("speed", "study"))
         tiny = [*_TINY, "data.num_workers=0", *([] if "drop_path" in name or "dali" in name else _TINY_RESNET)]
         return [
@@ -153,7 +153,7 @@ class Job:
         callbacks: Sequence[pl.Callback] = (),
         change: Callable[[pl.LightningModule], object] | None = None,
     ) -> Path:
-        """Trains a run as `radial-vicreg pretrain` does, with further callbacks, and returns its folder."""
+        """Train a run as `radial-vicreg pretrain` does, with additional callbacks, and return its folder."""
         config = run_config(compose(RUNS[name].config_name, [*self.overrides(name), *more]))
 
         def build(prepared: RunConfig, images: RunData) -> Parts:
@@ -167,7 +167,7 @@ class Job:
         return pretrain(config, lambda _: Host("standalone", "benchmarks.gpu_check", build))
 
     def train_with_script(self, name: str) -> Path:
-        """Trains a run with solo-learn's own script, and returns its folder."""
+        """Train a run with solo-learn's own script, and return its folder."""
         location = find_solo_learn().location
         assert location is not None
         here = self.scratch / name.replace(" ", "-")

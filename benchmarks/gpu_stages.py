@@ -1,6 +1,6 @@
 """The stages of `benchmarks.gpu_check`, each a function; `python -m benchmarks.gpu_stages STAGE ...` runs one of them.
 
-A stage is a sequence of checks. What a check found is in `OUT/STAGE.json` as soon as it is done.
+A stage is a sequence of checks. The result of a check is written to `OUT/STAGE.json` as soon as it is done.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from radial_vicreg.runtime import distributed
 from radial_vicreg.sweeps import load_sweep
 
 STUDY_IMAGES = 50_000
-#: Difference to float32 on the CPU that a first step may have, relative to the largest loss; TF32 is part of float32's.
+#: Tolerated difference of the first step to float32 on the CPU, relative to the largest loss; includes TF32 for "32".
 FIRST = {"32": 2e-3, "16-mixed": 1e-2, "bf16-mixed": 3e-2}
-#: The same of all steps: the optimizer amplifies what rounding leaves.
+#: Tolerance for all steps, which is larger because the optimizer amplifies rounding errors.
 LATER = 0.2
 #: A loss scale at which the first steps overflow; halved after each, it is in range before they are over.
 OVERFLOWING_SCALE = 2.0**28
 SIZES = ((256, 512), (256, 2048), (256, 8192), (4096, 8192))
 COMPILED_SIZE = (256, 2048)
-#: Steps of a run that are watched for waiting; the ones before make buffers and caches.
+#: Steps of a run that are checked for synchronisation; earlier ones allocate buffers and caches.
 WATCHED = range(3, 7)
 
 
@@ -56,7 +56,7 @@ WATCHED = range(3, 7)
 
 
 def images(job: Job) -> None:
-    """Small random images for every check, and those that were given, or more random ones, for speed and study."""
+    """Make small random images for every check; for speed and study, use the given images or more random ones."""
 
     def make(folder: Path, train: int, test: int) -> Found:
         for split, count in (("train", train), ("test", test)):
@@ -84,12 +84,12 @@ def images(job: Job) -> None:
 
 
 def gpu_test_files(folder: Path = ROOT / "tests") -> list[Path]:
-    """The files of tests that need a GPU; collecting all others would take longer than running these."""
+    """List the test files that need a GPU, since collecting all others would take longer than running these."""
     return sorted(file for file in folder.rglob("test_*.py") if "mark.gpu" in file.read_text(encoding="utf-8"))
 
 
 def tests(job: Job) -> None:
-    """The tests that need a GPU, all of them whatever fails; counted line by line, so that a cut run is counted."""
+    """Run all tests that need a GPU, even after failures; counting by line includes a partial run."""
 
     def run() -> Found:
         if not (data.importable("pytest") and data.importable("hypothesis")):
@@ -124,7 +124,7 @@ def tests(job: Job) -> None:
 
 
 class Losses(pl.Callback):
-    """Keeps the loss of each step, and at the end the loss scale."""
+    """Record the loss of each step, and the loss scale at the end."""
 
     def __init__(self, scale: float | None = None) -> None:
         self.wanted, self.losses, self.scales = scale, list[float](), list[float]()
@@ -141,7 +141,7 @@ class Losses(pl.Callback):
 
 
 def compile_parts(job: Job) -> Callable[[pl.LightningModule], None]:
-    """Compiles the parts of a step in place: names of weights stay."""
+    """Compile the parts of a step in place, which keeps the names of weights."""
 
     def change(model: pl.LightningModule) -> None:
         for part in (model.backbone, model.projector, model.objective):
@@ -151,7 +151,7 @@ def compile_parts(job: Job) -> Callable[[pl.LightningModule], None]:
 
 
 def precisions(job: Job) -> None:
-    """Training steps in each precision against float32 on the CPU, and the objective against float64."""
+    """Compare training steps in each precision with float32 on the CPU, and the objective with float64."""
     reference: list[float] = []
 
     def on_cpu() -> Found:
@@ -165,10 +165,10 @@ def precisions(job: Job) -> None:
             job.needs_gpu()
         losses = Losses()
         job.train(f"precision {kind}", callbacks=[losses], change=compile_parts(job) if compiled else None)
-        size = max(map(abs, reference))  # terms of both signs: a loss may be close to zero
+        size = max(map(abs, reference))  # terms have both signs, so a single loss may be close to zero
         off = [abs(ours - exact) / size for ours, exact in zip(losses.losses, reference, strict=True)]
         said = f"off by {off[0]:.1e} in the first step, {max(off):.1e} at most"
-        ok = off[0] <= FIRST[kind] and all(value <= LATER for value in off)  # also not NaN
+        ok = off[0] <= FIRST[kind] and all(value <= LATER for value in off)  # False for NaN
         return Found(said, ok, losses.losses)
 
     def overflow() -> Found:
@@ -201,7 +201,7 @@ def precisions(job: Job) -> None:
 
 
 def resume(job: Job) -> None:
-    """A run that is resumed after its first epoch against the same run uninterrupted, bit for bit."""
+    """Check that a run resumed after its first epoch is bitwise equal to the same run without interruption."""
 
     def compare(name: str, package: str | None = None) -> Found:
         if package is not None and not data.importable(package):
@@ -211,7 +211,7 @@ def resume(job: Job) -> None:
         expected = shutil.copy(checkpoints / "last.ckpt", job.scratch / f"{name}.ckpt")
         for later in ("epoch-2.ckpt", "last.ckpt"):
             (checkpoints / later).unlink()
-        torch.manual_seed(99)  # another process begins with other random numbers
+        torch.manual_seed(99)  # a new process starts with another random state
         job.train(name, f"ckpt='{checkpoints / 'epoch-1.ckpt'}'")
         different, tensors = _different(checkpoints / "last.ckpt", expected)
         return Found(f"{len(different)} of {tensors} tensors differ", not different, different)
@@ -223,7 +223,7 @@ def resume(job: Job) -> None:
 
 
 def _different(found: Path, expected: Path) -> tuple[list[str], int]:
-    """The largest differences between the weights and optimizer states of two checkpoints, and how many there are."""
+    """Return the largest differences between two checkpoints' weights and optimizer states, and the tensor count."""
     parts = ("state_dict", "optimizer_states")
     loaded = [torch.load(path, map_location="cpu", weights_only=True) for path in (found, expected)]
     (ours, shape), (theirs, other) = (tree_flatten({part: content[part] for part in parts}) for content in loaded)
@@ -237,7 +237,7 @@ def _different(found: Path, expected: Path) -> tuple[list[str], int]:
 
 
 def processes(job: Job) -> None:
-    """Each objective behind DDP on one card against one process without it that holds the whole batch."""
+    """Compare each objective under DDP on one GPU with a process without DDP that holds the whole batch."""
 
     def compare(backend: str, number: int) -> Found:
         if backend == "nccl":
@@ -274,7 +274,7 @@ def _rank(rank: int, number: int, backend: str, device: str, folder: str) -> Non
     if device == "cuda":
         torch.cuda.set_device(0)
     dist.init_process_group(backend, store=dist.FileStore(f"{folder}/store", number), rank=rank, world_size=number)
-    # Collectives of one process take place as well.
+    # Run collectives even with a single process.
     for module in (distributed, objective_module):
         module.is_distributed = dist.is_initialized  # type: ignore[assignment]
     found = {name: _weight_gradient(name, device, rank, number) for name in precision.OBJECTIVES}
@@ -286,7 +286,7 @@ def _rank(rank: int, number: int, backend: str, device: str, folder: str) -> Non
 
 
 class Watch(pl.Callback):
-    """Raises where the host waits for the GPU, from the end of one step to the end of a later one, loading included."""
+    """Raise if the host waits for the GPU between the ends of two steps, including data loading."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -297,7 +297,7 @@ class Watch(pl.Callback):
 
 
 def waits(job: Job) -> None:
-    """Whole training steps under `torch.cuda.set_sync_debug_mode("error")`; float16's scaler waits by design."""
+    """Run training steps under `torch.cuda.set_sync_debug_mode("error")`; float16's scaler waits by design."""
 
     def watch(name: str) -> Found:
         job.needs_gpu()
@@ -316,7 +316,7 @@ def waits(job: Job) -> None:
 
 
 def speed(job: Job) -> None:
-    """Objective and whole step against solo-learn, eager and compiled; images a second and memory of whole runs."""
+    """Time objective and step against solo-learn, eager and compiled; measure images/s and memory of runs."""
 
     @functools.cache
     def rates() -> dict[str, float]:
@@ -352,7 +352,7 @@ def speed(job: Job) -> None:
     for count, dim in [(8, 16)] if job.tiny else SIZES:
         job.check(f"objective {count} x {dim}", lambda count=count, dim=dim: time_objective(count, dim))
     job.check("step", lambda: time_step(compiled=False))
-    # Last, since compiling takes most of their time.
+    # Compiled variants come last, since compilation takes most of their time.
     job.check("objective, compiled", lambda: time_objective(*COMPILED_SIZE, compiled=True))
     job.check("step, compiled", lambda: time_step(compiled=True))
 
@@ -361,7 +361,7 @@ def speed(job: Job) -> None:
 
 
 def dali(job: Job) -> None:
-    """An epoch of solo-learn's script with DALI's pipeline, and with its own."""
+    """Train an epoch of solo-learn's script with DALI's pipeline, and with its own."""
 
     def train(name: str) -> Found:
         if name == "dali":
@@ -381,7 +381,7 @@ def dali(job: Job) -> None:
 
 
 class Epochs(pl.Callback):
-    """Tells how long each epoch took, as soon as it is over."""
+    """Report the seconds of all epochs after each epoch."""
 
     def __init__(self, tell: Callable[[list[float]], object]) -> None:
         self.tell, self.ends = tell, list[float]()
@@ -395,9 +395,9 @@ class Epochs(pl.Callback):
 
 
 def sweep_hours(epoch_seconds: float, overhead: float) -> dict[str, float]:
-    """Hours of each sweep of docs/study.md on one such card, by the cost of one method's run.
+    """Estimate the hours of each sweep of docs/study.md on one such GPU from the cost of one method's run.
 
-    LeJEPA and VISReg, whose losses cost more, are taken for as fast as the others.
+    LeJEPA and VISReg are assumed to be as fast as the others, although their losses cost more.
     """
     hours = {}
     for name in SWEEPS:
@@ -408,7 +408,7 @@ def sweep_hours(epoch_seconds: float, overhead: float) -> dict[str, float]:
 
 
 def study(job: Job) -> None:
-    """One cell of the full study's short sweep, and what the sweeps would take; told anew after each epoch."""
+    """Train one cell of the full study's short sweep, and estimate the time of the sweeps, updated after each epoch."""
     began, count = time.monotonic(), sum(1 for _ in job.images("train", small=False).glob("*/*"))
     name = "cell and hours"
 
@@ -455,7 +455,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--images", type=Path)
     options = parser.parse_args(arguments)
-    os.chdir(options.scratch)  # whatever a package leaves where it runs
+    os.chdir(options.scratch)  # packages may write files to the working directory
     STAGES[options.stage](Job(options.stage, options.out, options.scratch, options.device, options.images))
 
 

@@ -1,8 +1,8 @@
-"""The faults of :mod:`benchmarks.mutants`: each one that a user would suffer from, and the tests that can see it.
+"""The faults of :mod:`benchmarks.mutants`: each would affect users, and is listed with the tests that can detect it.
 
-A fault is named ``room/what-is-wrong``. Its definition is a function, a class or a name of a module, and
-``Class.method`` for a method; the module is found by it, so that modules may move. The old text stands there exactly
-once. Test files are named without their folders, for the same reason; those that end soonest come first.
+A fault is named ``package/what-is-wrong``. Its definition is a function, a class or a name of a module, and
+``Class.method`` for a method. The module is found by the definition, so that modules may move. The old text occurs
+exactly once in the definition. Test files are named without folders, for the same reason, fastest first.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ class Mutant:
     """A fault.
 
     Attributes:
-        name: ``room/what-is-wrong``.
-        fault: what it does to a user, in one line.
-        definition: function, class or name that holds the text.
-        old: the text.
-        new: what takes its place.
-        tests: files that can see it, or ``file.py::test``.
-        slow: only tests that are marked slow can.
+        name: ``package/what-is-wrong``.
+        fault: effect on a user, in one line.
+        definition: function, class or name that contains the text.
+        old: text to replace.
+        new: replacement.
+        tests: test files, or ``file.py::test``, that can detect the fault.
+        slow: whether only tests marked slow can detect it.
     """
 
     name: str
@@ -1369,4 +1369,4 @@ _PAPER = (
 )
 
 MUTANTS = (*_LOSSES, *_CONFIG, *_RUNS, *_TRAIN, *_DATA, *_PROBES, *_REPORT, *_EXPORT, *_SWEEPS, *_PAPER)
-"""Every fault."""
+"""All faults."""

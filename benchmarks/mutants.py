@@ -49,30 +49,30 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "radial_vicreg"
 KILLED, SURVIVED, NOT_RUN = "killed", "survived", "not run"
 _SERVER = Path(__file__).with_name("forked_tests.py")
-#: What takes seconds to import, and is no part of the package.
+#: External packages whose import takes seconds.
 _LARGE = (
     *("torch", "lightning.pytorch", "timm", "torchvision", "torchmetrics", "sklearn.model_selection", "scipy.stats"),
     *("matplotlib.pyplot", "hydra", "pydantic", "hypothesis"),
 )
-#: What a copy does not need of the repository's first level: hidden files, and what installations and runs have left.
+#: Top-level entries that are not copied: hidden files, and files of installations and runs.
 _NOT_COPIED = (".*", "*.egg-info", "build", "runs", "trained_models", "datasets", "lightning_logs")
-_LIMIT = 300.0  # seconds for the tests of one fault: a process that waits for ever is seen by nothing else
-_FAILED = 1  # pytest's exit status where a test has failed; 2 to 5: it did not come to that
+_LIMIT = 300.0  # seconds for the tests of one fault; the only way to detect a deadlock
+_FAILED = 1  # pytest's exit status after a failed test; 2 to 5: the tests did not run
 
 
 class MutantError(ValueError):
-    """A line of the list that does not fit the code or the tests."""
+    """An entry of the list does not match the code or the tests."""
 
 
 class Place(NamedTuple):
-    """Where a fault goes: a file and the first character of the old text in it."""
+    """Place of a fault: a file and the offset of the old text in it."""
 
     file: Path
     start: int
 
 
 class Outcome(NamedTuple):
-    """What pytest says: ``KILLED``, ``SURVIVED`` or ``NOT_RUN``; which tests fail or why it did not run; seconds."""
+    """Result of pytest: ``KILLED``, ``SURVIVED`` or ``NOT_RUN``; failed tests, or why it did not run; seconds."""
 
     result: str
     by: list[str]
@@ -85,10 +85,10 @@ def sources_of(folder: Path) -> dict[Path, str]:
 
 
 def place_of(mutant: Mutant, sources: Mapping[Path, str]) -> Place:
-    """Find the old text of a fault, in whichever module its definition is.
+    """Find the old text of a fault in the module with its definition.
 
     Raises:
-        MutantError: it is not there exactly once.
+        MutantError: the text does not occur exactly once.
     """
     found = []
     for file, text in sources.items():
@@ -102,10 +102,10 @@ def place_of(mutant: Mutant, sources: Mapping[Path, str]) -> Place:
 
 
 def tests_of(mutant: Mutant, tests: Mapping[Path, str]) -> list[str]:
-    """Find the test files of a fault in whichever folder they are: as pytest takes them, below the repository.
+    """Find the test files of a fault in any folder, and return pytest's arguments relative to the repository.
 
     Raises:
-        MutantError: a file or a test of that name is not there, or a file is there twice.
+        MutantError: a file or a test does not exist, or a file name occurs twice.
     """
     found = []
     for named in mutant.tests:
@@ -120,7 +120,7 @@ def tests_of(mutant: Mutant, tests: Mapping[Path, str]) -> list[str]:
 
 
 def digest_of(root: Path, package: str) -> str:
-    """Hash package and tests: what was found for others says nothing of these."""
+    """Hash package and tests, since results are valid for identical files only."""
     found = hashlib.sha256()
     for file in sorted(file for folder in (package, "tests") for file in (root / folder).rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
@@ -133,11 +133,11 @@ class Copy:
 
     Args:
         root: the repository.
-        folder: where the copy goes; it does not exist.
+        folder: folder of the copy; must not exist.
         package: name of the package.
 
     Raises:
-        MutantError: Python imports the package from somewhere else.
+        MutantError: Python imports the package from another folder.
     """
 
     def __init__(self, root: Path, folder: Path, package: str = PACKAGE) -> None:
@@ -149,8 +149,8 @@ class Copy:
             ignore=lambda place, names: ignored(place, names) if Path(place) == root else (),
         )
         self.folder, self.package = folder, folder / package
-        # First on the path, also of the processes that tests start; an editable installation comes after it.
-        # PYTEST_ADDOPTS: plug-ins that a surrounding pytest was given are not found from here.
+        # The copy comes first on the path, also for child processes, so before an editable installation.
+        # Plug-ins in the PYTEST_ADDOPTS of a surrounding pytest would not be found from the copy.
         alone = {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTEST_ADDOPTS": ""}
         environment = {**os.environ, **alone}
         options: dict[str, Any] = {"cwd": folder, "env": environment}
@@ -163,8 +163,8 @@ class Copy:
             [sys.executable, str(_SERVER), *(_LARGE if package == PACKAGE else ())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,  # a line that is here already would be waited for
-            start_new_session=True,  # Ctrl-C is for this process, which then ends the other
+            bufsize=0,  # with a buffer, select would miss lines that were read already
+            start_new_session=True,  # Ctrl-C must reach only this process, which then ends the server
             **options,
         )
 
@@ -178,7 +178,7 @@ class Copy:
 
     @contextmanager
     def changed(self, mutant: Mutant) -> Iterator[None]:
-        """Make a fault within a block."""
+        """Apply a fault within a ``with`` block."""
         sources = sources_of(self.package)
         file, start = place_of(mutant, sources)
         text = sources[file]
@@ -199,11 +199,11 @@ class Copy:
         """Run tests.
 
         Args:
-            tests: files, or tests in files.
-            slow: also the tests that are marked so.
-            first: stop at the first that fails.
-            without: tests that are omitted.
-            limit: seconds; None: as long as they take.
+            tests: test files, or tests in files.
+            slow: also run tests marked slow.
+            first: stop at the first failure.
+            without: tests to omit.
+            limit: time limit in seconds; None: no limit.
         """
         began = time.monotonic()
         report = self.folder / ".report.xml"
@@ -225,20 +225,20 @@ class Copy:
         return Outcome(NOT_RUN, [f"exit status {status}: {' / '.join(lines[-3:])}"[:300]], seconds)
 
     def stop(self) -> None:
-        """End a running pytest and every process of its group."""
+        """Kill a running pytest and every process of its group."""
         if self._running is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._running, signal.SIGKILL)
 
     def _status(self, arguments: list[str], log: Path, limit: float | None) -> int | None:
-        """Run pytest; the exit status is None where it took too long."""
+        """Run pytest and return its exit status; None if it exceeded the limit."""
         asked, answers = self._server.stdin, self._server.stdout
         assert asked is not None
         assert answers is not None
         asked.write(json.dumps({"arguments": arguments, "log": str(log)}).encode() + b"\n")
         self._running = int(answers.readline())
         in_time = bool(select.select([answers], [], [], limit)[0])
-        self.stop()  # of a run that has ended, what it has left
+        self.stop()  # after a run has ended, kill the processes it left behind
         status = int(answers.readline())
         self._running = None
         return status if in_time else None
@@ -255,24 +255,24 @@ def run(
     fresh: bool = False,
     show: Callable[[str, int], None] = lambda text, done: None,
 ) -> dict[str, Any]:
-    """Try faults, and write what was found after each.
+    """Test faults, and write the results after each.
 
     Args:
         mutants: all faults.
-        only: names of those that are tried; None: all. What was found for the others is kept.
+        only: names of the faults to test; None: all. Results of the others are kept.
         root: the repository.
         package: name of the package.
         out: folder of ``mutants.json`` and ``mutants.md``.
-        jobs: copies that work side by side.
+        jobs: number of copies that work in parallel.
         limit: seconds for the tests of one fault.
-        fresh: forget what an earlier start has found.
-        show: called with what is tried, and how many faults are done.
+        fresh: discard earlier results.
+        show: callback with the current fault and the number of finished faults.
 
     Returns:
-        What stands in ``mutants.json``.
+        Content of ``mutants.json``.
 
     Raises:
-        MutantError: a fault does not fit the code or the tests; all such are named.
+        MutantError: faults do not match the code or the tests; the message names all of them.
     """
     refuse_misfits(mutants, root, package)
     digest, file = digest_of(root, package), out / "mutants.json"
@@ -330,7 +330,7 @@ def run(
 
 
 def tables(content: dict[str, Any]) -> dict[str, str]:
-    """What was found, as Markdown by heading: numbers by room, those that survived, and every fault."""
+    """Format the results as Markdown, by heading: numbers by package, surviving faults, and all faults."""
     entries = content["mutants"]
     rooms = dict.fromkeys(entry["name"].partition("/")[0] for entry in entries)
     by_room = {room: [entry for entry in entries if entry["name"].startswith(f"{room}/")] for room in rooms}
@@ -369,7 +369,7 @@ def main() -> None:
     if options.list:
         print(markdown_table(["Fault", "What it does", "In"], [[m.name, m.fault, m.definition] for m in chosen]))
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # copies and their processes end with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # unwinds, which ends the copies
     with Bar("faults", len(chosen)) as bar:
         before = 0
 
@@ -395,7 +395,7 @@ def main() -> None:
 
 
 def _spans(text: str, definition: str) -> Iterator[tuple[int, int]]:
-    """Find a function, class or name by its dotted path: the characters from its decorators to its end."""
+    """Find a function, class or name by its dotted path: offsets from its decorators to its end."""
     starts = list(itertools.accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
 
     def walk(nodes: Sequence[ast.stmt], names: list[str]) -> Iterator[tuple[int, int]]:
@@ -419,13 +419,13 @@ def _names(node: ast.stmt) -> list[str]:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a module; what Python has compiled of it is removed, since two versions of one second look alike."""
+    """Write a module and remove its bytecode, which Python cannot distinguish for two versions in one second."""
     file.write_text(text, encoding="utf-8")
     Path(cache_from_source(str(file))).unlink(missing_ok=True)
 
 
 def _reported(report: Path) -> tuple[int, list[str]]:
-    """Read how many tests were run, and which of them failed, as pytest takes them."""
+    """Read the number of tests that ran, and the failed ones as arguments of pytest."""
     if not report.is_file():
         return 0, []
     ran, failed = 0, []
@@ -439,10 +439,10 @@ def _reported(report: Path) -> tuple[int, list[str]]:
 
 
 def refuse_misfits(mutants: Sequence[Mutant], root: Path = ROOT, package: str = PACKAGE) -> None:
-    """Refuse a list that does not fit the code or the tests.
+    """Refuse a list that does not match the code or the tests.
 
     Raises:
-        MutantError: all lines that do not fit are named.
+        MutantError: entries do not match; the message names all of them.
     """
     sources, tests, problems = sources_of(root / package), sources_of(root / "tests"), []
     for mutant in mutants:
@@ -456,15 +456,15 @@ def refuse_misfits(mutants: Sequence[Mutant], root: Path = ROOT, package: str = 
 
 
 def _unproven(entries: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Choose the kills whose tests have not been run without a fault."""
+    """Return the kills whose tests have not been run without a fault."""
     return [entry for entry in entries.values() if entry["result"] == KILLED and not entry["proven"]]
 
 
 def _prove(kills: Sequence[dict[str, Any]], copy: Copy) -> list[str]:
-    """Run the tests of kills in the unchanged copy; a kill by one that fails there is none.
+    """Run the tests of kills in the unchanged copy; a kill by a test that fails there is invalid.
 
     Returns:
-        The tests that fail.
+        The failing tests.
     """
     tests = dict.fromkeys(test for entry in kills for test in entry["by"] if "::" in test)  # no time limit
     outcome = copy.test(list(tests), any(entry["slow"] for entry in kills), first=False) if tests else None
@@ -479,7 +479,7 @@ def _prove(kills: Sequence[dict[str, Any]], copy: Copy) -> list[str]:
 
 
 def _attempt_of(entry: dict[str, Any]) -> tuple[Any, ...]:
-    """What a result is of: another text or other tests are another attempt."""
+    """Return the key of a result; a change of texts or tests invalidates it."""
     return (*(entry[name] for name in ("definition", "old", "new", "slow")), *entry["tests"])
 
 
@@ -501,7 +501,7 @@ def _numbers(entries: Sequence[dict[str, Any]]) -> list[object]:
 
 
 def _short(by: Sequence[str]) -> str:
-    """The first test that failed, without its folders; a bar would end the cell."""
+    """Return the first failed test without its folders; bars are escaped, since they would end the cell."""
     return by[0].rpartition("/")[2].replace("|", "\\|")[:120] if by else ""
 
 

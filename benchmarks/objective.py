@@ -3,14 +3,14 @@
     python -m benchmarks.objective [--sizes 256x512 256x2048 128x8192] [--device cpu|cuda] [--seconds S] [--compile]
         [--views 2 4 8]
 
-Columns: the loss of this package as VICReg (`radial_objective="none"`), as Radial-VICReg, and as Radial-VICReg with its
-`terms` read, as a step that logs them all does; with `--compile` Radial-VICReg under `torch.compile` (which wants a C++
-compiler or, on a GPU, Triton, and 10 to 20 seconds a size before anything is timed); solo-learn's `vicreg_loss_func`
-(where solo-learn is not installed, the same arithmetic in plain PyTorch: the JSON says which); lightly's `VICRegLoss`
-where installed. With `--views` Radial-VICReg alone, by the number of views.
+The columns are: the loss of this package as VICReg (`radial_objective="none"`), as Radial-VICReg, and as Radial-VICReg
+with its `terms` read, as in a step that logs all of them; with `--compile`, Radial-VICReg under `torch.compile` (which
+needs a C++ compiler or, on a GPU, Triton, and 10 to 20 seconds per size before the timing); solo-learn's
+`vicreg_loss_func` (without solo-learn, the same arithmetic in plain PyTorch; the JSON records which); lightly's
+`VICRegLoss`, if installed. `--views` times Radial-VICReg alone, by the number of views.
 
-The limit is what a perfect implementation would need at the rates that this machine reaches in the same run: the
-matrix products (8 N d min(N, d) operations, two views, forward and backward) at the rate of a large square product, and
+The limit is the time of a perfect implementation at the rates that this machine reaches in the same run: the matrix
+products (8 N d min(N, d) operations, two views, forward and backward) at the rate of a large square product, and
 reading both views twice and writing both gradients once (6 N d numbers) at the bandwidth of a large copy.
 """
 
@@ -46,7 +46,7 @@ SOLO, LIGHTLY = "solo-learn", "lightly"
 OURS = (VICREG, RADIAL, LOGGED, COMPILED)
 RIVALS = (SOLO, LIGHTLY)
 SPEEDUPS = (f"speedup_over_{SOLO}", f"compiled_speedup_over_{SOLO}", f"speedup_over_{LIGHTLY}")
-#: What a rival holds at its peak: solo-learn's masks and indexes of a d x d matrix, measured at d 2048, per entry.
+#: Peak memory of other implementations per entry of a d x d matrix (solo-learn: masks and indices), measured at d 2048.
 RIVAL_BYTES_PER_ENTRY = {SOLO: 64, LIGHTLY: 32}
 MOST_RIVAL_SECONDS = 20.0
 MOST_RIVAL_BYTES = {"cpu": 8e9, "cuda": 40e9}
@@ -55,14 +55,14 @@ COPY_NUMBERS = {"cpu": 2**24, "cuda": 2**28}
 
 
 def losses(names: tuple[str, ...]) -> dict[str, Loss]:
-    """Each implementation by name; those that are not installed are left out."""
+    """Return the implementations by name; those that are not installed are omitted."""
     found: dict[str, Loss] = {
         VICREG: RadialVICRegLoss(radial_objective="none"),
         RADIAL: RadialVICRegLoss(),
         LOGGED: _with_terms(RadialVICRegLoss()),
     }
     if COMPILED in names:
-        torch.compiler.reset()  # what was compiled for another size would be compiled anew for any size
+        torch.compiler.reset()  # otherwise a second size would be compiled with dynamic shapes
         found[COMPILED] = torch.compile(RadialVICRegLoss())
     if SOLO in names and importlib.util.find_spec("solo") is None:
         found[SOLO] = _masked_covariance
@@ -89,7 +89,7 @@ def _with_terms(objective: RadialVICRegLoss) -> Loss:
 
 
 def _masked_covariance(z1: Tensor, z2: Tensor) -> Tensor:
-    """Stands in for solo-learn's loss where it is not installed: the same arithmetic, d x d matrices and a mask."""
+    """Compute a replacement of solo-learn's loss if it is not installed: the same arithmetic, with a d x d mask."""
     total = 25 * (z1 - z2).square().mean()
     dim = z1.shape[1]
     others = ~torch.eye(dim, device=z1.device).bool()
@@ -102,7 +102,7 @@ def _masked_covariance(z1: Tensor, z2: Tensor) -> Tensor:
 
 
 def step(loss: Loss, count: int, dim: int, dtype: torch.dtype, device: str, number: int = 2) -> Callable[[], None]:
-    """One forward and backward pass on views of its own."""
+    """Return a function that runs one forward and backward pass on its own views."""
     generator = torch.Generator().manual_seed(0)
     first = torch.randn(count, dim, generator=generator)
     others = [first + 0.5 * torch.randn(count, dim, generator=generator) for _ in range(number - 1)]
@@ -117,7 +117,7 @@ def step(loss: Loss, count: int, dim: int, dtype: torch.dtype, device: str, numb
 
 
 def machine_rates(device: str) -> dict[str, float]:
-    """Operations a second of a square matrix product and bytes a second of a copy, float32."""
+    """Measure operations per second of a square matrix product and bytes per second of a copy, float32."""
     side, numbers = MATMUL_SIZE[device], COPY_NUMBERS[device]
     a, b = torch.randn(side, side, device=device), torch.empty(side, side, device=device)
     x, y = torch.randn(numbers, device=device), torch.empty(numbers, device=device)
@@ -134,11 +134,11 @@ def limit_seconds(count: int, dim: int, rates: dict[str, float]) -> float:
 
 
 def affordable(name: str, count: int, dim: int, device: str, rates: dict[str, float]) -> bool:
-    """Whether one call of a rival stays within the bounds of time and memory."""
+    """Return whether one call of another implementation stays within the limits of time and memory."""
     if name in OURS:
         return True
     needed = RIVAL_BYTES_PER_ENTRY[name] * dim * dim
-    # Three d x d products a view, and passes over d x d masks that cost about as much as a product with 1,000 rows.
+    # Three d x d products per view, and passes over d x d masks that cost about as much as a product with 1,000 rows.
     seconds = 12 * dim * dim * (count + 1000) / rates["flops_per_second"]
     return needed < MOST_RIVAL_BYTES[device] and seconds < MOST_RIVAL_SECONDS
 
@@ -153,7 +153,7 @@ def measure(
     repeats: int,
     compiled: bool = False,
 ) -> dict[str, Any]:
-    """Times and peak memory of every implementation at one size."""
+    """Measure time and peak memory of every implementation at one size."""
     names = tuple(
         name
         for name in (*OURS, *RIVALS)
@@ -184,7 +184,7 @@ def measure(
 def measure_views(
     count: int, dim: int, dtype: torch.dtype, device: str, numbers: list[int], seconds: float, repeats: int
 ) -> list[dict[str, Any]]:
-    """Time and peak memory of Radial-VICReg with each number of views, beside those with two."""
+    """Measure time and peak memory of Radial-VICReg for each number of views, compared with two views."""
     calls = {
         str(number): step(RadialVICRegLoss(), count, dim, dtype, device, number) for number in sorted({2, *numbers})
     }

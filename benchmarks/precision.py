@@ -2,8 +2,8 @@
 
     python -m benchmarks.precision [--device cpu|cuda]
 
-The reference is the same embeddings, as the narrow type holds them, computed in float64. Errors are relative: of the
-loss, and of the gradient to its largest entry. A float16 gradient that float16 cannot hold is counted, not compared.
+The reference is computed in float64 from the same embeddings, rounded to the narrow type. Errors are relative to the
+loss, and to the largest entry of the gradient. Float16 gradients beyond float16's range are counted, not compared.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AUTOCAST = (torch.bfloat16, torch.float16)
 
 
 def measure(device: str, seconds: float = float("inf")) -> list[dict[str, Any]]:
-    """A row for every objective, shape, scale and type, until ``seconds`` are over."""
+    """Return one row per objective, shape, scale and type, until ``seconds`` have elapsed."""
     rows: list[dict[str, Any]] = []
     began = time.monotonic()
     for name, settings in OBJECTIVES.items():
@@ -49,7 +49,7 @@ def measure(device: str, seconds: float = float("inf")) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The worst case of each type and scale."""
+    """Make a table of the worst case for each type and scale."""
     header = ["type", "scale", "cases", "loss error", "gradient error", "finite", "gradients beyond the type"]
     cells = []
     for kind in dict.fromkeys(row["type"] for row in rows):

@@ -29,7 +29,7 @@ from radial_vicreg.solo.detect import choose_host
 from radial_vicreg.train import run as train
 
 STEPS_PER_EPOCH, BATCH, CLASSES = 100, 16, 4
-#: What the table shows, after the warm-up and at the end.
+#: Columns of the table, shown after the warm-up and at the end.
 _SHOWN = {
     "memory": "resident, MiB",
     "in_use": "in use, MiB",
@@ -37,7 +37,7 @@ _SHOWN = {
     "files": "open files",
     "children": "children",
 }
-_WARM_EPOCHS = 4  # caches fill: quantiles, matplotlib's fonts, the allocator's pools
+_WARM_EPOCHS = 4  # until caches are filled: quantiles, matplotlib's fonts, the allocator's pools
 
 
 class _Heap(ctypes.Structure):
@@ -53,7 +53,7 @@ class _Heap(ctypes.Structure):
 
 
 def bytes_in_use() -> float:
-    """What was taken from the C heap and not given back, over all threads; NaN without glibc 2.33."""
+    """Return the bytes allocated from the C heap and not freed, over all threads; NaN without glibc 2.33."""
     count = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if count is None:
         return float("nan")
@@ -63,7 +63,7 @@ def bytes_in_use() -> float:
 
 
 class Usage(pl.Callback):
-    """Memory in MiB, Python's objects, open files and living children of this process after each epoch."""
+    """Record memory in MiB, Python objects, open files and live child processes of this process after each epoch."""
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, float]] = []

@@ -1,7 +1,7 @@
-"""Comparisons side by side: interleaved timings, peak memory, the machine, JSON and Markdown.
+"""Common parts of benchmarks: interleaved timings, peak memory, description of the machine, JSON and Markdown.
 
-Every comparison runs in one process, A B C A B C ..., so that whatever else the machine does falls on all alike. On a
-GPU CUDA events time the work that was queued; on a CPU the clock does.
+Every comparison runs in one process, A B C A B C ..., so that other load on the machine affects all alike. On a GPU,
+CUDA events time the queued work; on a CPU, the clock does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from radial_vicreg.io.files import claim_output, write_json
 
 RESULTS = Path(__file__).parent / "results"
-#: A sample repeats a short call until it takes this long, so that the clock's own cost does not count.
+#: A short call is repeated until a sample takes this long (seconds), so that the overhead of the clock is negligible.
 SHORTEST_SAMPLE = 2e-3
 MOST_CALLS = 50
 MOST_SAMPLES = 10
@@ -50,12 +50,12 @@ def compare(
     warmup: int = 2,
     calls_per_sample: int | None = None,
 ) -> dict[str, Timing]:
-    """Times every contestant in turn, ``repeats`` rounds long or until ``seconds`` are over (at least two rounds).
+    """Time every contestant in turn, for ``repeats`` rounds or until ``seconds`` have elapsed (at least two rounds).
 
-    A sample is one call, or as many as make it long enough for the clock. A turn is one sample, or of a quick
-    contestant as many as the slowest takes for one, ``MOST_SAMPLES`` at most: two rounds are then enough, and few of
-    its samples meet the caches as somebody else left them. With ``calls_per_sample`` a turn is one sample of that many
-    calls: where processes wait for each other, their number must not depend on the clock.
+    A sample is one call, or several if a call is too short for the clock. A turn is one sample; for a fast contestant,
+    it is as many samples as fit into one of the slowest, ``MOST_SAMPLES`` at most. Two rounds are then enough, and
+    few samples run with caches filled by another contestant. With ``calls_per_sample``, a turn is one sample of that
+    many calls; processes that wait for each other need it, since their number of calls must not depend on the clock.
     """
     device = torch.device(device)
     calls: dict[str, int] = {}
@@ -83,10 +83,10 @@ def compare(
 
 
 def peak_extra_bytes(call: Call, device: torch.device | str = "cpu") -> int:
-    """Most memory that one call holds at a time beyond what was held before it; call it once before.
+    """Measure the peak memory of one call beyond the memory held before; run the call once before.
 
-    On a GPU it is the caching allocator's own figure, on a CPU the running sum of the allocations and releases that
-    PyTorch's profiler records: tensors, workspaces of PyTorch's kernels, but not what MKL takes for itself.
+    On a GPU, the value is from the caching allocator. On a CPU, it is the running sum of the allocations and releases
+    that PyTorch's profiler records: tensors and workspaces of PyTorch's kernels, but not MKL's own memory.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -107,7 +107,7 @@ def peak_extra_bytes(call: Call, device: torch.device | str = "cpu") -> int:
 
 
 def machine(device: torch.device | str = "cpu") -> dict[str, Any]:
-    """What the figures were taken on, and when: date, processor or GPU, threads, versions."""
+    """Describe the machine of a measurement: date, processor or GPU, threads, versions."""
     device = torch.device(device)
     found: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
@@ -124,20 +124,20 @@ def machine(device: torch.device | str = "cpu") -> dict[str, Any]:
 
 
 def headline(found: dict[str, Any]) -> str:
-    """What :func:`machine` found, as a sentence."""
+    """Format the result of :func:`machine` as a sentence."""
     versions = ", ".join(f"{key} {value}" for key, value in found["versions"].items() if value)
     return f"{found['date']}: {found['device']}, {found['threads']} CPU threads, Python {found['python']}, {versions}."
 
 
 def slug(device: torch.device | str = "cpu") -> str:
-    """The machine as part of a file's name."""
+    """Return the name of the machine for file names."""
     found = machine(device)
     name = found["device"] if torch.device(device).type == "cuda" else f"{found['cpu']}-{found['threads']}-threads"
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table, columns padded so that it reads well as plain text."""
+    """Make a Markdown table, with padded columns for reading as plain text."""
     cells = [[str(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     lines = [
@@ -147,7 +147,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> s
 
 
 def output_folder(text: str) -> Path:
-    """An ``--out`` that can be written, as argparse's ``type``: known before anything is measured."""
+    """Check that ``--out`` is writable, as argparse's ``type``, so before any measurement."""
     try:
         return claim_output(text, "folder")
     except ValueError as error:
@@ -162,7 +162,7 @@ def save(
     device: torch.device | str = "cpu",
     folder: Path = RESULTS,
 ) -> Path:
-    """Writes ``<name>-<machine>.json`` and ``.md``; the Markdown holds the command, the machine and the tables."""
+    """Write ``<name>-<machine>.json`` and ``.md``; the Markdown contains the command, the machine and the tables."""
     where = machine(device)
     path = folder / f"{name}-{slug(device)}.json"
     write_json(path, {"name": name, "machine": where, **content})
@@ -174,18 +174,18 @@ def save(
 
 
 def quartile_range(values: list[float]) -> float:
-    """Distance of the quartiles."""
+    """Return the interquartile range."""
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
     return high - low
 
 
 def as_plain(timings: dict[str, Timing]) -> dict[str, dict[str, float]]:
-    """Timings as JSON holds them."""
+    """Convert timings for JSON."""
     return {name: asdict(timing) for name, timing in timings.items()}
 
 
 def milliseconds(timing: Timing) -> str:
-    """Median and spread for a table."""
+    """Format median and spread for a table."""
     return f"{timing.median * 1e3:.3g} ± {timing.spread * 1e3:.1g}"
 
 

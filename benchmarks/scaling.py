@@ -3,12 +3,13 @@
     python -m benchmarks.scaling [--per-gpu 256] [--dims 512 2048 8192]
     python -m benchmarks.scaling --measure
 
-Two ways lead to the covariance of a global batch of N = GPUs x n samples. *Exchange* gathers the embeddings (2 N d
-numbers arrive at each GPU) and gives each GPU its n rows of the N x N Gram matrix: 8 n N d operations, forward and
-backward. *Reduce* adds up second moments (a ring sends 2 x 2 (d^2 + d) numbers past each GPU) at 8 n d^2 operations.
-The objective exchanges up to N = d and reduces beyond: operations are then the fewest, and bytes within a factor of two
-of the fewest (both ways send as many at N = 2 d). The last columns are what gathering everything and computing
-all of it on every GPU costs, as the usual implementations do: 12 N d^2 operations, three d x d products a view.
+There are two ways to compute the covariance of a global batch of N = GPUs x n samples. *Exchange* gathers the
+embeddings (each GPU receives 2 N d numbers), and each GPU computes its n rows of the N x N Gram matrix: 8 n N d
+operations, forward and backward. *Reduce* sums second moments (a ring passes 2 x 2 (d^2 + d) numbers through each GPU)
+at 8 n d^2 operations. The objective exchanges up to N = d and reduces beyond. This minimises operations, with bytes
+within a factor of two of the minimum (both ways send equally many at N = 2 d). The last columns are the cost of
+gathering all embeddings and computing everything on every GPU, as common implementations do: 12 N d^2 operations,
+three d x d products per view.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ PER_NODE = 8
 
 @dataclass
 class Assumptions:
-    """Round figures for H100 nodes; the ratios between the ways hardly depend on them.
+    """Round numbers for H100 nodes; the ratios between the methods hardly depend on them.
 
     Attributes:
-        flops: float32 operations a second of one GPU without TF32.
-        inside: bytes a second that a GPU sends within a node of 8 (NVLink).
-        between: bytes a second that a GPU sends between nodes (one 400 Gb/s port each).
-        latency: seconds of a collective for each doubling of the number of GPUs.
+        flops: float32 operations per second of one GPU without TF32.
+        inside: bytes per second that a GPU sends within a node of 8 (NVLink).
+        between: bytes per second that a GPU sends between nodes (one 400 Gb/s port per GPU).
+        latency: latency of a collective in seconds for each doubling of the number of GPUs.
     """
 
     flops: float = 40e12
@@ -52,7 +53,7 @@ class Assumptions:
 
 @dataclass
 class Cost:
-    """Of one step on each GPU."""
+    """Cost of one step on each GPU."""
 
     bytes: float
     flops: float
@@ -74,12 +75,12 @@ def reduce(gpus: int, rows: int, dim: int) -> Cost:
 
 
 def gather_all(gpus: int, rows: int, dim: int) -> Cost:
-    """Gather, then the d x d covariance of the whole batch on every GPU."""
+    """Return the cost of gathering, and of the d x d covariance of the whole batch on every GPU."""
     return Cost(exchange(gpus, rows, dim).bytes, 12.0 * gpus * rows * dim * dim, 2)
 
 
 def chosen(gpus: int, rows: int, dim: int) -> str:
-    """The rule of the objective."""
+    """Return the method that the objective uses."""
     return "exchange" if gpus * rows <= dim else "reduce"
 
 
@@ -149,14 +150,14 @@ def _worker(rank: int, folder: str, sizes: list[tuple[int, int]]) -> None:
             "chosen": lambda z1=z1, z2=z2: _fused(z1, z2).backward(),
             "gather all": lambda z1=z1, z2=z2: _gather_all(z1, z2).backward(),
         }
-        # A fixed number of calls: both processes must take part in the same ones.
+        # The number of calls is fixed, since both processes must take part in each.
         found[f"{rows}x{dim}"] = as_plain(compare(calls, repeats=9, warmup=1, calls_per_sample=1))
     torch.save(found, f"{folder}/rank{rank}.pt")
     dist.destroy_process_group()
 
 
 def measure(sizes: list[tuple[int, int]]) -> dict[str, Any]:
-    """Seconds of a forward and backward pass on two gloo processes, one thread each; rank 0's clock."""
+    """Time a forward and backward pass on two gloo processes with one thread each, by the clock of rank 0."""
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(_worker, args=(folder, sizes), nprocs=2)
         found: dict[str, Any] = torch.load(f"{folder}/rank0.pt", weights_only=True)

@@ -2,11 +2,11 @@
 
     python -m benchmarks.step [--dims 512 8192] [--backbones tiny resnet18] [--seconds 45] [--block 6] [--compile]
 
-Lightning's loop trains every variant for a few steps in turn; the time from the end of one step to the end of the next
-counts, data, logging and optimizer included, the first steps of a block do not. Every variant trains in the precision
-of the configuration: float16 on a GPU, float32 on a CPU. The last table says where a step of
-this package's goes, by the clock around each part (on a CPU; a GPU runs behind the clock). The projector's hidden width
-is 512 throughout, so that the loss is not buried under two 8192 x 8192 layers.
+Lightning's loop trains every variant for a few steps in turn. A timing is the time from the end of one step to the end
+of the next, including data, logging and optimizer; the first steps of a block are excluded. Every variant trains in the
+precision of the configuration: float16 on a GPU, float32 on a CPU. The last table shows the share of each part of a
+step of this package, timed by the clock (on a CPU only, since a GPU runs asynchronously). The projector's hidden width
+is always 512, so that the cost of the loss is not dominated by two 8192 x 8192 layers.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ SOLO, HOSTED, STANDALONE, FULL, COMPILED, SOLO_COMPILED = (
     "host standalone, compiled",
     "solo-learn's VICReg, compiled",
 )
-LEFT_OUT = 1  # first steps of a block: workers start, the optimizer makes its buffers
+LEFT_OUT = 1  # first steps of a block, in which workers start and the optimizer allocates its buffers
 IMAGE_SIZE, FEATURES = 32, 512
 
 
 class Stopwatch(pl.Callback):
-    """Seconds between the ends of two steps, without a block's first ones."""
+    """Record the seconds between the ends of two steps, without the first steps of a block."""
 
     def __init__(self, device: str) -> None:
         self.device, self.last = device, 0.0
@@ -77,7 +77,7 @@ class Stopwatch(pl.Callback):
 
 
 class Variant:
-    """A model with its loader, trained a block of steps at a time."""
+    """A model with its loader, trained in blocks of steps."""
 
     def __init__(
         self, model: pl.LightningModule, loader: DataLoader[Any], steps: int, device: str, precision: Any
@@ -106,7 +106,7 @@ class Variant:
 
 
 def make_images(folder: Path, count: int) -> Path:
-    """Random images in two classes."""
+    """Make random images in two classes."""
     rng = np.random.default_rng(0)
     for number in range(count):
         path = folder / f"class_{number % 2}" / f"{number}.jpg"
@@ -135,7 +135,7 @@ def configuration(images: Path, dim: int, options: argparse.Namespace, extra: li
 
 
 def build(name: str, images: Path, dim: int, backbone: str, options: argparse.Namespace) -> Variant:
-    """A variant by its name."""
+    """Build a variant by name."""
     plain = ["diagnostics.enabled=false", "probes.projector_linear=false", "probes.encoder_mlp=false"]
     config = configuration(images, dim, options, [] if name == FULL else plain)
     build_parts = build_standalone if name in (STANDALONE, FULL, COMPILED) else build_solo
@@ -145,7 +145,7 @@ def build(name: str, images: Path, dim: int, backbone: str, options: argparse.Na
         from solo.methods.vicreg import VICReg
 
         model = VICReg(run.model.cfg).to(memory_format=torch.channels_last)
-        model.backbone = run.model.backbone  # the stem that was asked for; solo-learn chooses by the dataset's name
+        model.backbone = run.model.backbone  # with the requested stem; solo-learn chooses it by the dataset's name
     if backbone == "tiny":
         model.backbone = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(3 * (IMAGE_SIZE // 4) ** 2, FEATURES))
     if name in (COMPILED, SOLO_COMPILED):
@@ -158,7 +158,7 @@ def build(name: str, images: Path, dim: int, backbone: str, options: argparse.Na
 
 
 def compare_steps(images: Path, dim: int, backbone: str, options: argparse.Namespace) -> dict[str, Timing]:
-    """Blocks of steps of every variant in turn, for about ``options.seconds``."""
+    """Time blocks of steps of every variant in turn, for about ``options.seconds``."""
     names = [STANDALONE, FULL]
     if importlib.util.find_spec("solo") is not None:
         names = [SOLO, HOSTED, *names]
@@ -177,14 +177,14 @@ def compare_steps(images: Path, dim: int, backbone: str, options: argparse.Names
 
 
 class Parts:
-    """Seconds spent in each part of a step: nested parts count once, for the outer one."""
+    """Seconds spent in each part of a step; nested parts count for the outer part only."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self._busy = False
 
     def around(self, owner: Any, method: str, part: str) -> None:
-        """Puts a clock around a method of one object."""
+        """Time a method of one object."""
         original: Callable[..., Any] = getattr(owner, method)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -198,14 +198,15 @@ class Parts:
                 self.seconds[part] += time.perf_counter() - began
                 self._busy = False
 
-        # Lightning modules and loaders keep methods as plain attributes of the instance.
+        # Bypass __setattr__ of modules and loaders, so that the method becomes a plain instance attribute.
         object.__setattr__(owner, method, timed)
 
 
 class UpdateClock(pl.Callback):
-    """The optimizer's own work, from the end of the backward pass to the end of the step.
+    """Time the optimizer's own work, from the end of the backward pass to the end of the step.
 
-    Forgets left-out steps, and keeps what there was after the last one: measurements at the end of training count not.
+    Excluded first steps are discarded, and values are saved after the last step, so that measurements at the end of
+    training are not counted.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -223,7 +224,7 @@ class UpdateClock(pl.Callback):
 
 
 class ClockedLoader(DataLoader[Any]):
-    """Counts the time that the loop waits for a batch."""
+    """A loader that records the time that the loop waits for a batch."""
 
     def __init__(self, loader: DataLoader[Any], parts: Parts) -> None:
         super().__init__(loader.dataset, batch_size=None)
@@ -244,7 +245,7 @@ class ClockedLoader(DataLoader[Any]):
 
 
 class ReadyLoader(DataLoader[Any]):
-    """One batch again and again, so that no variant waits for images."""
+    """A loader that repeats one batch, so that no variant waits for images."""
 
     def __init__(self, loader: DataLoader[Any], count: int) -> None:
         super().__init__(loader.dataset, batch_size=None)
@@ -258,7 +259,7 @@ class ReadyLoader(DataLoader[Any]):
 
 
 def where_it_goes(images: Path, dim: int, backbone: str, options: argparse.Namespace) -> dict[str, float]:
-    """Share of each part in a step of the standalone host, with the default probes and diagnostics."""
+    """Measure the share of each part in a step of the standalone host, with the default probes and diagnostics."""
     variant = build(FULL, images, dim, backbone, options)
     parts, model = Parts(), variant.model
     parts.around(model, "forward", "forward")

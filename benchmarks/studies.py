@@ -30,7 +30,7 @@ STATISTICS = {
     "sliced W2": ("sliced_w2", 2),
     "Epps-Pulley": ("epps_pulley", 0),
 }
-"""Statistics of the embeddings by their columns, each with the decimals that are shown."""
+"""Statistics of the embeddings by column, each with the number of decimals shown."""
 FIGURES: dict[str, tuple[Figure, int]] = {
     "frozen linear (%)": (ACCURACY, 2),
     "online linear (%)": (probe_figure("online_linear", "top1"), 2),
@@ -38,18 +38,18 @@ FIGURES: dict[str, tuple[Figure, int]] = {
     "s/step": (cost_figure("step_seconds"), 2),
     "memory (MB)": (cost_figure("peak_memory_mb"), 0),
 }
-"""Columns of the final runs, each with the decimals that are shown."""
+"""Columns of the final runs, each with the number of decimals shown."""
 SHARE = FIGURES["mean's share"][0]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two methods that a protocol asks for.
+    """A difference between two methods that a protocol specifies.
 
     Attributes:
-        first: a method, in words.
-        second: what is subtracted.
-        level: of the interval.
+        first: name of a method.
+        second: name of the method that is subtracted.
+        level: confidence level of the interval.
     """
 
     first: str
@@ -59,14 +59,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Study:
-    """What a protocol asks of its runs.
+    """The evaluation that a protocol specifies for its runs.
 
     Attributes:
-        base: the method that every other one is compared with, apart from ``comparisons``.
-        comparisons: those of the protocol, the primary one first.
+        base: method that all others are compared with, in addition to ``comparisons``.
+        comparisons: comparisons of the protocol, the primary one first.
         spread: columns whose standard deviation over the seeds is shown.
-        columns: of the final runs.
-        length: the longer trainings' comparison; None without any.
+        columns: columns of the final runs.
+        length: comparison of the longer trainings; None without any.
     """
 
     base: str
@@ -116,7 +116,7 @@ def tables(name: str, evidence: Path = EVIDENCE) -> dict[str, str]:
     """Make the tables of a study for which there are runs.
 
     Args:
-        name: of the study.
+        name: name of the study.
         evidence: folder of all studies: ``<name>_tune``, ``<name>`` and ``<name>_length``.
 
     Returns:
@@ -139,12 +139,12 @@ def tables(name: str, evidence: Path = EVIDENCE) -> dict[str, str]:
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """Read the runs of a folder; none where it does not exist."""
+    """Read the runs of a folder; empty if it does not exist."""
     return collect(folder)[0] if folder.is_dir() else []
 
 
 def rate_table(trials: Sequence[Run]) -> str:
-    """One row per rate: mean of the seeds, each of them in brackets where there are several; the best in bold."""
+    """Make a table with one row per rate: mean over the seeds, with single values in brackets; the best in bold."""
     methods = methods_of(trials)
     rates = sorted({rate_of(run) for run in trials})
     best = {method: best_rate(trials, method) for method in methods}
@@ -156,7 +156,7 @@ def rate_table(trials: Sequence[Run]) -> str:
 
 
 def best_rate(trials: Sequence[Run], method: str) -> float:
-    """Choose the rate of the highest mean accuracy, of equal ones the smallest; none at which a seed has diverged."""
+    """Choose the rate with the highest mean accuracy, the smallest in a tie; exclude rates with a diverged seed."""
     found = {rate: seeds_of(trials, method, rate=rate) for rate in sorted({rate_of(run) for run in trials})}
     most = max(map(len, found.values()))
     rates = [rate for rate, seeds in found.items() if len(seeds) == most]
@@ -164,7 +164,7 @@ def best_rate(trials: Sequence[Run], method: str) -> float:
 
 
 def final_table(finals: Sequence[Run], study: Study) -> str:
-    """One row per method: means over the seeds, and the difference to the study's base."""
+    """Make a table with one row per method: means over the seeds, and the difference to the study's base."""
     first, *others = study.columns
     header = ["Method", first, f"minus {study.base}", *others]
     untrained = {column: [] for column in study.columns}
@@ -182,7 +182,7 @@ def final_table(finals: Sequence[Run], study: Study) -> str:
 
 
 def comparison_table(finals: Sequence[Run], study: Study) -> str:
-    """One row per comparison of the protocol."""
+    """Make a table with one row per comparison of the protocol."""
     rows = []
     for comparison in study.comparisons:
         found = difference(finals, comparison)
@@ -192,7 +192,7 @@ def comparison_table(finals: Sequence[Run], study: Study) -> str:
 
 
 def seed_table(finals: Sequence[Run]) -> str:
-    """Frozen linear accuracy of every run."""
+    """Make a table of the frozen linear accuracy of every run."""
     seeds = sorted({run.seed for run in finals if run.seed is not None})
     rows = []
     for method in methods_of(finals):
@@ -202,7 +202,7 @@ def seed_table(finals: Sequence[Run]) -> str:
 
 
 def correlation_table(finals: Sequence[Run]) -> str:
-    """Pearson's r of the accuracy with what is measured of the embeddings, over the runs and over the methods."""
+    """Make a table of Pearson's r between accuracy and statistics of the embeddings, over runs and over methods."""
     rows = []
     for name in ("W1 to chi", "mean's share", "effective rank"):
         figure = FIGURES[name][0]
@@ -215,7 +215,7 @@ def correlation_table(finals: Sequence[Run]) -> str:
 
 
 def length_table(runs: Sequence[Run], comparison: Comparison) -> str:
-    """One row per length: accuracy of each method on the seeds that all lengths have, and the difference."""
+    """Make a table with one row per length: accuracy of each method on the seeds of all lengths, and the difference."""
     shared = _shared_seeds(runs)
     kept = [run for run in runs if run.seed in shared]
     lengths = sorted({epochs_of(run) for run in kept})
@@ -234,7 +234,7 @@ def length_table(runs: Sequence[Run], comparison: Comparison) -> str:
 
 
 def change_table(runs: Sequence[Run], comparison: Comparison) -> str:
-    """How the difference changes from the shortest training, paired by seed."""
+    """Make a table of the change of the difference from the shortest training, paired by seed."""
     shared = _shared_seeds(runs)
     kept = [run for run in runs if run.seed in shared]
     shortest, *others = sorted({epochs_of(run) for run in kept})
@@ -288,7 +288,7 @@ def _values(runs: Iterable[Run], figure: Figure) -> list[float]:
 
 
 def _of_normal_samples(runs: Iterable[Run], column: str) -> list[float]:
-    """List what is measured of samples of N(0, I), as many as embeddings, in each run."""
+    """List a statistic of samples of N(0, I), with as many points as embeddings, for each run."""
     found = (getattr(run.results.radii.normal, STATISTICS.get(column, ("",))[0], None) for run in runs)
     return [value for value in found if value is not None]
 

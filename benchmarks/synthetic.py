@@ -2,8 +2,9 @@
 
     python benchmarks/synthetic.py [--num-samples N] [--repeats R]
 
-All on one core (torch and numba with one thread each), alternating, medians over the repeats. The loop is what one
-would write first: the losses of this package, `torch.autograd.grad`, one in-place update.
+All contestants run on one core (torch and numba with one thread each), interleaved; results are medians over the
+repeats. The loop is the straightforward implementation: the losses of this package, `torch.autograd.grad`, one
+in-place update.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def main() -> None:
         f"batched torch engine on a CPU, {BATCH} runs, per run": batched_engine(start, kl),
     }
     for contestant in contestants.values():
-        contestant()  # compiles, and leaves the first steps behind
+        contestant()  # warm-up: compiles and makes the first steps
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(options.repeats):
         for name, contestant in contestants.items():

@@ -43,18 +43,18 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command, and finish it even where nobody reads what it prints.
+    """Run one sub-command, and finish it even where its output pipe is closed.
 
     Args:
-        argv: arguments after the program's name; default: those of the process.
+        argv: arguments after the program's name; default: the process's arguments.
 
     Returns:
-        Exit status: 0; with one line on standard error, 2 for wrong input, 1 when a run failed, 143 after SIGTERM,
-        SIGUSR1 or SIGHUP; 130 after Ctrl-C; 3 when a sweep ends with unfinished runs. Any other exception is a fault
-        and passes through.
+        Exit status: 0 on success; 2 for wrong input, 1 when a run failed, 143 after SIGTERM, SIGUSR1 or SIGHUP, each
+        with one line on standard error; 130 after Ctrl-C; 3 when a sweep ends with unfinished runs. Any other
+        exception is a bug and propagates.
     """
-    # A notebook hands on MPLBACKEND=module://matplotlib_inline...: where that module is absent, matplotlib cannot be
-    # imported, which torchmetrics does. Figures are files here and need no other backend.
+    # A notebook passes MPLBACKEND=module://matplotlib_inline... to child processes. Without that module, importing
+    # matplotlib fails, and torchmetrics imports it. Figures are only written to files, so Agg is enough.
     os.environ["MPLBACKEND"] = "agg"
     if argv is None and REQUESTED in os.environ:
         complete(COMMANDS)
@@ -92,10 +92,10 @@ def _main(arguments: list[str]) -> int:
 
 
 def _signals_of(command: str) -> list[signal.Signals]:
-    """List the signals that end a command by an exception.
+    """List the signals that end a command with an exception.
 
-    A script of ``solo`` has handlers of its own, and SIGUSR1 of a training is left to Lightning, which takes it for
-    Slurm's queue where nobody else has.
+    A script run by ``solo`` installs its own handlers. SIGUSR1 during training is left to Lightning, which uses it to
+    requeue Slurm jobs unless another handler is installed.
     """
     left = {"solo": STOP_SIGNALS, "pretrain": (signal.SIGUSR1,), "sweep": (signal.SIGUSR1,)}.get(command, ())
     return [number for number in STOP_SIGNALS if number not in left]

@@ -1,6 +1,6 @@
-"""Completion in the shell: sub-commands, their options, and the names of configurations and sweeps.
+"""Shell completion of sub-commands, their options, and the names of configurations and sweeps.
 
-argcomplete starts this command at every Tab, so only the sub-command that was typed is imported, and no PyTorch.
+argcomplete starts this command at every Tab. For speed, only the typed sub-command is imported, without PyTorch.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from types import ModuleType
 
 REQUESTED = "_ARGCOMPLETE"
-"""Variable that the shell's function sets."""
+"""Environment variable that the shell's completion function sets."""
 
 
 def complete(commands: Mapping[str, str]) -> None:
-    """Answer the shell, and end the process.
+    """Print the completions and end the process.
 
     Args:
-        commands: sub-commands with what they do.
+        commands: descriptions by sub-command.
     """
     import argcomplete
 
@@ -28,14 +28,14 @@ def complete(commands: Mapping[str, str]) -> None:
 
 
 def command_parser(commands: Mapping[str, str], typed: str) -> argparse.ArgumentParser:
-    """Make a parser of the whole command line, complete for one sub-command.
+    """Make a parser of the whole command line, with the options of one sub-command only.
 
     Args:
-        commands: sub-commands with what they do.
-        typed: the one whose options are wanted; any other text gives their names alone.
+        commands: descriptions by sub-command.
+        typed: sub-command whose options are added; for any other text, the parser knows the names only.
 
     Returns:
-        The parser; it is not meant to read a command line.
+        A parser for completion; it does not parse a command line.
     """
     parser = argparse.ArgumentParser("radial-vicreg")
     parser.add_argument("--version", action="store_true")
@@ -49,7 +49,7 @@ def command_parser(commands: Mapping[str, str], typed: str) -> argparse.Argument
 
 
 def _add(choice: argparse._SubParsersAction[argparse.ArgumentParser], name: str, command: ModuleType) -> None:
-    if not hasattr(command, "parser"):  # solo: the rest belongs to a script
+    if not hasattr(command, "parser"):  # solo: the other arguments are the script's
         choice.add_parser(name).add_argument("rest", nargs="*")
         return
     parts = getattr(command, "PARTS", {})

@@ -1,4 +1,4 @@
-"""Hydra's flags and overrides, as its own applications read them; what has another place here says where."""
+"""Hydra's flags and overrides; a flag that is not supported raises an error that names its replacement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.configurations import configurations
 
-_PRINTED = ("job", "hydra", "all")  # what Hydra's --cfg may print
+_PRINTED = ("job", "hydra", "all")  # Hydra's choices for --cfg
 _ELSEWHERE = {
     ("-m", "--multirun"): "a command here is one run: put the values into a sweep file (`radial-vicreg sweep FILE "
     "--run`; yaml/radialvicreg/sweeps has examples), or loop in the shell",
@@ -23,19 +23,19 @@ _ELSEWHERE = {
     ("--hydra-help",): "--help lists the flags that count here",
     ("--experimental-rerun",): "ckpt=auto resumes a run",
 }
-"""Flags of Hydra's applications that are none here, and what to use."""
+"""Hydra's flags that are not supported, with their replacements."""
 
 
 class Request(NamedTuple):
-    """Which configuration is asked for.
+    """The requested configuration.
 
     Attributes:
-        config_name: without ``.yaml``, with its folder.
-        overrides: ``key=value``.
-        config_path: folder to look in first.
-        text_only: print it and stop.
-        check: say what the run would be, and stop.
-        claim: train only if no other process does and nothing is finished.
+        config_name: name with its folder, without ``.yaml``.
+        overrides: overrides ``key=value``.
+        config_path: folder that is searched first.
+        text_only: print the configuration and stop.
+        check: print a description of the run and stop.
+        claim: train only if no other process trains the run and it is not finished.
     """
 
     config_name: str
@@ -55,10 +55,10 @@ def hydra_parser(prog: str, description: str, default_name: str, of_runs: bool =
     """Make a parser of ``--config-name``, ``--config-path``, ``--cfg`` and overrides.
 
     Args:
-        prog: for the usage text.
-        description: for the usage text.
-        default_name: configuration without ``--config-name``.
-        of_runs: the package's configurations are meant; a shell completes their names.
+        prog: program name in the usage text.
+        description: description in the help text.
+        default_name: configuration that is used without ``--config-name``.
+        of_runs: the configurations are those of training runs, whose names the shell completes.
 
     Returns:
         The parser, for :func:`read_request`.
@@ -86,14 +86,14 @@ def read_request(parser: Parser, arguments: Sequence[str]) -> Request:
     """Read a command line.
 
     Args:
-        parser: of :func:`hydra_parser`.
-        arguments: after the sub-command; a bare ``--cfg`` means ``--cfg job``.
+        parser: parser made by :func:`hydra_parser`.
+        arguments: arguments after the sub-command; a bare ``--cfg`` means ``--cfg job``.
 
     Returns:
-        What is asked for.
+        The request.
 
     Raises:
-        UserError: an unknown option, or one of Hydra's that is none here.
+        UserError: an option is unknown, or is one of Hydra's that is not supported.
     """
     words: list[str] = []
     for word, following in zip_longest(arguments, arguments[1:]):
@@ -112,10 +112,10 @@ def read_request(parser: Parser, arguments: Sequence[str]) -> Request:
 
 
 class _Elsewhere(argparse.Action):
-    """A flag of Hydra that says what to use."""
+    """Action of an unsupported flag of Hydra: raise an error that names the replacement."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> NoReturn:
-        """Raise what to use.
+        """Raise the error.
 
         Raises:
             UserError: always.
@@ -124,5 +124,5 @@ class _Elsewhere(argparse.Action):
 
 
 def _config_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Complete ``--config-name``, as argcomplete asks for it."""
+    """Complete ``--config-name``, in the form that argcomplete expects."""
     return [found.name for found in configurations(parsed_args.config_path)]

@@ -1,4 +1,4 @@
-"""Command lines whose errors are one line, as those of everything else here."""
+"""A parser whose errors are one line, like all errors of the command line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from radial_vicreg.errors import UserError
 
 
 class Parser(argparse.ArgumentParser):
-    """``argparse``'s parser that raises where that one prints its usage and ends the process."""
+    """``ArgumentParser`` that raises an exception where the original prints its usage and exits."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise what is wrong with the command line.
+        """Raise an error about the command line.
 
         Raises:
             UserError: always.

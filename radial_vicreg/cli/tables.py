@@ -1,4 +1,4 @@
-"""Tables of a command: as wide as the terminal, and a line a row in a pipe or a file."""
+"""Tables on standard output: as wide as the terminal, and one line per row in a pipe or a file."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from radial_vicreg.runs.results import ResultsError
 
 _GAP = 2
-_NARROWEST = 40  # columns of a text that may take several lines
+_NARROWEST = 40  # characters; least width of a column that may wrap
 
 
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), folding: str | None = None
 ) -> None:
-    """Print rows under a header; where a terminal is too narrow, the cells of a row below its first one.
+    """Print rows under a header; in a narrow terminal, print the cells of each row below its first cell.
 
     Args:
-        header: of the columns.
-        rows: texts; the first cell tells the rows apart. Nothing is ever cut.
+        header: column headers.
+        rows: cells of each row; the first cell identifies the row. No text is truncated.
         right: headers of columns of numbers.
-        folding: header of a column whose texts may take several lines in a terminal.
+        folding: header of a column that may wrap in a terminal.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -50,23 +50,23 @@ def print_table(
 
 
 def _one_line(cell: str) -> str:
-    """Write control characters, which a stranger's file may have for the terminal, as escapes."""
+    """Escape control characters, which an untrusted file may contain to manipulate the terminal."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in cell)
 
 
 def name_bad_file(error: ResultsError) -> None:
-    """Name a ``results.json`` that a list passes over, on stderr, unless it is another program's."""
+    """Print to stderr which ``results.json`` a list skips, unless another program wrote the file."""
     if getattr(error, "is_marked", True):
         print(f"not listed: {_one_line(str(error))}", file=sys.stderr)
 
 
 def print_json(content: Any) -> None:
-    """Print JSON for programs."""
+    """Print a value as indented JSON."""
     print(json.dumps(content, indent=2))
 
 
 def _print_below(console: Any, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print the first cell of a row, and the others below it, each with its header where there are several."""
+    """Print the first cell of each row, and the others below it, with their headers if there are several."""
     from rich.padding import Padding
 
     for first, *others in rows:

@@ -1,4 +1,4 @@
-"""Backbones of finished runs as plain files, proven equal to the checkpoint."""
+"""Backbones of finished runs as plain files, verified against the checkpoint."""
 
 from radial_vicreg.export.card import CITATION
 from radial_vicreg.export.loading import CARD, FORMATS, load_exported, read_card

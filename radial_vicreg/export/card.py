@@ -1,4 +1,4 @@
-"""The card of an export: what the network is, what it was trained on, and how to build it without this package."""
+"""The card of an export: the network, its training, and how to build it without this package."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _FROM_RESULTS = ("name", "method", "host", "seed", "status", "versions", "git_co
 
 
 def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
-    """Describe a run's backbone as it is exported.
+    """Make the card of a run's backbone.
 
     Args:
         run: the run.
         fmt: one of :data:`radial_vicreg.export.FORMATS`.
 
     Returns:
-        The card, still without the weights' checksum.
+        The card, without the checksum of the weights.
 
     Raises:
-        UserError: a ViT for torchvision, or for the Hub a network that timm does not have.
+        UserError: the format is torchvision and the network is a ViT, or the Hub and timm does not have the network.
     """
     from radial_vicreg.data.augmentation import mean_and_std
 
@@ -46,7 +46,7 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     small_stem = not is_timms and run.config.has_small_stem
     if fmt == "torchvision" and is_timms:
         raise UserError(f"torchvision has no {name}; use --format timm, safetensors or hf")
-    if fmt == HUB_FORMAT and (small_stem or (arguments and not is_timms)):  # of a ResNet they are torchvision's
+    if fmt == HUB_FORMAT and (small_stem or (arguments and not is_timms)):  # those of a ResNet are torchvision's
         what = "the small-image stem" if small_stem else f"the arguments {arguments}"
         raise UserError(
             f"timm, which loads what --format {fmt} writes, has no {name} with {what}; use --format safetensors"
@@ -58,7 +58,7 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
     config = without_secrets(run.config.plain()) if run.results is None else run.results.config
     training = {key: getattr(run.results, key, None) for key in _FROM_RESULTS}
     if run.figures is None:
-        training["status"] = None  # that of the whole run, which ended with other weights
+        training["status"] = None  # the status refers to the final weights of the run
     return {
         "format": fmt,
         "library": library,
@@ -82,7 +82,7 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
 def _build_lines(
     library: str, architecture: str, arguments: Mapping[str, Any], small_stem: bool, file: str
 ) -> list[str]:
-    """Write the card's recipe, for people who do not have this package."""
+    """Write code that builds the network without this package."""
     given = "".join(f", {key}={value!r}" for key, value in arguments.items())
     lines = ["import torch"]
     if library == "timm":
@@ -110,7 +110,7 @@ def _feature_dim(backbone: nn.Module, size: int) -> int:
 
 
 def _without_folders(value: Any) -> Any:
-    """Keep the last name of every absolute path: what is published need not tell whose home it was trained in."""
+    """Reduce every absolute path to its last part, so that published cards do not contain home directories."""
     if isinstance(value, dict):
         return {key: _without_folders(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -119,7 +119,7 @@ def _without_folders(value: Any) -> Any:
 
 
 def _metrics(results: RunResults | None) -> dict[str, object]:
-    """Choose the probes and the last radii; their histogram and history stay in results.json."""
+    """Select the probes and the final radii, without the histogram and the history in results.json."""
     probes = None if results is None else results.probes
     final = None if results is None else results.radii.final
     return {

@@ -1,6 +1,6 @@
-"""What an export for the Hugging Face Hub has besides weights and card: timm's configuration and a model card.
+"""Additional files of an export for the Hugging Face Hub: timm's configuration and a model card.
 
-timm loads such a repository as ``hf-hub:OWNER/NAME``, and such a folder as ``local-dir:FOLDER`` (from 1.0.16 on).
+timm loads the repository as ``hf-hub:OWNER/NAME``, and the folder as ``local-dir:FOLDER`` (from 1.0.16 on).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _SHARE_DIGITS = 1e6
 
 
 def timm_config(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a network as timm does in ``config.json``: how it is built, and how images are prepared for it.
+    """Build timm's ``config.json``: the architecture and the preprocessing of images.
 
     Args:
-        card: of the export.
+        card: card of the export.
 
     Returns:
-        The configuration; its images are prepared as in our validation.
+        The configuration, with the preprocessing of our validation.
     """
     architecture, arguments, size = card["architecture"], card["arguments"], card["image_size"]
     default: Any = timm.models.get_pretrained_cfg(architecture)
-    # timm resizes the shorter side to floor(size / crop_pct): rounded down, the share gives our length exactly.
+    # timm resizes the shorter side to floor(size / crop_pct); rounding crop_pct down gives exactly our length.
     share = math.floor(_SHARE_DIGITS * size / resized_side(size)) / _SHARE_DIGITS
     return {
         "architecture": architecture,
@@ -64,10 +64,10 @@ def timm_config(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_with_timm(card: Mapping[str, Any], weights: Path) -> nn.Module:
-    """Load an export as timm does with its ``config.json``, in a way that every supported version of timm has.
+    """Load an export as timm does from its ``config.json``, in a way that every supported version of timm has.
 
     Args:
-        card: of the export.
+        card: card of the export.
         weights: file of its weights.
 
     Returns:
@@ -85,10 +85,10 @@ def model_card(card: Mapping[str, Any]) -> str:
     """Write the model card.
 
     Args:
-        card: of the export.
+        card: card of the export.
 
     Returns:
-        Markdown with the Hub's metadata in front. The license is left to be filled in.
+        Markdown that starts with the Hub's metadata. The license is a placeholder for the user.
     """
     pages = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -113,14 +113,14 @@ def model_card(card: Mapping[str, Any]) -> str:
 
 
 def _objective(config: Mapping[str, Any]) -> dict[str, Any]:
-    """List what the loss depends on; of a custom loss, its class and arguments."""
+    """Return the settings of the loss; for a custom loss, its class and arguments."""
     objective = objective_of(config)
     own = objective.get("loss")
     return objective if own is None else {"loss": own["_target_"], **{k: v for k, v in own.items() if k != "_target_"}}
 
 
 def _training(card: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """List the settings that a reader asks for first; None for what is not known."""
+    """List the main training settings; None for an unknown value."""
     config, training = card["config"], card["training"]
     optimizer, projector = config["optimizer"], config["method_kwargs"]
     sizes = [projector["proj_hidden_dim"], projector["proj_hidden_dim"], projector["proj_output_dim"]]
@@ -139,7 +139,7 @@ def _training(card: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _probes(probes: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """List the figures of each probe by name; a probe before and after training counts as two."""
+    """Return the figures of each probe by name; a probe before and after training counts as two."""
     found: dict[str, dict[str, float]] = {}
     for name, figures in probes.items():
         given = figures or {}
@@ -152,13 +152,13 @@ def _probes(probes: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def _radii(radii: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
-    """List what was measured of the embeddings' norms in both modes of BatchNorm."""
+    """List the statistics of the embeddings' norms in both modes of BatchNorm."""
     keys = ("w1_chi", "radius_mean", "radius_std")
     found = [(mode, [(radii.get(mode) or {}).get(key) for key in keys]) for mode in ("eval", "batch")]
     return [(mode, figures) for mode, figures in found if None not in figures]
 
 
 def _cell(value: Any) -> str:
-    """Write a value into a cell of a Markdown table."""
+    """Format a value for a cell of a Markdown table."""
     text = f"{value:g}" if isinstance(value, float) else " ".join(str(value).split())
     return text.replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Exported weights and their card, read from anywhere: the network that they are."""
+"""Loading of networks from exported weights and their card, which may be from an untrusted source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from radial_vicreg.nets.models import apply_small_stem, refuse_file_arguments
 from radial_vicreg.runs.checkpoints import file_checksum, read_tensors
 
 CARD = "card.json"
-"""Name of the card beside exported weights."""
+"""File name of the card next to exported weights."""
 
 FORMATS = tuple(EXPORT_FILES)
 
@@ -33,17 +33,18 @@ _CARD = {
 
 
 def load_exported(card_file: str | Path) -> nn.Module:
-    """Build the network that a card describes and fill in its weights.
+    """Build the network that a card describes and load its weights.
 
     Args:
-        card_file: ``card.json``, with the weights beside it.
+        card_file: path of ``card.json``, next to the weights.
 
     Returns:
-        Images ``(N, 3, H, W)``, normalised as the card says, to features ``(N, F)``; in evaluation mode.
+        Network in evaluation mode that maps images ``(N, 3, H, W)``, normalised according to the card, to features
+        ``(N, F)``.
 
     Raises:
-        UserError: the card is none of ours or names a network that this package does not export, or the weights are
-            not those that the card was written for.
+        UserError: the card was not written by this package or names a network that it does not export, or the weights
+            do not match the card.
     """
     card_file = Path(card_file)
     card = read_card(card_file)
@@ -63,16 +64,16 @@ def load_exported(card_file: str | Path) -> nn.Module:
 
 
 def read_card(file: Path) -> dict[str, Any]:
-    """Read a card from anywhere: refuse file names elsewhere, and a network whose making fetches files.
+    """Read an untrusted card; refuse files outside its folder, and networks whose construction downloads files.
 
     Args:
-        file: ``card.json``.
+        file: path of ``card.json``.
 
     Returns:
         Its content.
 
     Raises:
-        UserError: the card is none of ours, or asks for what no export needs.
+        UserError: the card was not written by this package, or requests something that no export needs.
     """
     try:
         card = json.loads(file.read_text(encoding="utf-8"))
@@ -95,7 +96,7 @@ def import_safetensors() -> Any:
     """Import ``safetensors.torch``.
 
     Raises:
-        MissingPackageError: it is not installed.
+        MissingPackageError: safetensors is not installed.
     """
     try:
         import safetensors.torch
@@ -109,7 +110,7 @@ def _is_known(library: str, architecture: str) -> bool:
         return library == "torchvision" and architecture in RESNETS
     import timm
 
-    return ":" not in architecture and timm.is_model(architecture)  # hf-hub:NAME would be fetched
+    return ":" not in architecture and timm.is_model(architecture)  # hf-hub:NAME would be downloaded
 
 
 def _architecture(library: str, architecture: str, arguments: Mapping[str, Any]) -> nn.Module:
@@ -122,7 +123,7 @@ def _architecture(library: str, architecture: str, arguments: Mapping[str, Any])
         import torchvision
 
         resnet: nn.Module = getattr(torchvision.models, architecture)(**arguments)
-    except Exception as error:  # TypeError for an unknown argument; for a bad value, anything
+    except Exception as error:  # TypeError for an unknown argument, any exception for a bad value
         raise UserError(f"{architecture} does not take the card's arguments {arguments}: {reason_of(error)}") from error
     resnet.fc = nn.Identity()
     return resnet
@@ -133,7 +134,7 @@ def _load(file: Path) -> dict[str, Tensor]:
         safetensors = import_safetensors()
         try:
             loaded: dict[str, Tensor] = safetensors.load_file(str(file))
-        except Exception as error:  # safetensors' own error derives from Exception only
+        except Exception as error:  # SafetensorError derives directly from Exception
             raise UserError(f"{file} cannot be read as safetensors: {error}") from error
         return loaded
     state: dict[str, Tensor] = read_tensors(file)

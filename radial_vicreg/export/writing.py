@@ -1,4 +1,4 @@
-"""The backbone of a run, written alone and loaded back."""
+"""Export of a run's backbone, verified by loading it again."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from radial_vicreg.runs.checkpoints import file_checksum
 from radial_vicreg.runs.loaded import open_run
 
 _PROBE_IMAGES = 8
-_REPLACED = "replaced_sha256"  # on a card while its weights are being written: of those that are there
-_TOLERANCE = 1e-6  # timm and torchvision may pool in another order
+_REPLACED = "replaced_sha256"  # in a card while weights are written: checksum of the previous weights
+_TOLERANCE = 1e-6  # timm and torchvision may pool in a different order
 
 
 def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tuple[Path, dict[str, Any]]:
-    """Write the backbone alone and a JSON card, load both back and compare features.
+    """Write the backbone and a JSON card, load both again and compare features.
 
     Args:
         path: run folder or checkpoint, see :func:`radial_vicreg.runs.loaded.open_run`.
@@ -41,8 +41,8 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
         The card's file and its content.
 
     Raises:
-        UserError: an unknown format, a network that it does not have, a folder that cannot be written, or holds weights
-            or a card that no export wrote or (``"hf"``) a model card, or features that differ after loading.
+        UserError: the format is unknown or does not support the network; the folder cannot be written, or holds a model
+            card (``"hf"``) or weights or a card that no export wrote; or features differ after loading.
         ImportError: safetensors is not installed.
     """
     if fmt not in FORMATS:
@@ -58,7 +58,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     folder.mkdir(parents=True, exist_ok=True)
     content = _serialised(run.model.backbone.state_dict(), weights)
     card["sha256"] = hashlib.sha256(content).hexdigest()
-    # First, so that the weights are known as ours even if the export is killed before it replaces the old ones.
+    # The card is written first, so that the old weights are still recognised if the export is killed in between.
     replaced = {_REPLACED: file_checksum(weights)} if weights.is_file() else {}
     card_file = write_json(folder / CARD, card | replaced)
     with atomic_file(weights) as stream:
@@ -78,7 +78,7 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
 
 @torch.no_grad()
 def _largest_difference(backbone: nn.Module, card_file: Path, card: Mapping[str, Any]) -> float:
-    """Compare features of the checkpoint with those of the export, loaded in every way that it claims."""
+    """Compare features of the checkpoint with those of the export, loaded in every supported way."""
     size = card["image_size"]
     images = torch.randn(_PROBE_IMAGES, 3, size, size, generator=torch.Generator().manual_seed(0))
     loaded = [load_exported(card_file)]
@@ -92,9 +92,9 @@ def _largest_difference(backbone: nn.Module, card_file: Path, card: Mapping[str,
 
 
 def _claim_files(folder: Path, fmt: str) -> Path:
-    """Refuse to replace a card that is none of an export, and weights that are not those of the card next to them.
+    """Refuse to replace a card that no export wrote, or weights that do not match the card next to them.
 
-    A model card, where somebody may have filled in a license, and its configuration are never replaced.
+    A model card, in which a user may have filled in a license, and timm's configuration are never replaced.
     """
     for name in (hub.MODEL_CARD, hub.CONFIG) if fmt == HUB_FORMAT else ():
         if (folder / name).exists():
@@ -114,6 +114,6 @@ def _serialised(state: dict[str, Tensor], file: Path) -> bytes:
     if file.suffix == ".safetensors":
         content: bytes = import_safetensors().save(state)
         return content
-    buffer = io.BytesIO()  # torch.save into a file hides the reason when the disk is full
+    buffer = io.BytesIO()  # torch.save to a file hides the error of a full disk
     torch.save(state, buffer)
     return buffer.getvalue()

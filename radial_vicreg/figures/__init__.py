@@ -1,4 +1,4 @@
-"""Figures: one style, one colour and marker a method, and the radii beside chi."""
+"""Figures: a common style, one colour and marker per method, and histograms of radii with the density of chi."""
 
 from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, configured_method, method_key, method_styles
 from radial_vicreg.figures.radius_histograms import draw_radii, radii_figure

@@ -1,4 +1,4 @@
-"""Which colour and marker a method has: the same in every figure."""
+"""Colour and marker of each method, the same in every figure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from radial_vicreg.names.terms import ADDED, objective_of, terms_of
 
 @dataclass(frozen=True)
 class MethodStyle:
-    """How a method is drawn.
+    """Plot style of a method.
 
     Attributes:
-        colour: of its lines, points and areas.
-        marker: matplotlib's; the colour is not needed to tell two methods apart.
+        colour: colour of its lines, points and areas.
+        marker: matplotlib marker; it distinguishes methods without colour.
     """
 
     colour: str
@@ -24,7 +24,7 @@ class MethodStyle:
 
 
 UNTRAINED = MethodStyle("#7F7F7F", "x")
-"""What no method has touched: a network before training, points at the start."""
+"""Style of untrained data: a network before training, points at the start."""
 
 KNOWN = {
     "vicreg": MethodStyle("#E69F00", "v"),
@@ -39,11 +39,11 @@ KNOWN = {
     "visreg": MethodStyle("#882255", "X"),
     "barlow": MethodStyle("#56B4E9", "*"),
 }
-"""Styles by :func:`method_key`; colours of Okabe and Ito, and of Tol, told apart by colour-blind readers."""
+"""Styles by :func:`method_key`; colour-blind safe colours of Okabe and Ito, and of Tol."""
 
 _COLOURS = ("#AA4499", "#44AA99", "#B5B52B", "#661100", "#88CCEE", "#DDCC77", "#6A3D9A")
 _MARKERS = (">", "d", "p", "h")
-# Their numbers have no common divisor: counting on in both at once meets every pair of the two.
+# The numbers of colours and markers are coprime, so cycling through both reaches every pair.
 _OTHERS = [MethodStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in range(28)]
 
 
@@ -51,9 +51,9 @@ def method_key(objective: str, centred: bool = False, **added: bool) -> str:
     """Name a method without its weights.
 
     Args:
-        objective: radial objective, or the name of a method that has none of them (``lejepa``, a user's own).
-        centred: the radii are those of z minus the batch mean.
-        **added: whether a term that any objective may have has a weight, by its symbol: ``e2mc``, ``mean``.
+        objective: radial objective, or the name of another method (``lejepa``, a custom method).
+        centred: whether the radii are those of z minus the batch mean.
+        **added: whether an added term has a weight, by its symbol: ``e2mc``, ``mean``.
 
     Returns:
         A key of :func:`method_styles`; VICReg is ``vicreg``, VICReg with E2MC is ``e2mc``.
@@ -69,7 +69,7 @@ def configured_method(config: Mapping[str, Any]) -> str:
     """Name the method of a run without its weights.
 
     Args:
-        config: the run's configuration, as plain containers.
+        config: configuration of the run as plain containers.
 
     Returns:
         See :func:`method_key`.
@@ -85,16 +85,16 @@ def configured_method(config: Mapping[str, Any]) -> str:
 
 
 def method_styles(keys: Iterable[str]) -> dict[str, MethodStyle]:
-    """Give every method of a report its colour and marker.
+    """Assign a colour and a marker to every method of a report.
 
-    A known method has always the same. Another has one that its name decides, the same in every report; where two names
-    of one report decide for the same marker, the later in the alphabet moves on to a free one.
+    Known methods have fixed styles. The style of any other method is derived from its name, so that it is the same in
+    every report; if two names of a report lead to the same marker, the alphabetically later one gets a free marker.
 
     Args:
-        keys: of all methods that are drawn, see :func:`method_key`.
+        keys: keys of all plotted methods, see :func:`method_key`.
 
     Returns:
-        A style for each, all different (of up to 28 that are not known; their markers differ, too, up to 4).
+        A style for each method. Styles are distinct for up to 28 unknown methods, and their markers for up to 4.
     """
     styles: dict[str, MethodStyle] = {}
     for key in sorted(set(keys)):

@@ -1,4 +1,4 @@
-"""Histograms of radii beside the density of chi."""
+"""Histograms of radii with the density of chi."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from radial_vicreg.figures.style import add_legend, figure_style, name_panels, n
 Radii = Tensor | Mapping[str, Sequence[float]]
 """Radii ``(N,)``, or their histogram: ``edges`` and ``density``."""
 _TALLEST = 2.0
-"""A bar higher than so many peaks of chi is cut off: the radii of an untrained network would flatten all others."""
+"""Bars are clipped at this multiple of chi's peak, since the radii of an untrained network would flatten the others."""
 
 
 def draw_radii(
     panels: Sequence[tuple[str, Radii]], dim: int, path: str | Path, styles: Sequence[MethodStyle] = ()
 ) -> list[Path]:
-    """Draw histograms of radii with the density of chi(d), one panel each (the paper's figure 2a to 2c).
+    """Plot histograms of radii with the density of chi(d), one panel each (the paper's figure 2a to 2c).
 
     Args:
         panels: title and radii of each panel.
         dim: dimension d of the embeddings.
         path: target without its suffix.
-        styles: of the panels; by default grey.
+        styles: styles of the panels; default: grey.
 
     Returns:
         The files, see :func:`~.style.save_figure`.
@@ -38,15 +38,14 @@ def draw_radii(
 
 
 def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int, styles: Sequence[MethodStyle] = ()) -> Any:
-    """Draw the figure of :func:`draw_radii`, without writing it.
+    """Plot the figure of :func:`draw_radii` without writing it.
 
-    All panels show the same radii and densities, so that they can be compared; a bar that is cut off has its height
-    beside it.
+    All panels share the ranges of both axes, so that they can be compared; a clipped bar is annotated with its height.
 
     Args:
         panels: title and radii of each panel.
         dim: dimension d of the embeddings.
-        styles: of the panels; by default grey.
+        styles: styles of the panels; default: grey.
 
     Returns:
         A matplotlib figure.
@@ -78,7 +77,7 @@ def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int, styles: Sequence
 
 
 def _tell_height(axis: Any, edges: np.ndarray, density: np.ndarray) -> None:
-    """Write the height of a bar that is cut off beside it, on the side with more room."""
+    """Write the height of a clipped bar next to it, on the side with more room."""
     peak = int(density.argmax())
     left, right = axis.get_xlim()
     right_of_it = edges[peak] - left < right - edges[peak + 1]

@@ -1,6 +1,6 @@
-"""How every figure looks: widths, text, fonts, panels, and the files that it is written to.
+"""Common style of all figures: widths, text, fonts, panels and output files.
 
-matplotlib is imported when one is drawn.
+matplotlib is imported only when a figure is made.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Literal, TypedDict
 from radial_vicreg.io.files import atomic_file
 
 Dashes = Literal["-", "--", "-.", ":", ""] | tuple[float, tuple[float, ...]]
-"""A style of lines: matplotlib's sign of it, or an offset with lengths of strokes and gaps."""
+"""A matplotlib line style: its symbol, or an offset with the lengths of strokes and gaps."""
 
 
 class LineLook(TypedDict, total=False):
-    """Arguments of matplotlib that say how lines and markers look."""
+    """Arguments of matplotlib for the style of lines and markers."""
 
     color: str
     marker: str
@@ -32,14 +32,14 @@ class LineLook(TypedDict, total=False):
 
 
 SUFFIXES = (".png", ".pdf", ".svg")
-"""A figure is written as each of them."""
-_COLUMN, _PAGE = 3.25, 6.75  # inches: width of one column of a conference's page, and of the page
-_LONGEST_TEXT = 120  # characters; a figure has no room for more
+"""File types of every figure."""
+_COLUMN, _PAGE = 3.25, 6.75  # inches: width of one column of a conference paper, and of both
+_LONGEST_TEXT = 120  # characters that fit into a figure
 _FILES: Any = {
-    "pdf.fonttype": 42,  # TrueType; the default, Type 3, is refused by the checks of conferences
+    "pdf.fonttype": 42,  # TrueType; conferences reject the default, Type 3
     "ps.fonttype": 42,
-    "svg.fonttype": "none",  # text stays text: the SVG is there to be edited, and the PDF to be printed
-    "svg.hashsalt": "radial-vicreg",  # drawn again, the file is the same
+    "svg.fonttype": "none",  # keep text editable
+    "svg.hashsalt": "radial-vicreg",  # makes files reproducible
 }
 _STYLE: Any = {
     **_FILES,
@@ -57,13 +57,13 @@ _STYLE: Any = {
     "lines.linewidth": 1.2,
     "lines.markersize": 4,
     "legend.frameon": False,
-    "legend.handlelength": 2.6,  # a dash pattern shows twice
+    "legend.handlelength": 2.6,  # long enough for two periods of a dash pattern
 }
 
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Draw figures that go into a manuscript as they are, whatever the user's own matplotlibrc says."""
+    """Apply a style for figures that fit into a manuscript unchanged, independent of the user's matplotlibrc."""
     from matplotlib import style
 
     with style.context(["default", _STYLE]):
@@ -74,9 +74,9 @@ def new_figure(rows: int = 1, columns: int = 1, *, wide: bool = False, aspect: f
     """Make a figure with an Agg canvas, which needs no display and leaves pyplot's state alone.
 
     Args:
-        rows: of panels; 0 for a figure whose axes the caller adds.
-        columns: of panels.
-        wide: as wide as a page of two columns; otherwise as one column.
+        rows: rows of panels; 0 for a figure whose axes the caller adds.
+        columns: columns of panels.
+        wide: whether the figure spans two columns of a page instead of one.
         aspect: height of the figure as a share of its width.
 
     Returns:
@@ -92,16 +92,16 @@ def new_figure(rows: int = 1, columns: int = 1, *, wide: bool = False, aspect: f
 
 
 def name_panels(axes: Sequence[Any], titles: Sequence[str]) -> None:
-    """Give panels their letters and titles; a single panel has no letter."""
+    """Set the titles of panels, with a letter if there are several."""
     for index, (axis, title) in enumerate(zip(axes, titles, strict=True)):
         axis.set_title(f"({chr(ord('a') + index)}) {title}" if len(axes) > 1 else title)
 
 
 def literal(text: object) -> str:
-    """Write a text of a user's or a stranger's for a figure: a dollar sign begins no mathematics, and no line is long.
+    """Make external text safe for a figure: escape dollar signs, replace control characters, limit the length.
 
     Args:
-        text: a method's name, a folder, ...
+        text: a method's name or a folder, for example.
     """
     shown = "".join(character if character.isprintable() or character == "\n" else "?" for character in str(text))
     cut = shown if len(shown) <= _LONGEST_TEXT else f"{shown[:_LONGEST_TEXT]}..."
@@ -109,11 +109,11 @@ def literal(text: object) -> str:
 
 
 def add_legend(figure: Any, handles: Sequence[Any]) -> None:
-    """Explain labelled artists below the panels, where the legend hides no point.
+    """Add a legend below the panels, where it hides no points.
 
     Args:
-        figure: matplotlib's; its width decides how many stand in a row.
-        handles: the artists.
+        figure: matplotlib figure; its width determines the number of legend columns.
+        handles: labelled artists.
     """
     for columns in range(len(handles), 0, -1):
         legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
@@ -126,7 +126,7 @@ def save_figure(figure: Any, path: str | Path) -> list[Path]:
     """Write a figure as PNG, PDF and SVG.
 
     Args:
-        figure: matplotlib's.
+        figure: matplotlib figure.
         path: target without its suffix; its folder is created.
 
     Returns:
@@ -144,8 +144,8 @@ def figure_files(figure: Any, name: str) -> dict[str, bytes]:
     """Render a figure as PNG, PDF and SVG.
 
     Args:
-        figure: matplotlib's.
-        name: of the files without their suffix.
+        figure: matplotlib figure.
+        name: file name without suffix.
 
     Returns:
         Contents by file name, one for each of :data:`SUFFIXES`.

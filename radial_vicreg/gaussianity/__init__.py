@@ -1,1 +1,1 @@
-"""How Gaussian the embeddings of a network or a matrix are: numbers, a table and a figure beside a normal sample's."""
+"""Diagnosis of the Gaussianity of embeddings: statistics, tables and a figure, compared with a normal sample."""

@@ -1,4 +1,4 @@
-"""Backbones of timm and torchvision by their names, without their heads, with their own image transform."""
+"""Backbones of timm and torchvision by name, without their heads, with their own image transforms."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def build_named(library: str, name: str, pretrained: bool, seed: int) -> tuple[n
 
     Args:
         library: ``"timm"`` or ``"torchvision"``.
-        name: the library's own, for timm with or without a tag.
-        pretrained: download its default weights, or take them from the library's cache.
-        seed: of the random weights otherwise.
+        name: name in the library; for timm, with or without a tag.
+        pretrained: load its default weights, downloaded or from the library's cache.
+        seed: seed of the random weights if not pretrained.
 
     Returns:
-        Images ``(N, 3, H, W)`` to features, in evaluation mode; and the transform of an RGB image.
+        Network in evaluation mode that maps images ``(N, 3, H, W)`` to features, and its transform of an RGB image.
 
     Raises:
-        UserError: no such name, or a network that cannot be built so.
-        UnreachableError: its weights cannot be had.
+        UserError: the name is unknown, or the network cannot be built.
+        UnreachableError: its weights cannot be downloaded.
     """
     with own_random_numbers(seed):
         model, transform = _LIBRARIES[library](name, pretrained)
@@ -44,14 +44,14 @@ def _timm(name: str, pretrained: bool) -> tuple[nn.Module, Transform]:
     if not timm.is_model(name):
         raise _unknown("timm", name, timm.list_models())
     model = _built("timm", name, pretrained, lambda: timm.create_model(name, pretrained=pretrained, num_classes=0))
-    data: Any = timm.data  # without types
+    data: Any = timm.data  # has no type hints
     settings = data.resolve_model_data_config(model)
     return model, guarded(data.create_transform(**settings, is_training=False))
 
 
 def _torchvision(name: str, pretrained: bool) -> tuple[nn.Module, Transform]:
     models = torchvision.models
-    names = models.list_models(module=models)  # of classification
+    names = models.list_models(module=models)  # classification models only
     if name not in names:
         raise _unknown("torchvision", name, names)
     weights = models.get_model_weights(name).DEFAULT if pretrained else None
@@ -67,13 +67,13 @@ _LIBRARIES: dict[str, Callable[[str, bool], tuple[nn.Module, Transform]]] = {
     "torchvision": _torchvision,
 }
 LIBRARIES = tuple(_LIBRARIES)
-"""What may stand before a colon in a source."""
+"""Libraries that may precede the colon in a source."""
 
 
 def _built(library: str, name: str, pretrained: bool, build: Callable[[], nn.Module]) -> nn.Module:
     try:
         return build()
-    except Exception as error:  # of urllib, huggingface_hub, timm: their own kinds
+    except Exception as error:  # urllib, huggingface_hub and timm raise their own types
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         if pretrained and isinstance(error, OSError):
             raise UnreachableError(
@@ -83,7 +83,7 @@ def _built(library: str, name: str, pretrained: bool, build: Callable[[], nn.Mod
 
 
 def _remove_head(model: nn.Module, name: str) -> None:
-    """Replace the last linear layer, in place: torchvision calls it fc, classifier, head or heads."""
+    """Remove the last linear layer in place; torchvision calls it fc, classifier, head or heads."""
     layers = [(place, layer) for place, layer in model.named_modules() if isinstance(layer, nn.Linear)]
     place, head = layers[-1] if layers else ("", None)
     if head is None or head.out_features != _IMAGENET_CLASSES:

@@ -1,4 +1,4 @@
-"""The document of a diagnosis, as ``diagnose.json`` has it."""
+"""The structure of a diagnosis in ``diagnose.json``."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import TypedDict
 
 
 class Details(TypedDict, total=False):
-    """What is known of a source; each kind has some of it.
+    """Details of a source; each kind of source has some of them.
 
     Attributes:
         kind: ``run``, ``export``, ``matrix`` or a library.
-        source: its path or name.
-        weights: of a library's backbone.
-        untrained: the weights are those of the run's seed.
-        method: of a run, see :func:`radial_vicreg.figures.configured_method`.
-        epoch: of its weights.
-        checkpoint: name of its file.
-        config_hash: of the run.
-        experiment_hash: of the run.
-        architecture: of an export.
-        weights_sha256: of an export.
-        rows: of a matrix, before some are chosen.
-        images: where they lie.
-        omitted_files: numbers of files whose type is not read, by extension.
+        source: path or name of the source.
+        weights: weights of a library's backbone.
+        untrained: whether the weights are random, from the run's seed.
+        method: method of a run, see :func:`radial_vicreg.figures.configured_method`.
+        epoch: epoch of a run's weights.
+        checkpoint: file name of a run's checkpoint.
+        config_hash: configuration hash of a run.
+        experiment_hash: experiment hash of a run.
+        architecture: architecture of an export.
+        weights_sha256: checksum of an export's weights.
+        rows: number of rows of a matrix, before the selection.
+        images: location of the images.
+        omitted_files: number of files of unsupported types, by extension.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Details(TypedDict, total=False):
 
 
 class Curves(TypedDict):
-    """What the figure shows of embeddings: histogram of the radii, spectrum, sorted statistics of the slices."""
+    """Curves of embeddings in the figure: histogram of the radii, spectrum, sorted statistics of the slices."""
 
     radii: dict[str, list[float]]
     spectrum: list[float]
@@ -50,11 +50,11 @@ class Curves(TypedDict):
 
 
 Variants = dict[str, Curves]
-"""Curves of embeddings as they are, ``raw``, and ``standardised``."""
+"""Curves of the embeddings: unchanged (``raw``) and ``standardised``."""
 
 
 class Output(TypedDict):
-    """Numbers of an output: N, d, statistics, those of normal samples of this size, and curves."""
+    """Diagnosis of an output: N, d, statistics, statistics of normal samples of this size, and curves."""
 
     count: int
     dim: int
@@ -72,7 +72,7 @@ class Measured(TypedDict):
 
 
 class Diagnosis(TypedDict):
-    """The whole document; ``normal_curves`` are by size, ``NxD``."""
+    """The whole document; the keys of ``normal_curves`` are sizes, ``NxD``."""
 
     radial_vicreg: str
     seed: int

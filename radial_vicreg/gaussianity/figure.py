@@ -1,4 +1,4 @@
-"""The figure: a row an output, its radii, spectrum and slices, all sources and a normal sample in each panel."""
+"""The figure: one row per output with radii, spectrum and slices; each panel shows all sources and a normal sample."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from radial_vicreg.gaussianity.content import Curves, Details, Diagnosis
 from radial_vicreg.gaussianity.table import outputs_of
 
 STANDARDISED = ("encoder",)
-"""Outputs that are drawn standardised: nothing asks an encoder's features to have unit variance."""
+"""Outputs that are standardised before plotting, since an encoder's features need not have unit variance."""
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito; of what is not a run
-_DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))  # told apart without colours
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito; not for runs
+_DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))  # distinguishable without colour
 _NORMAL: LineLook = {"color": "black", "linewidth": 0.9}
 _FILL = "0.85"
 _ROW, _LEGEND = 0.28, 0.05  # heights, as shares of the figure's width
-_DECADES = 6.0  # of a spectrum that are shown; smaller eigenvalues are rounding
+_DECADES = 6.0  # range of a spectrum shown; smaller eigenvalues are rounding errors
 
 _Curve = tuple[Curves, LineLook]
-"""What is drawn of an output, and the style of its lines."""
+"""The curves of an output, and the style of their lines."""
 
 
 def diagnose_figure(content: Diagnosis) -> Any:
-    """Draw every output of every source.
+    """Plot every output of every source.
 
     Args:
-        content: of :func:`radial_vicreg.gaussianity.measure.diagnose`.
+        content: diagnosis from :func:`radial_vicreg.gaussianity.measure.diagnose`.
 
     Returns:
         A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
@@ -55,7 +55,7 @@ def diagnose_figure(content: Diagnosis) -> Any:
 
 
 def _styles(sources: list[Details]) -> list[LineLook]:
-    """Give runs the colour of their method, everything else one that is free, and equal colours different dashes."""
+    """Choose line styles: the method's colour for a run, a free one for other sources, dashes for equal colours."""
     methods = method_styles(source["method"] for source in sources if "method" in source)
     taken = {UNTRAINED.colour, *(style.colour for style in methods.values())}
     others = cycle([colour for colour in _COLOURS if colour not in taken] or _COLOURS)
@@ -72,7 +72,7 @@ def _styles(sources: list[Details]) -> list[LineLook]:
 
 
 def _draw_row(panels: Any, content: Diagnosis, output: str, styles: list[LineLook]) -> list[str]:
-    """Draw the three panels of an output, and return their titles."""
+    """Plot the three panels of an output, and return their titles."""
     variant = "standardised" if output in STANDARDISED else "raw"
     having = [
         (source["outputs"][output], style)
@@ -89,7 +89,7 @@ def _draw_row(panels: Any, content: Diagnosis, output: str, styles: list[LineLoo
 
 
 def _radii(axis: Any, curves: list[_Curve], dims: list[int]) -> None:
-    """Draw histograms and chi densities, each scaled to its peak: their widths may differ a hundredfold."""
+    """Plot histograms and chi densities, each scaled to its peak, since their widths may differ a hundredfold."""
     from scipy.stats import chi
 
     ends = [edge for each, _ in curves for edge in each["radii"]["edges"]]
@@ -108,7 +108,7 @@ def _radii(axis: Any, curves: list[_Curve], dims: list[int]) -> None:
 
 
 def _spectra(axis: Any, curves: list[_Curve]) -> None:
-    """Draw the eigenvalues that are more than rounding."""
+    """Plot the eigenvalues that exceed rounding errors."""
     spectra = [(np.asarray(each["spectrum"]), style) for each, style in curves]
     least = max(float(values.max()) for values, _ in spectra) * 10**-_DECADES
     for values, style in spectra:
@@ -118,7 +118,7 @@ def _spectra(axis: Any, curves: list[_Curve]) -> None:
 
 
 def _slices(axis: Any, curves: list[_Curve]) -> None:
-    """Draw which share of the slices has less than a value, a line for each source."""
+    """Plot the cumulative distribution of the slices' statistics, one line per source."""
     for each, style in curves:
         share = np.arange(1, len(each["slices"]) + 1) / len(each["slices"])
         axis.step(each["slices"], share, where="post", **style)

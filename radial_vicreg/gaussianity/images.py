@@ -1,4 +1,4 @@
-"""Images that are embedded: files below a folder, and evenly spaced ones of many."""
+"""Images to embed: files below a folder, selection of evenly spaced images, transforms."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Transform = Callable[[Image.Image], Any]
 
 
 class ImagesBelow(ImageSet):
-    """The images of a folder, flat or in class folders, sorted; hidden folders are passed over.
+    """The images of a folder, flat or in class folders, sorted; hidden folders are skipped.
 
     Args:
         root: the folder.
-        on_bad_image: ``"error"``: reading a bad file raises; ``"skip"``: those that cannot be read are left out.
+        on_bad_image: ``"error"``: reading an invalid file raises; ``"skip"``: unreadable files are excluded.
 
     Attributes:
-        skipped: the image files that were left out.
-        omitted: the files that are not read as images.
+        skipped: image files that were excluded.
+        omitted: files of other types.
 
     Raises:
-        UserError: no such folder, or fewer than two images in it.
+        UserError: the folder does not exist or holds fewer than two images.
     """
 
     labels = "none"
@@ -62,7 +62,7 @@ class ImagesBelow(ImageSet):
 
 
 def evenly_spaced(count: int, limit: int) -> list[int]:
-    """Choose ``min(count, limit)`` positions among ``count``, as even as whole numbers can be."""
+    """Return ``min(count, limit)`` indices below ``count``, as evenly spaced as integers can be."""
     kept = min(count, limit)
     return [index * count // kept for index in range(kept)]
 
@@ -73,5 +73,5 @@ def plain_transform(size: int, mean: Sequence[float], std: Sequence[float]) -> t
 
 
 def guarded(transform: Transform) -> transforms.Compose:
-    """Put :func:`cut_long_image` before somebody else's transform, which may resize a long image to gigabytes."""
+    """Prepend :func:`cut_long_image` to a library's transform, which may resize a long image to gigabytes."""
     return transforms.Compose([cut_long_image, transform])

@@ -1,4 +1,4 @@
-"""Embed each source, compute its statistics, and the same of normal samples of its size."""
+"""Computation of embeddings and their statistics for each source, and of the statistics of normal samples."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from radial_vicreg.io.terminal import track
 from radial_vicreg.probes.features import extract, feature_loader
 
 MATRIX = "embeddings"
-"""Name of the one output of a matrix."""
+"""Name of the only output of a matrix."""
 
 
 def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) -> Diagnosis:
-    """Diagnose sources side by side.
+    """Diagnose one or more sources.
 
     Args:
         names: see :func:`radial_vicreg.gaussianity.sources.open_sources`.
-        settings: of the images and the numbers.
-        untrained: as there.
+        settings: settings of the images and the statistics.
+        untrained: see :func:`radial_vicreg.gaussianity.sources.open_sources`.
 
     Returns:
-        What goes into the JSON file. ``sources``: for each ``label``, ``details`` and ``outputs``: for each output
+        Content of the JSON file. ``sources``: for each ``label``, ``details`` and ``outputs``: for each output
         ``count`` N, ``dim`` d, its ``statistics`` and those of ``normal`` samples (see
         :func:`radial_vicreg.diagnostics.gaussianity_statistics`), and ``curves``: ``raw`` and ``standardised``, each
-        with the histogram of the ``radii``, the ``spectrum`` and the Epps-Pulley statistics of the ``slices``, sorted.
-        ``normal_curves``: the same of one normal sample for each ``NxD``.
+        with the histogram of the ``radii``, the ``spectrum`` and the sorted Epps-Pulley statistics of the ``slices``.
+        ``normal_curves``: curves of one normal sample for each ``NxD``.
 
     Raises:
-        UserError: a source that cannot be opened, or embeddings that are not finite.
+        UserError: a source cannot be opened, or embeddings are not finite.
     """
     sources = open_sources(names, settings, untrained)
     measured = [_measure(source, settings) for source in sources]

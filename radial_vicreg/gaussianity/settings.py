@@ -1,4 +1,4 @@
-"""What ``radial-vicreg diagnose`` is told beside its sources."""
+"""Options of ``radial-vicreg diagnose`` besides its sources."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _LARGEST_SEED = 2**63 - 1  # PyTorch's
 
 @dataclass(frozen=True)
 class Settings:
-    """Options, checked.
+    """Validated options.
 
     Args:
-        images: folder of images for all networks; None: a run's own.
-        max_images: at most so many evenly spaced images, or rows of a matrix.
-        batch_size: images that are embedded at once.
-        workers: processes that load images; None: a run's own, otherwise none.
-        device: None: a GPU where there is one.
-        seed: of slices, normal samples, and the weights of backbones that are not pretrained.
-        pretrained: load the weights of timm's and torchvision's backbones.
-        on_bad_image: ``"error"`` or ``"skip"``; None: a run's own, otherwise ``"error"``.
+        images: folder of images for all networks; None: a run's own images.
+        max_images: maximum number of images, or rows of a matrix; evenly spaced ones are used.
+        batch_size: number of images that are embedded at once.
+        workers: number of data-loading processes; None: a run's setting, or 0 for other networks.
+        device: torch device; None: a GPU if available.
+        seed: seed of slices, normal samples, and the weights of backbones that are not pretrained.
+        pretrained: load pretrained weights for timm's and torchvision's backbones.
+        on_bad_image: ``"error"`` or ``"skip"``; None: a run's setting, or ``"error"`` for other networks.
 
     Raises:
-        UserError: a number that is too small, or a device that is not there.
+        UserError: a number is too small, or the device is not available.
     """
 
     images: Path | None = None
@@ -59,5 +59,5 @@ class Settings:
 
     @property
     def place(self) -> str:
-        """The device's name."""
+        """Name of the device."""
         return self.device or ("cuda" if torch.cuda.is_available() else "cpu")

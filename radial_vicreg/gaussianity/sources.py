@@ -1,4 +1,4 @@
-"""What can be diagnosed, opened by its name: a run, a checkpoint, an export, a library's backbone, a matrix."""
+"""Sources of embeddings, opened by name: a run, a checkpoint, an export, a library's backbone, a matrix."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Network:
 
     Attributes:
         label: short name, for columns and legends.
-        details: what is known of it, for the JSON file.
-        model: images to a dictionary of outputs, on the CPU.
-        outputs: names of the outputs that are diagnosed, and their keys.
-        images: ``(image, target)``, as the network takes them.
-        workers: processes that load images.
+        details: details for the JSON file.
+        model: network that maps images to a dictionary of outputs, on the CPU.
+        outputs: names of the diagnosed outputs, with their keys.
+        images: data set of ``(image, target)``, transformed for the network.
+        workers: number of data-loading processes.
     """
 
     label: str
@@ -56,12 +56,12 @@ class Network:
 
 @dataclass
 class Matrix:
-    """Embeddings that somebody else has computed.
+    """Embeddings that were computed elsewhere.
 
     Attributes:
         label: short name, for columns and legends.
-        details: what is known of them, for the JSON file.
-        embeddings: shape ``(N, d)``, float32.
+        details: details for the JSON file.
+        embeddings: embeddings, shape ``(N, d)``, float32.
     """
 
     label: str
@@ -73,18 +73,18 @@ Source = Network | Matrix
 
 
 def open_sources(names: Sequence[str], settings: Settings, untrained: bool = False) -> list[Source]:
-    """Open all sources, so that a bad one shows before the first image is embedded.
+    """Open all sources, so that errors are reported before the first image is embedded.
 
     Args:
         names: see :data:`FORMS`; a folder above a single run counts as that run.
-        settings: images, and how to build backbones.
-        untrained: put the first run's network with the random weights of its seed in front.
+        settings: settings of the images and the backbones.
+        untrained: prepend the first run's network with the random weights of its seed.
 
     Returns:
-        One for each name, with labels that differ.
+        One source per name, with distinct labels.
 
     Raises:
-        UserError: a source that cannot be opened, or an option that none of them reads.
+        UserError: a source cannot be opened, or an option applies to none of them.
     """
     opened = [_open(name, settings) for name in names]
     if not settings.pretrained and not any(name.startswith(_prefixes()) for name in names):
@@ -195,7 +195,7 @@ def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], Detai
 
 
 def _described(images: ImageSet, where: str) -> Details:
-    """Name the images, and count the files among them whose type is not read."""
+    """Return the location of images, and the number of files of unsupported types."""
     omitted = images.omitted
     return {"images": where, "omitted_files": omitted.counts()} if omitted.others else {"images": where}
 
@@ -214,7 +214,7 @@ def _require_images(name: str, settings: Settings) -> None:
 def _open_matrix(path: Path, max_rows: int) -> Matrix:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:  # its own message may advise to run what is in the file
+    except (OSError, ValueError, EOFError) as error:  # numpy's message may advise to unpickle, which runs code
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a whole .npy of plain numbers"
         raise UserError(f"{path} cannot be read: {reason}") from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f" or 0 in array.shape:
@@ -222,14 +222,14 @@ def _open_matrix(path: Path, max_rows: int) -> Matrix:
         raise UserError(f"{path} holds {found}: a matrix (N, d) of floating-point numbers is needed")
     if len(array) < 2:
         raise UserError(f"{path} has {len(array)} row: 2 or more embeddings are needed")
-    with np.errstate(over="ignore"):  # what float32 cannot hold is reported as not finite
+    with np.errstate(over="ignore"):  # values that overflow float32 are reported as not finite
         rows = np.asarray(array[evenly_spaced(len(array), max_rows)], dtype=np.float32)
     details: Details = {"kind": "matrix", "source": str(path), "rows": len(array)}
     return Matrix(path.stem, details, torch.from_numpy(rows))
 
 
 class _Backbone(nn.Module):
-    """A backbone alone, with a run's form of outputs."""
+    """A backbone that returns its output in a dictionary, as the network of a run does."""
 
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()

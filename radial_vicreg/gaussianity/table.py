@@ -1,4 +1,4 @@
-"""The numbers as tables of text."""
+"""The statistics as text tables."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ ROWS = {
     "standardised_epps_pulley": "standardised: Epps-Pulley",
     "constant_dimensions": "dimensions without variance",
 }
-"""Statistics in their order, with their names for people."""
+"""Statistics with their labels, in display order."""
 
 NORMAL = "normal"
 """Header of the columns of normal samples."""
 
 
 def source_lines(content: Diagnosis) -> list[str]:
-    """Write what was embedded, a line a source.
+    """Describe the sources, one line per source.
 
     Args:
-        content: of :func:`radial_vicreg.gaussianity.measure.diagnose`.
+        content: diagnosis from :func:`radial_vicreg.gaussianity.measure.diagnose`.
     """
     return [f"{source['label']}: {_describe(source['details'])}" for source in content["sources"]]
 
 
 def tables(content: Diagnosis) -> list[tuple[list[str], list[list[str]]]]:
-    """Make a table for each output: its header, and a row for each of :data:`ROWS`.
+    """Make a table for each output: a header, and a row for each of :data:`ROWS`.
 
     Args:
-        content: as of :func:`source_lines`.
+        content: see :func:`source_lines`.
     """
     return [_table(content, output) for output in outputs_of(content)]
 
 
 def outputs_of(content: Diagnosis) -> list[str]:
-    """List the outputs that any source has, in their order."""
+    """List the outputs that at least one source has, in order."""
     return list(dict.fromkeys(name for source in content["sources"] for name in source["outputs"]))
 
 
 def _table(content: Diagnosis, output: str) -> tuple[list[str], list[list[str]]]:
-    """Build a column for each source, and one for a normal sample behind the last source of each size in a row."""
+    """Build a column per source; after consecutive sources of equal size, add the column of a normal sample."""
     sources = [source for source in content["sources"] if output in source["outputs"]]
     having = [(source["label"], source["outputs"][output]) for source in sources]
     header, columns = [output], [list(ROWS.values())]

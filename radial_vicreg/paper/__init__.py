@@ -1,1 +1,1 @@
-"""What belongs to the paper alone: its values, tables and figures, and its synthetic experiments."""
+"""Reproduction of the paper: its values, tables and figures, and its synthetic experiments."""

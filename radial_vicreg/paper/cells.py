@@ -1,4 +1,4 @@
-"""The cells of the paper's tables, the paper's values in them, and the runs that belong there."""
+"""Cells of the paper's tables, with the paper's values and the runs that reproduce them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ARCHITECTURES = {"resnet18": "ResNet-18", "vit_tiny": "ViT-Tiny"}
 
 @dataclass
 class Cell:
-    """One cell.
+    """A cell of a table.
 
     Attributes:
         config: name of the configuration that fills it.
@@ -45,13 +45,13 @@ class Cell:
         features: one of :data:`radial_vicreg.names.probes.FEATURES`.
         metrics: keys of the probe's figures.
         paper: the paper's mean and standard deviation of each metric.
-        experiment: the one that was found, if any.
-        values: ours, by metric.
-        seeds: ours of each seed, by metric.
-        deviations: where that experiment differs from the paper's cell.
-        chosen: values of the swept keys that ``select="best"`` chose.
-        candidates: number of experiments that they were chosen from.
-        remarks: why there is none, or which others were not used.
+        experiment: the selected experiment, if any.
+        values: its values, by metric.
+        seeds: its values for each seed, by metric.
+        deviations: its differences from the paper's cell.
+        chosen: values of the swept keys that ``select="best"`` selected.
+        candidates: number of experiments that were compared.
+        remarks: why no experiment was selected, or which others were not used.
     """
 
     config: str
@@ -69,12 +69,12 @@ class Cell:
 
     @property
     def command(self) -> str:
-        """What fills the cell, for one seed."""
+        """The command that fills the cell, for one seed."""
         extra = " data.format=image_folder" if self.config.startswith("imagenet10") else ""
         return f"radial-vicreg pretrain --config-name {self.config}{extra} seed=5"
 
     def differences(self, stated: bool) -> list[str]:
-        """List ``name ours (wanted)`` of what differs from the paper, or from our choices where it says nothing."""
+        """List deviations, ``name ours (wanted)``, from the paper's settings or, if not stated, from our choices."""
         return [str(deviation) for deviation in self.deviations if deviation.stated is stated]
 
 
@@ -83,12 +83,12 @@ class Table:
     """One of the paper's tables.
 
     Attributes:
-        number: of the table in the paper.
-        caption: what it shows, with what ours is.
-        columns: their headings.
-        rows: block (an architecture, or empty), label and cells of each.
-        swept: what the paper chose the best of.
-        notes: on the whole table.
+        number: number of the table in the paper.
+        caption: caption, including the source of our values.
+        columns: column headings.
+        rows: block (an architecture, or empty), label and cells of each row.
+        swept: settings over which the paper selected the best.
+        notes: notes on the whole table.
     """
 
     number: int
@@ -105,20 +105,20 @@ class Table:
 
 
 def build_tables(experiments: Sequence[Experiment], source: str = "online", select: str = "paper") -> list[Table]:
-    """Build tables 1 to 4 with every cell that the experiments can fill.
+    """Build tables 1 to 4, filling every cell for which there is an experiment.
 
     Args:
         experiments: grouped runs.
-        source: ``"online"`` takes the probes that learned during pretraining (as solo-learn's do, last epoch);
-            ``"offline"`` those that ``radial-vicreg probe --add-to-results`` added. They are never mixed.
-        select: ``"paper"`` fills a cell with the experiment that is nearest to the paper's settings; ``"best"`` with
-            the best of those that differ in what the paper swept, by the mean of the cell's first figure over seeds.
+        source: ``"online"`` uses the probes trained during pretraining (last epoch, as in solo-learn); ``"offline"``
+            uses those that ``radial-vicreg probe --add-to-results`` added. They are never mixed.
+        select: ``"paper"`` selects the experiment nearest to the paper's settings; ``"best"`` selects the best of the
+            experiments that differ in the swept settings, by the mean of the cell's first metric over seeds.
 
     Returns:
         The four tables.
 
     Raises:
-        UserError: another source or selection.
+        UserError: the source or the selection is unknown.
     """
     if source not in SOURCES:
         raise UserError(f"the source of the tables must be one of {', '.join(SOURCES)}, got {source!r}")

@@ -1,4 +1,4 @@
-"""Which of several fitting experiments fills a cell: the nearest to the paper's settings, or the best of a sweep."""
+"""Selection of the experiment that fills a cell: the nearest to the paper's settings, or the best of a sweep."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from radial_vicreg.report.formats import counted
 _MOST_NAMED = 6
 
 Score = Callable[[Experiment], Sequence[float]]
-"""The validation figure of every seed of an experiment; never empty."""
+"""Function that returns the validation metric for every seed of an experiment; its result is never empty."""
 
 
 @dataclass
 class Choice:
-    """The experiment of a cell, and why it is that one.
+    """The experiment selected for a cell, and the reasons.
 
     Attributes:
-        experiment: the chosen one.
-        deviations: where it differs from the paper's cell, outside the keys that the choice was over.
-        chosen: value of each key that the choice was over.
-        candidates: number of experiments that the choice was from; 0 where nothing was chosen by a score.
-        remarks: on the choice and on those that were not chosen.
+        experiment: the selected experiment.
+        deviations: its differences from the paper's cell, except in the swept keys.
+        chosen: value of each swept key.
+        candidates: number of experiments compared by score; 0 if no score was used.
+        remarks: remarks on the selected experiment and on the others.
     """
 
     experiment: Experiment
@@ -36,15 +36,15 @@ class Choice:
 
 
 def choose_nearest(fitting: Sequence[Experiment], config: str, score: Score) -> Choice:
-    """Take the experiment whose settings are nearest to the paper's; of equal ones the one with most seeds.
+    """Select the experiment whose settings are nearest to the paper's; in a tie, the one with the most seeds.
 
     Args:
-        fitting: one at least; the method of the cell.
+        fitting: experiments with the method of the cell, at least one.
         config: key of ``configs`` in ``paper.json``.
-        score: of each, to count the seeds that have one.
+        score: score of an experiment, to count the seeds that have one.
 
     Returns:
-        The choice; the others are named.
+        The choice; its remarks name the other experiments.
     """
 
     def rank(experiment: Experiment) -> tuple[Any, ...]:
@@ -62,19 +62,19 @@ def choose_nearest(fitting: Sequence[Experiment], config: str, score: Score) -> 
 
 
 def choose_best(fitting: Sequence[Experiment], config: str, score: Score, swept: Sequence[str], by: str) -> Choice:
-    """Take the experiment with the best mean score over the values of the swept keys.
+    """Select the experiment with the best mean score over the values of the swept keys.
 
-    All compared experiments agree in every other setting: that of the one nearest to the paper.
+    All compared experiments agree in every other setting with the experiment nearest to the paper.
 
     Args:
-        fitting: one at least; the method of the cell with any value of the swept keys.
+        fitting: experiments with the method of the cell and any values of the swept keys, at least one.
         config: key of ``configs`` in ``paper.json``.
-        score: what is compared.
+        score: score of an experiment.
         swept: keys that may differ.
-        by: what the score is called.
+        by: name of the score.
 
     Returns:
-        The choice, which says from how many it was made and gives the chosen values.
+        The choice, with the number of candidates and the selected values.
     """
     pool = _comparable(fitting, config, score, swept)
 
@@ -95,7 +95,7 @@ def choose_best(fitting: Sequence[Experiment], config: str, score: Score, swept:
 
 
 def _comparable(fitting: Sequence[Experiment], config: str, score: Score, swept: Collection[str]) -> list[Experiment]:
-    """Keep those that agree with the nearest one in everything that is not swept."""
+    """Return the experiments that agree with the nearest one in all settings that are not swept."""
 
     def rank(experiment: Experiment) -> tuple[Any, ...]:
         found = deviations(experiment.setting, config, free=swept)

@@ -20,12 +20,12 @@ from radial_vicreg.report.setting import Setting
 _MOST_MAPS = 6
 _COLUMNS = 2
 _IN_A_TITLE = ("method", "beta1", "beta2", "lr", "proj_hidden_dim", "crop_size")
-_Grid = tuple[str, bool | None]  # of the settings, and the reading of 1/d
+_Grid = tuple[str, bool | None]  # hash of the settings, and whether the cross-entropy is divided by d
 _Cells = dict[tuple[float, float], list[float]]  # scores of the seeds by beta1 and beta2
 
 
 def heat_maps(experiments: Sequence[Experiment]) -> Drawn:
-    """Draw the accuracy over beta1 and beta2, a panel for each grid; those of the same images share their colours."""
+    """Plot the accuracy over beta1 and beta2, one panel per grid; grids on the same images share a colour scale."""
     what = "Figure 5: sensitivity to beta1 and beta2"
     grids, examples = _grids(experiments)
     usable = {
@@ -56,7 +56,7 @@ def heat_maps(experiments: Sequence[Experiment]) -> Drawn:
 
 
 def _grids(experiments: Sequence[Experiment]) -> tuple[dict[_Grid, _Cells], dict[_Grid, Setting]]:
-    """Sort the experiments into grids, with an example of the settings of each."""
+    """Group the experiments into grids, and return an example setting for each grid."""
     grids: dict[_Grid, _Cells] = defaultdict(dict)
     examples: dict[_Grid, Setting] = {}
     scored = [each for each in experiments if each.setting.objective in ("kl", "none")]
@@ -64,7 +64,7 @@ def _grids(experiments: Sequence[Experiment]) -> tuple[dict[_Grid, _Cells], dict
         values = [value for run in experiment.runs if (value := accuracy(run)) is not None]
         for key in _grids_of(experiment, scored) if values else ():
             betas = (experiment.setting.weight("beta1"), experiment.setting.weight("beta2"))
-            if len(values) > len(grids[key].get(betas, [])):  # two experiments are never averaged
+            if len(values) > len(grids[key].get(betas, [])):  # never average experiments
                 grids[key][betas] = values
             if key not in examples or len(experiment.setting.details) > len(examples[key].details):
                 examples[key] = experiment.setting  # without a radial term some details are missing
@@ -72,7 +72,7 @@ def _grids(experiments: Sequence[Experiment]) -> tuple[dict[_Grid, _Cells], dict
 
 
 def _grids_of(experiment: Experiment, others: Sequence[Experiment]) -> list[_Grid]:
-    """List the grids that an experiment is a point of: without a cross-entropy, those of both readings of its 1/d."""
+    """List the grids of an experiment; without a cross-entropy, it belongs to those with and without 1/d."""
     setting = experiment.setting
     if "ce_normalize" in setting.details:
         return [(setting.grid, setting.details["ce_normalize"])]

@@ -1,4 +1,4 @@
-"""Figures 2a to 2c and 4: radii beside the density of chi."""
+"""Figures 2a to 2c and 4: histograms of the radii with the density of chi."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAPERS_DATA = ("cifar100", "resnet18", 512)
 
 
 def figure2(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
-    """Draw the radii before training, after VICReg and after Radial-VICReg."""
+    """Plot the radii before training, after VICReg and after Radial-VICReg."""
     objectives = ("none", "kl")
     after = ", ".join(f"after {OBJECTIVE_LABELS[name]}" for name in objectives)
     what = f"Figure 2a-c: radii before training, {after}"
@@ -36,7 +36,7 @@ def figure2(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
 
 
 def figure4(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
-    """Draw the radii after training with each of three objectives."""
+    """Plot the radii after training with each of three objectives."""
     what = "Figure 4: radii under three objectives"
     objectives = ("wasserstein", "kl", "none")
     chosen = _comparable(experiments, objectives)
@@ -61,7 +61,7 @@ def _drawn(
     styles: Styles,
     before: list[_Panel],
 ) -> Drawn:
-    """Draw the last radii of each experiment's first seed, after the panels that come before."""
+    """Plot the final radii of each experiment's first seed, after the panels in ``before``."""
     panels = list(before)
     for experiment, value in zip(chosen, values, strict=True):
         setting, entry = experiment.setting, experiment.runs[0].results.radii.final
@@ -81,7 +81,7 @@ def _drawn(
 
 
 def _panel(words: Sequence[str], entry: RadiusEntry | None, paper_value: float | None) -> _Panel:
-    """Return title and histogram of a measurement that :func:`_is_drawable`."""
+    """Return title and histogram of a measurement that passes :func:`_is_drawable`."""
     assert entry is not None
     assert entry.histogram is not None
     count = "" if entry.eval.count is None else f"n = {entry.eval.count:,.0f}"
@@ -98,7 +98,7 @@ def _is_the_papers(setting: Setting) -> bool:
 
 
 def _of_the_paper(setting: Setting, value: float) -> float | None:
-    """Return the paper's value on the paper's own data, network and d; elsewhere it says nothing."""
+    """Return the paper's value for the paper's data, network and d; None for any other setting."""
     return value if _is_the_papers(setting) else None
 
 
@@ -107,7 +107,7 @@ def _is_drawable(entry: RadiusEntry | None) -> bool:
 
 
 def _comparable(experiments: Sequence[Experiment], objectives: tuple[str, ...]) -> list[Experiment] | None:
-    """Take one experiment for each objective from the family that is nearest to the paper's CIFAR-100, d 512."""
+    """Select one experiment per objective from the family nearest to the paper's CIFAR-100 setting with d = 512."""
     families: dict[str, dict[str, list[Experiment]]] = defaultdict(lambda: defaultdict(list))
     for experiment in experiments:
         radii = experiment.runs[0].results.radii

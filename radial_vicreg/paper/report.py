@@ -1,4 +1,4 @@
-"""The report with the paper's tables and figures in it."""
+"""The report with the paper's tables and figures."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from radial_vicreg.report.formats import Section
 
 @dataclass
 class PaperReport(build.Report):
-    """What was written.
+    """A report that was written.
 
     Attributes:
-        filled: cells of the paper's tables that have a value, and all cells.
+        filled: number of cells of the paper's tables that have a value, and of all cells.
     """
 
     filled: tuple[int, int]
@@ -41,17 +41,17 @@ def build_report(
     """Write the report of :func:`radial_vicreg.report.build.build_report` with tables 1 to 4 and figures 2, 4 and 5.
 
     Args:
-        runs_dir: every ``results.json`` below it is read, and nothing else.
+        runs_dir: folder of the runs; every ``results.json`` below it is read, and no other file.
         out: folder to write.
         source: ``"online"`` or ``"offline"`` probes for the tables.
-        select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (of what the paper swept).
-        against: the experiment whose differences to the others are wanted, too.
+        select: ``"paper"`` (the experiment nearest to the paper's settings) or ``"best"`` (over the swept settings).
+        against: experiment that all others are compared with.
 
     Returns:
-        What was written.
+        The report.
 
     Raises:
-        UserError: another source or selection, or as that function raises it.
+        UserError: the source or the selection is unknown, or that function raises it.
     """
     tables: list[Table] = []
 
@@ -66,9 +66,9 @@ def build_report(
 
 
 def draw_all(experiments: Sequence[Experiment]) -> list[Drawn]:
-    """Draw every figure, in the paper's order; those that cannot be drawn say why.
+    """Plot every figure, in the paper's order; the caption of a figure without data gives the reason.
 
-    A method has one colour and one marker in all of them. Call it within :func:`radial_vicreg.figures.figure_style`.
+    A method has the same colour and marker in all figures. Call it within :func:`radial_vicreg.figures.figure_style`.
     """
     styles = method_styles(experiment.setting.key for experiment in experiments)
     return [

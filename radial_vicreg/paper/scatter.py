@@ -16,20 +16,20 @@ from radial_vicreg.report.statistics import Correlation, pearson, spearman
 
 _W1 = radius_figure("final", "w1_chi")
 _SMALLEST, _USUAL, _LARGEST = 3.0, 5.0, 8.0
-"""Diameters of the markers in points: of the least learning rate, where size says nothing, of the largest rate."""
+"""Marker diameters in points: for the smallest rate, where size has no meaning, and for the largest rate."""
 _TRAINED = frozen_figure("trained", HEADLINES[0])
 _Point = tuple[Experiment, float, float]
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What stands for accuracy.
+    """The measure of accuracy in the figure.
 
     Attributes:
-        name: of the figure's files.
-        label: of the axis.
-        probe: in words, for the caption.
-        score: reads it from a run.
+        name: file name of the figure without suffix.
+        label: label of the axis.
+        probe: name of the probe in the caption.
+        score: function that reads the accuracy from a run.
     """
 
     name: str
@@ -48,9 +48,9 @@ FROZEN = Probe(
 
 
 def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe: Probe = ONLINE) -> Drawn:
-    """Draw a point for each run of the largest set of comparable ones.
+    """Plot one point per run of the largest set of comparable runs.
 
-    Its size is the learning rate where a method has several.
+    The size of a point encodes the learning rate if a method has several.
     """
     what = f"Figure 2d: accuracy ({probe.probe}) against the distance of the radii to chi"
     families: dict[str, list[_Point]] = defaultdict(list)
@@ -66,7 +66,7 @@ def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe
     figure, axes = new_figure(aspect=1.0)
     axis = axes[0][0]
     sizes = _sizes([experiment for experiment, _, _ in points])
-    for experiment, w1, score in sorted(points, key=lambda point: -_rate(point[0])):  # small points over large ones
+    for experiment, w1, score in sorted(points, key=lambda point: -_rate(point[0])):  # small points on top
         axis.plot(w1, score, **_look(styles[experiment.setting.key], sizes[_rate(experiment)]))
     axis.set(xlabel=r"$W_1$ of the radii to $\chi(d)$ (evaluation mode)", ylabel=probe.label)
     axis.set_title(
@@ -88,9 +88,9 @@ def _rate(experiment: Experiment) -> float:
 
 
 def _sizes(experiments: Sequence[Experiment]) -> dict[float, float]:
-    """Give each rate, the largest first, a diameter: the same where every method has one rate, its own or that of all.
+    """Map each rate, largest first, to a diameter; all diameters are equal if no method has several rates.
 
-    Sizes that say what colours say already would only make some methods hard to see.
+    In that case sizes would repeat the colours and make some methods hard to see.
     """
     pairs = {(experiment.setting.key, _rate(experiment)) for experiment in experiments}
     rates = sorted({rate for _, rate in pairs}, reverse=True)
@@ -123,7 +123,7 @@ def _look(style: MethodStyle, size: float) -> LineLook:
 
 
 def _handles(experiments: Sequence[Experiment], styles: Styles, sizes: dict[float, float]) -> list[Any]:
-    """Explain colours and markers (methods, in the tables' order), and sizes (learning rates) where they differ."""
+    """Return legend handles for methods (in the tables' order) and, if sizes differ, for learning rates."""
     from matplotlib.lines import Line2D
 
     kinds = {experiment.setting.key: experiment.setting.kind for experiment in experiments}

@@ -1,4 +1,4 @@
-"""The paper's tables with ours beside them: rows, notes, CSV."""
+"""The paper's tables with our values next to the paper's: rows, notes, CSV."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class ColumnLead:
     """The best and the runner-up of one column and block, in one metric.
 
     Attributes:
-        block: of the rows.
-        column: heading.
-        metric: key of the figures.
+        block: block of the rows.
+        column: heading of the column.
+        metric: key of the metric.
         best: cell of the best.
         labels: methods of the best and of the runner-up.
-        lead: their difference.
+        lead: difference between them.
     """
 
     block: str
@@ -37,10 +37,10 @@ class ColumnLead:
 
 
 def table_rows(table: Table) -> tuple[list[str], list[list[list[Text]]]]:
-    """Write header and body of one of the paper's tables.
+    """Return header and body of one of the paper's tables.
 
-    Ours and the paper's value side by side; ours is bold where it is clearly better than the runner-up of its column
-    and block (:data:`BOLD_RULE`). A missing cell carries the number of its command.
+    Our value and the paper's stand side by side. Ours is bold if it is clearly better than the runner-up of its column
+    and block (:data:`BOLD_RULE`). A missing cell shows the number of the command that fills it.
     """
     blocks = any(block for block, _, _ in table.rows)
     header = [*(["Architecture"] if blocks else []), "Method"]
@@ -59,7 +59,7 @@ def table_rows(table: Table) -> tuple[list[str], list[list[list[Text]]]]:
 
 
 def leads(table: Table) -> list[ColumnLead]:
-    """Compare best and runner-up of every column, block and metric in which two methods have a value."""
+    """Compare the best and the runner-up of every column, block and metric for which two methods have a value."""
     found = []
     for block in dict.fromkeys(block for block, _, _ in table.rows):
         rows = [(label, cells) for other, label, cells in table.rows if other == block]
@@ -75,7 +75,7 @@ def leads(table: Table) -> list[ColumnLead]:
 
 
 def table_notes(table: Table) -> list[str]:
-    """Note what is missing, was chosen or differs in the cells, and which leads are clear."""
+    """Return notes on missing cells, selected values, deviations and clear leads."""
     notes = list(table.notes)
     for number, (command, cells) in enumerate(_missing(table).items(), start=1):
         remarks = list(dict.fromkeys(remark for cell in cells for remark in cell.remarks))
@@ -95,7 +95,7 @@ def table_notes(table: Table) -> list[str]:
 
 
 def table_csv(table: Table) -> str:
-    """Write one line a cell and metric, in full precision; the best of a column and block has its lead beside it."""
+    """Write one line per cell and metric, in full precision; the best of a column and block includes its lead."""
     columns = [
         *("table", "block", "method", "column", "metric", "mean", "std", "seeds", "paper_mean", "paper_std"),
         *("config", "experiment_hash", "deviations", "deviations_from_our_choice", "chosen", "chosen_from", "remarks"),

@@ -1,4 +1,4 @@
-"""The paper's settings and values, and how a run compares with them."""
+"""The paper's settings and values, and the deviations of a run from them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from radial_vicreg.names.terms import OBJECTIVE, RADIAL_TERMS, TERMS
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.setting import Setting
 
-# Each run has them: where the configurations of the paper say nothing else, this is our reading.
+# Every run has these settings. Where the paper's configurations do not give a value, this is our choice.
 _OUR_DEFAULTS = {"spacing": OBJECTIVE["radial_spacing"].unset}
 _CONDITIONAL = tuple(key.short for term in TERMS for key in term.reads)
-"""Details that a run has only when its objective reads them."""
+"""Details that a run has only if its objective reads them."""
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """A setting that is not that of the paper's cell.
+    """A setting that differs from that of the paper's cell.
 
     Attributes:
-        key: as ``paper.json`` calls it.
-        ours: the run's value.
-        wanted: the cell's value.
-        stated: the paper states it; otherwise it is our choice.
+        key: name in ``paper.json``.
+        ours: value of the run.
+        wanted: value of the cell.
+        stated: whether the paper states the value; otherwise it is our choice.
     """
 
     key: str
@@ -43,7 +43,7 @@ class Deviation:
 
     @property
     def distance(self) -> float:
-        """How far apart the values are: the logarithm of their ratio, or 1 where there is none."""
+        """Distance of the values: the absolute logarithm of their ratio, or 1 if it is not defined."""
         ours, wanted = as_number(self.ours), as_number(self.wanted)
         if isinstance(ours, float) and isinstance(wanted, float) and ours > 0 and wanted > 0:
             return abs(math.log(ours / wanted))
@@ -59,13 +59,13 @@ def paper() -> dict[str, Any]:
 
 @cache
 def our_choices(name: str) -> frozenset[str]:
-    """List the keys of one of the paper's configurations whose values are ours: the paper does not state them.
+    """Return the keys of a paper configuration whose values are our choice, since the paper does not state them.
 
     Args:
         name: key of ``configs`` in ``paper.json``.
 
     Returns:
-        Keys of that configuration, as ``our_choice_keys`` lists them.
+        Keys of that configuration, from ``our_choice_keys``.
     """
     entries = paper()["our_choice_keys"]
     chosen = {key for entry in entries if fnmatchcase(name, entry["configs"]) for key in entry["keys"]}
@@ -73,16 +73,16 @@ def our_choices(name: str) -> frozenset[str]:
 
 
 def matches(setting: Setting, name: str, free: Collection[str] = ()) -> bool:
-    """Tell whether a run is the method of one of the paper's configurations: data, backbone, d, objective, weights.
+    """Return whether a run matches a paper configuration in data, backbone, d, objective and weights.
 
     Args:
-        setting: of the run.
+        setting: setting of the run.
         name: key of ``configs`` in ``paper.json``, ``dataset/backbone/variant``.
-        free: of ``beta1`` and ``beta2``, those that may have other values. Without any radial weight a run is VICReg,
-            and not a Radial-VICReg with other weights.
+        free: those of ``beta1`` and ``beta2`` that may have other values. A run without any radial weight is VICReg,
+            and never matches Radial-VICReg.
 
     Returns:
-        True also where rates, epochs or batch size differ: see :func:`deviations`.
+        True even if rates, epochs or batch size differ; see :func:`deviations`.
     """
     dataset, backbone, _ = name.split("/")
     wanted = paper()["configs"][name]
@@ -99,15 +99,15 @@ def matches(setting: Setting, name: str, free: Collection[str] = ()) -> bool:
 
 
 def deviations(setting: Setting, name: str, free: Collection[str] = ()) -> list[Deviation]:
-    """List where a run of the right method differs from a configuration of the paper.
+    """List the deviations of a run from a paper configuration that it matches.
 
     Args:
-        setting: of the run.
+        setting: setting of the run.
         name: key of ``configs`` in ``paper.json``.
         free: keys that are not compared.
 
     Returns:
-        One entry a key, in the order of the setting's details.
+        One entry per key, in the order of the setting's details.
     """
     wanted = {**_OUR_DEFAULTS, **paper()["configs"][name]}
     ours = our_choices(name)
@@ -119,25 +119,25 @@ def deviations(setting: Setting, name: str, free: Collection[str] = ()) -> list[
 
 
 def nearness(found: Sequence[Deviation]) -> tuple[float, ...]:
-    """Rank for sorting: by number and size of differences from what the paper states, then from our choices."""
+    """Return a sort key: number and size of the deviations from stated settings, then from our choices."""
     kinds = [[deviation for deviation in found if deviation.stated is stated] for stated in (True, False)]
     return tuple(x for kind in kinds for x in (len(kind), round(sum(deviation.distance for deviation in kind), 6)))
 
 
 def paper_rank(experiment: Experiment) -> tuple[float, ...]:
-    """Rank for sorting: nearest to one of the paper's settings first, then most seeds."""
+    """Return a sort key: nearest to a paper configuration first, then most seeds."""
     setting = experiment.setting
     near = [nearness(deviations(setting, name)) for name in paper()["configs"] if matches(setting, name)]
     return (*min(near, default=(float("inf"),)), -len(experiment.runs))
 
 
 def is_conditional(key: str) -> bool:
-    """Tell whether only some objectives have this detail, so that a run without it agrees with either value."""
+    """Return whether only some objectives have this detail; a run without it then agrees with any value."""
     return key in _CONDITIONAL
 
 
 def as_number(value: Any) -> Any:
-    """Turn a value into a float where it is one, so that 100 and ``"100.0"`` are alike."""
+    """Convert a value to float if possible, so that 100 and ``"100.0"`` are equal."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What every probe says of itself and does: it chooses one number on held-out images, then learns from all others."""
+"""Base class of probes: choose one hyperparameter on held-out images, then fit on the whole training set."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Shown(NamedTuple):
-    """A figure of an online probe with a column in the report.
+    """A metric of an online probe that has a column in the report.
 
     Attributes:
-        metric: the figure; default: top-1.
-        variant: of a probe with several, such as the k of the kNN.
+        metric: name of the metric; default: top-1.
+        variant: variant of the probe, such as the k of the kNN.
     """
 
     metric: str = HEADLINES[0]
@@ -34,16 +34,16 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Online:
-    """How a probe learns while a network trains.
+    """Use of a probe during the training of a network.
 
     Attributes:
-        name: its figures are ``online_<name>`` in ``results.json``, and logged as ``val_<name>_acc1``.
+        name: its figures are stored as ``online_<name>`` in ``results.json`` and logged as ``val_<name>_acc1``.
         features: one of :data:`radial_vicreg.names.probes.FEATURES`.
         learns: ``"network"``: the host trains it together with the network; ``"batches"``: :meth:`Probe.head` is
-            trained on every batch; ``"bank"``: :meth:`Probe.votes` are of features that the epoch has computed.
+            trained on every batch; ``"bank"``: :meth:`Probe.votes` uses features that were computed in the epoch.
         switch: key of section ``probes`` that switches it on; None: it is always on.
         settings: keys of section ``probes`` that change its figures.
-        columns: what the report shows of it, by heading.
+        columns: its columns in the report, by heading.
     """
 
     name: str
@@ -56,35 +56,35 @@ class Online:
 
 @dataclass(frozen=True)
 class Frozen:
-    """How a probe is fitted on frozen encoder features before and after a training, with ``probes.frozen_<name>``.
+    """Use of a probe on frozen encoder features before and after training, with ``probes.frozen_<name>``.
 
     Attributes:
-        columns: what the report shows of it, by heading: the moment, ``"trained"`` or ``"untrained"``.
+        columns: its columns in the report, by heading; the value is ``"trained"`` or ``"untrained"``.
     """
 
     columns: Mapping[str, Literal["trained", "untrained"]]
 
 
 class Probe(ABC):
-    """A probe of frozen features with one number to choose.
+    """A probe of frozen features with one hyperparameter.
 
-    A fifth of the training set, stratified where possible, chooses among the candidates; the probe is then fitted on
-    the whole training set. The test set has no part in the choice. A subclass has its names and uses as class
-    attributes, how to fit with one candidate (:meth:`_fit`) and what came of it (:meth:`_figures`). Its constructor
+    The hyperparameter is chosen on a held-out fifth of the training set, stratified where possible; the probe is then
+    fitted on the whole training set. The test set is not used for the choice. A subclass defines its names and uses as
+    class attributes, the fit with one candidate (:meth:`_fit`) and its figures (:meth:`_figures`). Its constructor
     has a default for every argument.
 
     Args:
-        candidates: to choose from; the first of those that do equally well is taken.
-        seed: of the held-out split, and of whatever the fit draws.
+        candidates: values of the hyperparameter; in a tie, the first one is chosen.
+        seed: seed of the held-out split and of all random numbers in the fit.
 
     Attributes:
-        name: of the probe everywhere, and of its module.
-        label: of the probe in headings of the report.
-        choice: of the number that is chosen.
-        online: how it learns while a network trains.
-        frozen: how it is fitted before and after a training; None: it is not.
-        chosen_: the chosen candidate by its name, after :meth:`fit`.
-        held_out_: each candidate with its figure on the held-out part.
+        name: name of the probe and of its module.
+        label: label of the probe in headings of the report.
+        choice: name of the hyperparameter.
+        online: its uses during training.
+        frozen: its use before and after training; None without one.
+        chosen_: the chosen candidate by the name of the hyperparameter, after :meth:`fit`.
+        held_out_: figure of each candidate on the held-out part.
     """
 
     name: ClassVar[str]
@@ -94,7 +94,7 @@ class Probe(ABC):
     frozen: ClassVar[Frozen | None] = None
 
     def __init_subclass__(cls) -> None:
-        """Refuse a class that lacks what the command line, a training or the report will ask of it."""
+        """Refuse a class without the attributes that the command line, training and the report use."""
         super().__init_subclass__()
         if missing := next(_missing(cls), None):
             raise TypeError(f"{cls.__name__} {missing}; see radial_vicreg.probes.base.Probe")
@@ -104,18 +104,18 @@ class Probe(ABC):
         self.seed = seed
 
     def fit(self, features: Tensor, labels: Tensor, bar: str | None = None) -> Self:
-        """Choose and fit.
+        """Choose the hyperparameter and fit the probe.
 
         Args:
             features: shape ``(N, F)``, floating point.
             labels: classes ``(N,)``, integers, or attributes ``(N, A)`` of zeros and ones.
-            bar: label of a progress bar over the candidates; None shows none.
+            bar: label of a progress bar over the candidates; None: no progress bar.
 
         Returns:
             The probe itself.
 
         Raises:
-            UserError: shapes that do not agree, fewer than two classes, or non-finite features.
+            UserError: shapes do not agree, there are fewer than two classes, or features are not finite.
         """
         x = check_features(features, labels)
         self._targets = Targets(labels)
@@ -131,7 +131,7 @@ class Probe(ABC):
         return self
 
     def score(self, features: Tensor, labels: Tensor) -> dict[str, object]:
-        """Compute figures on other images.
+        """Evaluate the probe on other images.
 
         Args:
             features: shape ``(N, F)``.
@@ -141,22 +141,22 @@ class Probe(ABC):
             ``top1`` and ``top5`` in percent (100 with fewer than 6 classes), or the multi-label figures.
 
         Raises:
-            UserError: shapes that do not agree, non-finite features, or unknown classes.
+            UserError: shapes do not agree, features are not finite, or classes are unknown.
         """
         x = check_features(features, labels)
         return self._figures(x, self._targets.encode(labels))
 
     @classmethod
     def head(cls, width: int, outputs: int, settings: ProbesConfig) -> nn.Module:
-        """Build what learns from every batch of a training.
+        """Build the head that is trained on every batch.
 
         Args:
-            width: of the features.
+            width: number of features.
             outputs: number of classes or attributes.
             settings: section ``probes`` of the configuration.
 
         Returns:
-            Features ``(N, width)`` to logits ``(N, outputs)``.
+            Module that maps features ``(N, width)`` to logits ``(N, outputs)``.
         """
         raise NotImplementedError
 
@@ -164,37 +164,37 @@ class Probe(ABC):
     def votes(
         cls, bank: Tensor, targets: Tensor, queries: Tensor, outputs: int, settings: ProbesConfig
     ) -> dict[str, Tensor]:
-        """Score images by the features of others that a training has computed.
+        """Score images by a bank of features that were computed during training.
 
         Args:
-            bank: their features, shape ``(M, F)``.
+            bank: features of training images, shape ``(M, F)``.
             targets: their classes ``(M,)`` or attributes ``(M, A)``.
-            queries: features of the images, shape ``(Q, F)``.
+            queries: features of the images to score, shape ``(Q, F)``.
             outputs: number of classes or attributes.
             settings: section ``probes`` of the configuration.
 
         Returns:
-            Scores ``(Q, outputs)`` by variant, which follows the name of the online probe.
+            Scores ``(Q, outputs)`` by variant, a suffix of the online probe's name.
         """
         raise NotImplementedError
 
     def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[float, dict[str, object]]]:
-        """Fit each candidate and list it with its figures on held-out images."""
+        """Fit each candidate and yield it with its figures on held-out images."""
         for candidate in self.candidates:
             self._fit(x, y, candidate)
             yield candidate, self._figures(x_held, y_held)
 
     @abstractmethod
     def _fit(self, features: Tensor, encoded: Tensor, candidate: Any) -> None:
-        """Fit on features ``(N, F)`` and targets as :meth:`.Targets.encode` gives them."""
+        """Fit on features ``(N, F)`` and targets that :meth:`.Targets.encode` encoded."""
 
     @abstractmethod
     def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, object]:
-        """Compute what :meth:`score` returns, of what was fitted last."""
+        """Compute the result of :meth:`score` for the last fit."""
 
 
 def _missing(probe: type[Probe]) -> Iterator[str]:
-    """List what a class of a probe lacks."""
+    """List the defects of a probe class, such as missing attributes and methods."""
     for attribute in ("name", "label", "choice"):
         if not isinstance(getattr(probe, attribute, None), str):
             yield f"has no {attribute}"

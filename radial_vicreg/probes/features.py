@@ -1,4 +1,4 @@
-"""Features of a frozen network: extracted once, kept on disk with a checksum, used again."""
+"""Features of a frozen network, cached on disk with checksums."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _BATCH_SIZE = 256
 
 @dataclass
 class Features:
-    """Frozen features of both sets.
+    """Frozen features of the training and the validation set.
 
     Attributes:
-        train: features ``(N, F)`` float32 and labels of the training set, un-augmented.
-        val: the same of the validation set.
-        cached: whether they come from disk.
+        train: features ``(N, F)`` float32 and labels of the training set, without augmentation.
+        val: features and labels of the validation set.
+        cached: whether they were read from the cache.
     """
 
     train: tuple[Tensor, Tensor]
@@ -44,24 +44,24 @@ class Features:
 
 
 def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, workers: int | None = None) -> Features:
-    """Extract features of a run's training and validation images, kept in ``<run>/probes/features``.
+    """Extract features of a run's training and validation images, with a cache in ``<run>/probes/features``.
 
-    The cache belongs to the checkpoint's content, the images and the resolution; its files carry checksums, and a
-    file that does not agree with its own is extracted again.
+    The cache key consists of the checkpoint's content, the images and the resolution. Cached files have checksums;
+    features whose checksum does not match are extracted again.
 
     Args:
-        run: opened with :func:`radial_vicreg.runs.loaded.open_run`.
+        run: run opened with :func:`radial_vicreg.runs.loaded.open_run`.
         data: its images.
         kind: one of :data:`radial_vicreg.names.probes.FEATURES`.
-        untrained: the network has random weights.
-        workers: processes that load images; default: the configuration's.
+        untrained: whether the network has random weights.
+        workers: number of data-loading processes; default: the configuration's.
 
     Returns:
         The features, on the CPU.
 
     Raises:
-        UserError: no images, no labels, or no validation set.
-        LoaderResourceError: files, shared memory or memory ran out.
+        UserError: images, labels or the validation set are missing.
+        LoaderResourceError: file descriptors, shared memory or memory ran out.
     """
     datasets = _datasets(data)
     source = f"untrained-{run.config.seed}" if untrained else file_checksum(run.checkpoint)
@@ -87,21 +87,21 @@ def run_features(run: LoadedRun, data: RunData, kind: str, untrained: bool, work
 
 
 def feature_loader(dataset: Dataset[Any], workers: int, batch_size: int = _BATCH_SIZE) -> DataLoader[Any]:
-    """Build a loader of batches of (images, labels), in order and complete."""
+    """Build a loader of batches (images, labels), without shuffling or dropping images."""
     return DataLoader(dataset, batch_size=batch_size, num_workers=workers, collate_fn=collate)
 
 
 @torch.no_grad()
 def extract(model: nn.Module, loader: Iterable[Any], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
-    """Compute outputs of a network for every image of a loader, in evaluation mode; the network is left as it was.
+    """Compute outputs of a network for every image of a loader, in evaluation mode; its training mode is restored.
 
     Args:
-        model: returns a dictionary of outputs for a batch of images; it stays on its device.
-        loader: batches of (images, labels).
-        outputs: keys of the outputs that are wanted.
+        model: network that returns a dictionary of outputs for a batch of images; it stays on its device.
+        loader: batches (images, labels).
+        outputs: keys of the requested outputs.
 
     Returns:
-        Each output ``(N, F)``, float32, and the labels, all on the CPU.
+        Each output, shape ``(N, F)``, float32, and the labels, all on the CPU.
     """
     was_training, parameter = model.training, next(model.parameters())
     found: dict[str, list[Tensor]] = {name: [] for name in outputs}
@@ -128,7 +128,7 @@ def _datasets(data: RunData) -> tuple[TransformedImages, TransformedImages]:
 
 
 def _write(path: Path, features: Tensor, labels: Tensor) -> None:
-    with changing(path):  # two probes of one run extract the same features
+    with changing(path):  # two probes of a run may write the same features
         with atomic_file(path) as stream:
             torch.save({"features": features.clone(), "labels": labels}, stream)
         write_json(path.with_suffix(".json"), {"sha256": file_checksum(path), "shape": list(features.shape)})
@@ -149,7 +149,7 @@ def _read(path: Path) -> tuple[Tensor, Tensor] | None:
         content = read_tensors(path)
         features, labels = content["features"], content["labels"]
         agree = features.ndim == 2 and features.is_floating_point() and len(features) == len(labels)
-    except (ValueError, KeyError, TypeError, AttributeError):  # somebody else's file, with a checksum that fits
+    except (ValueError, KeyError, TypeError, AttributeError):  # another program's file with a valid checksum
         agree = False
     if not agree:
         print(f"{path} does not hold features: extracting them again")

@@ -1,4 +1,4 @@
-"""The trainable part of a probe, and its loss."""
+"""Trainable heads of probes, and their loss."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def layers(*widths: int) -> nn.Module:
     """Build linear layers with a ReLU between two of them.
 
     Args:
-        widths: of the features, of every hidden layer, and the number of classes or attributes.
+        widths: number of features, width of every hidden layer, and number of classes or attributes.
 
     Returns:
-        Features ``(N, widths[0])`` to logits ``(N, widths[-1])``.
+        Module that maps features ``(N, widths[0])`` to logits ``(N, widths[-1])``.
 
     Raises:
-        UserError: a width below 1.
+        UserError: a width is below 1.
     """
     if min(widths) < 1:
         raise UserError(f"a probe's widths must be 1 or more, got {', '.join(map(str, widths))}")
@@ -31,7 +31,7 @@ def layers(*widths: int) -> nn.Module:
 
 
 def probe_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Compute cross-entropy for classes ``(N,)``, without unlabelled ones; of attributes ``(N, A)``, binary."""
+    """Compute cross-entropy for classes ``(N,)``, ignoring unlabelled images; binary for attributes ``(N, A)``."""
     if are_attributes(targets):
         return F.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
     return F.cross_entropy(logits, targets, ignore_index=UNLABELLED)

@@ -14,7 +14,7 @@ from radial_vicreg.probes.base import Online, Probe, Shown
 from radial_vicreg.probes.metrics import are_attributes
 
 _DEFAULTS = ProbesConfig()
-_LARGEST_BLOCK = 1 << 24  # similarities at a time: 64 MB in float32
+_LARGEST_BLOCK = 1 << 24  # number of similarities computed at once: 64 MB in float32
 
 
 def knn_scores(
@@ -25,24 +25,24 @@ def knn_scores(
     classes: int | None = None,
     temperature: float = _DEFAULTS.knn_temperature,
 ) -> dict[int, Tensor]:
-    r"""Count votes of the nearest neighbours: each of the k counts with :math:`\exp(\cos / \tau)`.
+    r"""Compute votes of the k nearest neighbours, each weighted by :math:`\exp(\cos / \tau)`.
 
-    Memory is bounded: similarities exist for as many queries at a time as fit into 64 MB.
+    Memory is bounded: similarities are computed for blocks of queries that fit into 64 MB.
 
     Args:
         bank: features of labelled images, shape ``(M, F)``.
         bank_targets: classes ``(M,)``, or attributes ``(M, A)`` of zeros and ones.
-        queries: shape ``(Q, F)``.
-        neighbours: every k to vote with; one larger than the bank means the whole bank.
+        queries: features of the images to classify, shape ``(Q, F)``.
+        neighbours: values of k; a value larger than the bank means the whole bank.
         classes: number of classes; default: the largest class of the bank, plus one.
         temperature: :math:`\tau`.
 
     Returns:
-        For each k: the share of the votes for each class, shape ``(Q, classes)``, float32; for attributes the log
-        odds of the weighted share of neighbours that have them, ``(Q, A)``, so that above 0 means there.
+        For each k: the share of the votes for each class, shape ``(Q, classes)``, float32; for attributes, the log odds
+        of the weighted share of neighbours that have the attribute, ``(Q, A)``: above 0 means present.
 
     Raises:
-        UserError: shapes that do not agree, an empty bank, k below 1 or a temperature that is not positive.
+        UserError: shapes do not agree, the bank is empty, a k is below 1 or the temperature is not positive.
     """
     if bank.ndim != 2 or queries.ndim != 2 or bank.shape[1] != queries.shape[1] or len(bank) != len(bank_targets):
         raise UserError(
@@ -62,7 +62,7 @@ def knn_scores(
     for block in queries.split(rows):
         similarity = F.normalize(block.float(), dim=1) @ bank.T
         nearest, where = similarity.topk(min(max(neighbours), len(bank)), dim=1)
-        # Only ratios of the weights matter. Taken relative to the nearest, they cannot overflow.
+        # Only ratios of the weights matter; relative to the nearest neighbour, they cannot overflow.
         weights = torch.exp((nearest - nearest[:, :1]) / temperature)
         for k in neighbours:
             parts[k].append(_vote(weights[:, :k], bank_targets[where[:, :k]], width, multi_label))
@@ -70,12 +70,12 @@ def knn_scores(
 
 
 class KNNProbe(Probe):
-    """k nearest neighbours in the training set; k is chosen, and every k is reported.
+    """k nearest neighbours in the training set; one k is chosen, and every k is reported.
 
     Args:
         neighbours: candidates for k.
-        temperature: of the votes.
-        seed: of the held-out split.
+        temperature: temperature of the votes.
+        seed: seed of the held-out split.
     """
 
     name = "knn"
@@ -105,12 +105,12 @@ class KNNProbe(Probe):
     def votes(
         cls, bank: Tensor, targets: Tensor, queries: Tensor, outputs: int, settings: ProbesConfig
     ) -> dict[str, Tensor]:
-        """Let every k vote, see :meth:`.Probe.votes`; the variants are the numbers k."""
+        """Compute the votes for every k, see :meth:`.Probe.votes`; the variants are the values of k."""
         found = knn_scores(bank, targets, queries, settings.knn_neighbours, outputs, settings.knn_temperature)
         return {str(k): votes for k, votes in found.items()}
 
     def _try(self, x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor) -> Iterator[tuple[int, dict[str, object]]]:
-        """List the figures of every k, all from one look at the bank."""
+        """Yield the figures of every k, from one search of the bank."""
         scores = knn_scores(x, y, x_held, self.candidates, self._targets.outputs, self.temperature)
         for k, votes in scores.items():
             yield k, self._targets.score(votes, y_held)
@@ -119,7 +119,7 @@ class KNNProbe(Probe):
         self._bank, self._k = (features, encoded), candidate
 
     def _figures(self, features: Tensor, encoded: Tensor) -> dict[str, object]:
-        """Give the figures of the chosen k, and those of each k under ``k<number>``."""
+        """Return the figures of the chosen k, and those of each k under ``k<number>``."""
         figures = dict(self._try(*self._bank, features, encoded))
         return {**figures[self._k], **{f"k{k}": found for k, found in figures.items()}}
 

@@ -16,18 +16,18 @@ from radial_vicreg.probes.selection import Standardiser
 STRENGTHS = (0.01, 0.1, 1.0)
 _ITERATIONS = 500
 _TOLERANCE = 1e-7
-_SMALLEST_CHANGE = 1e-9  # of the mean loss: below float32, so a line search would only chase rounding
+_SMALLEST_CHANGE = 1e-9  # of the mean loss; a smaller change is rounding in float32
 
 
 class LinearProbe(Probe):
-    """Logistic regression on standardised features, to convergence; the regularisation is chosen.
+    """Logistic regression on standardised features, fitted to convergence; the regularisation strength is chosen.
 
-    The objective is scikit-learn's: the sum of the losses times ``C`` plus half the squared weights, the intercept
-    free; one column for two classes, independent columns for attributes.
+    The objective is scikit-learn's: the sum of the losses times ``C`` plus half the squared weights, without a penalty
+    on the intercept; one column for two classes, independent columns for attributes.
 
     Args:
         strengths: candidates for the inverse regularisation ``C``.
-        seed: of the held-out split.
+        seed: seed of the held-out split.
     """
 
     name = "linear"
@@ -56,7 +56,7 @@ class LinearProbe(Probe):
 
     @classmethod
     def head(cls, width: int, outputs: int, settings: ProbesConfig) -> nn.Module:
-        """Build one layer, see :meth:`.Probe.head`."""
+        """Build one linear layer, see :meth:`.Probe.head`."""
         return layers(width, outputs)
 
     @property
@@ -80,7 +80,7 @@ class LinearProbe(Probe):
             history_size=20,
             line_search_fn="strong_wolfe",
         )
-        # probe_loss averages over images and, for attributes, over columns; the penalty has to follow.
+        # probe_loss averages over images and, for attributes, over columns, so the penalty is scaled alike.
         share = 1 / (2 * candidate * len(x) * (columns if y.ndim == 2 else 1))
 
         def closure() -> Tensor:

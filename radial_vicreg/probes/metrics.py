@@ -1,4 +1,4 @@
-"""Figures of a probe: top-1 and top-5 for classes; four per-attribute measures for multi-label data."""
+"""Metrics of a probe: top-1 and top-5 for classes; four per-attribute metrics for multi-label data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from radial_vicreg.names.probes import ATTRIBUTE_METRICS, CLASS_METRICS
 class BalancedAccuracy(MultilabelStatScores):
     """Mean balanced accuracy of attributes in percent, from counts over all batches and processes.
 
-    It is not the mean of the batches' values: a batch without an image of an attribute says nothing of its recall.
+    A mean of per-batch values would be wrong, since recall is undefined in a batch without images of an attribute.
 
     Args:
         outputs: number of attributes.
@@ -34,23 +34,23 @@ class BalancedAccuracy(MultilabelStatScores):
         """Add a batch.
 
         Args:
-            scores: logits, shape ``(N, attributes)``; above 0 means there.
+            scores: logits, shape ``(N, attributes)``; above 0 means present.
             targets: zeros and ones, same shape.
         """
         super().update((scores > 0).long(), (targets > 0.5).long())
 
     def compute(self) -> Tensor:
-        """Compute the mean over attributes that some images have and others lack, 0-d; NaN without any."""
+        """Compute the mean (0-d) over attributes that some images have and others lack; NaN without any."""
         return 100.0 * balanced_accuracies(super().compute()).nanmean().float()
 
 
 class ProbeMetrics:
-    """Collect scores batch by batch; torchmetrics accounts for the short last batch and for several processes.
+    """Accumulate scores batch by batch; torchmetrics handles the smaller last batch and several processes.
 
     Args:
         outputs: number of classes, or of attributes.
-        multi_label: attributes that are each there or not, instead of classes that exclude one another.
-        over_processes: every process computes, from the scores of all; otherwise one may do so alone, from its own.
+        multi_label: whether targets are independent attributes instead of mutually exclusive classes.
+        over_processes: compute from the scores of all processes, in every process; otherwise from this process alone.
     """
 
     def __init__(self, outputs: int, multi_label: bool, over_processes: bool = True) -> None:
@@ -77,7 +77,7 @@ class ProbeMetrics:
             }
 
     def to(self, device: torch.device) -> ProbeMetrics:
-        """Move the collected values to a device."""
+        """Move the accumulated values to a device."""
         self._metrics = {name: metric.to(device) for name, metric in self._metrics.items()}
         return self
 
@@ -85,7 +85,7 @@ class ProbeMetrics:
         """Add a batch.
 
         Args:
-            scores: logits or votes, shape ``(N, outputs)``. Attributes: above 0 means there.
+            scores: logits or votes, shape ``(N, outputs)``; for attributes, above 0 means present.
             targets: classes ``(N,)``, or attributes ``(N, outputs)`` of zeros and ones.
         """
         for name, metric in self._metrics.items():
@@ -97,14 +97,14 @@ class ProbeMetrics:
                 metric.update(scores.float(), targets)
 
     def compute(self) -> dict[str, object]:
-        """Compute all figures in percent and clear what was collected.
+        """Compute all metrics in percent and reset the accumulated values.
 
         Returns:
-            Classes: ``top1`` and ``top5`` (100 with fewer than 6 classes). Attributes: the mean of
-            ``accuracy``, ``balanced_accuracy`` (mean of the recalls of "there" and "not there"; chance is 50),
-            ``auroc`` (chance is 50) and ``average_precision`` (chance is the share of images that have it), and all of
-            them under ``per_attribute``. An attribute that all images share has no value but accuracy: None, and it
-            is left out of the means.
+            Classes: ``top1`` and ``top5`` (100 with fewer than 6 classes). Attributes: means over the attributes of
+            ``accuracy``, ``balanced_accuracy`` (mean recall of present and absent; chance is 50), ``auroc`` (chance
+            is 50) and ``average_precision`` (chance is the share of images with the attribute), and the single values
+            under ``per_attribute``. If all images agree in an attribute, only its accuracy is defined; the other
+            metrics are None and excluded from the means.
         """
         found = {name: metric.compute() for name, metric in self._metrics.items()}
         for metric in self._metrics.values():
@@ -115,15 +115,15 @@ class ProbeMetrics:
 
 
 def are_attributes(targets: Tensor) -> bool:
-    """Tell attributes, zeros and ones ``(N, attributes)``, from classes ``(N,)``."""
+    """Return True for attributes, zeros and ones ``(N, attributes)``, and False for classes ``(N,)``."""
     return targets.ndim == 2
 
 
 def balanced_accuracies(counts: Tensor) -> Tensor:
-    """Compute the mean of the recalls of "there" and "not there" of each attribute.
+    """Compute the mean recall of present and absent for each attribute.
 
     Args:
-        counts: true positives, false positives, true negatives, false negatives and their positives, ``(A, 5)``, as
+        counts: true positives, false positives, true negatives, false negatives and support, shape ``(A, 5)``, as
             torchmetrics counts them.
 
     Returns:

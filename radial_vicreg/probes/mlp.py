@@ -18,19 +18,19 @@ _DEFAULTS = ProbesConfig()
 RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 _BATCH_SIZE = 256
 _EPOCHS = 30
-_FEWEST_STEPS = 500  # 30 epochs of a very small training set would be too few
+_FEWEST_STEPS = 500  # 30 epochs of a very small training set are too few
 _WEIGHT_DECAY = 1e-4
 
 
 class MLPProbe(Probe):
-    """Two layers with a ReLU on standardised features; the rate is chosen.
+    """Two layers with a ReLU on standardised features; the learning rate is chosen.
 
-    AdamW with a cosine to 0, batches of 256, 30 epochs (at least 500 steps).
+    The optimizer is AdamW with a cosine schedule to 0, batches of 256, 30 epochs (at least 500 steps).
 
     Args:
         rates: candidates for the learning rate.
         hidden_dim: width of the hidden layer.
-        seed: of the held-out split, the initial weights and the order of the batches.
+        seed: seed of the held-out split, the initial weights and the order of the batches.
     """
 
     name = "mlp"

@@ -38,25 +38,25 @@ def probe_run(
 ) -> tuple[Path, dict[str, Any]]:
     """Probe one run and write ``<run>/probes/<probe>-<features>[-images-<digits>][-untrained].json``.
 
-    Figures of other images than the run's own have the digits of their fingerprints in the name.
+    For images other than the run's own, the name contains digits of their fingerprints.
 
     Args:
         path: run folder or checkpoint, see :func:`radial_vicreg.runs.loaded.open_run`.
         probe: one of :data:`radial_vicreg.names.probes.PROBES`.
         features: one of :data:`radial_vicreg.names.probes.FEATURES`.
-        untrained: random weights instead of the checkpoint's: the baseline.
+        untrained: use random weights instead of the checkpoint's, as a baseline.
         train: training images; default: the run's own.
         val: validation images; default: the run's own.
-        workers: processes that load images; default: the configuration's.
-        seed: of the held-out split and of the MLP.
+        workers: number of data-loading processes; default: the configuration's.
+        seed: seed of the held-out split and of the MLP.
         on_bad_image: ``"error"`` or ``"skip"``, as ``data.on_bad_image``; default: the configuration's.
-        for_results: refuse before the work what :func:`add_to_results` would refuse after it.
+        for_results: perform the checks of :func:`add_to_results` before the work.
 
     Returns:
-        The file and its content.
+        Path and content of the file.
 
     Raises:
-        UserError: unknown names, or whatever :func:`open_run` and the probe refuse.
+        UserError: a name is unknown, or :func:`open_run` or the probe raises it.
     """
     if probe not in probe_names.PROBES or features not in FEATURES:
         known = ", ".join(probe_names.PROBES)
@@ -101,11 +101,11 @@ def probe_run(
 def add_to_results(folder: Path, content: dict[str, Any]) -> str:
     """Add the figures of a probe to ``results.json`` as ``probes.offline_<probe>_<features>[_untrained]``.
 
-    Those of other images than the run's own are kept apart, as ``probes.offline_<probe>_<features>_images_<digits>``.
+    For images other than the run's own, the key is ``probes.offline_<probe>_<features>_images_<digits>``.
 
     Args:
-        folder: the run's.
-        content: of :func:`probe_run`.
+        folder: folder of the run.
+        content: content returned by :func:`probe_run`.
 
     Returns:
         The key.
@@ -128,7 +128,7 @@ def add_to_results(folder: Path, content: dict[str, Any]) -> str:
 
 
 def summary(content: dict[str, Any]) -> str:
-    """Say in one line what was probed and what came out."""
+    """Summarise a probe and its figures in one line."""
     test = content["test"]
     chosen = ", ".join(f"{key} {value:g}" for key, value in content["chosen"].items())
     figures = ", ".join(f"{words} {test[metric]:.2f} %" for metric, words in METRIC_LABELS.items() if metric in test)
@@ -143,7 +143,7 @@ def summary(content: dict[str, Any]) -> str:
 
 
 def _check_same_epoch(results: RunResults | None, folder: Path, epoch: int | None, untrained: bool) -> RunResults:
-    """Require results that a probe of this epoch may be added to."""
+    """Return the results if a probe of this epoch may be added to them."""
     if results is None:
         raise UserError(f"{folder} has no results.json to add to")
     if not untrained and epoch != results.epochs:
@@ -162,16 +162,16 @@ def _fingerprints(config: RunConfig) -> Images:
 
 
 def _own_images(run: LoadedRun) -> Images:
-    """Find out which images are the run's own: those that it has recorded, else those that lie where it read them."""
+    """Return the images of the run: the recorded ones, or else the current ones in the folders that it read."""
     there = _fingerprints(run.config)
     return Images(*(found if known is None else known for known, found in zip(run.images, there, strict=True)))
 
 
 def _others(images: Images, own: Images) -> str:
-    """Give the digits by which figures of other images than the run's own are kept apart; empty for its own.
+    """Return the digits that identify images other than the run's own; empty for the run's own images.
 
-    Images that cannot be compared with the run's are others: it is not known that they are the same. A run without
-    validation images takes those of the first probe.
+    Images that cannot be compared with the run's count as other images, since they may differ. For a run without
+    validation images, those of the first probe count as its own.
     """
     same = [known == () or compare_fingerprints(found, known).same for found, known in zip(images, own, strict=True)]
     return "" if all(same) else digits(" ".join(mark for marks in images for mark in marks or ()))

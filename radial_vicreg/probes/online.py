@@ -1,4 +1,4 @@
-"""Probes that learn while a network trains, from features that it has computed anyway."""
+"""Probes that are trained with a network, on features computed for its own training."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from radial_vicreg.runtime.random_state import own_random_numbers
 
 
 class HeadTrainer:
-    """Train heads on detached features: AdamW without decay, its rate annealed to 0 by a cosine.
+    """Train heads on detached features, with AdamW without weight decay and a cosine schedule to 0.
 
     Args:
-        heads: what builds each, by name.
-        total_steps: length of the cosine; None keeps the rate.
-        lr: first rate. Adam's steps do not depend on the scale of the features, which changes during training.
-        seed: of the initial weights; the same on every process. No generator's state is changed.
-        device: where the features are.
+        heads: functions that build the heads, by name.
+        total_steps: length of the cosine; None keeps the rate constant.
+        lr: initial rate. Adam's steps do not depend on the scale of the features, which changes during training.
+        seed: seed of the initial weights, equal in all processes. Global random states are unchanged.
+        device: device of the features.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class HeadTrainer:
         self.optimizer = torch.optim.AdamW(self.heads.parameters(), lr=lr, weight_decay=0.0)
 
     def step(self, features: Mapping[str, Tensor], targets: Tensor) -> None:
-        """Take one optimizer step of every head; gradients are averaged over the processes.
+        """Make one optimizer step for every head; gradients are averaged over the processes.
 
         Args:
-            features: input of each head, ``(N, F)``; no gradient flows back. Values that are not finite, as in a
-                step that fp16's gradient scaler skips, count as 0.
+            features: input of each head, ``(N, F)``; no gradient flows back. Non-finite values, as in a step that
+                fp16's gradient scaler skips, are replaced by 0.
             targets: ``(N,)`` or ``(N, A)``.
         """
         device = targets.device.type
@@ -57,7 +57,7 @@ class HeadTrainer:
             torch.stack(losses).sum().backward()
         self._average_gradients()
         if self.total_steps:
-            # A function of the step alone: a run resumed with more epochs follows their cosine from its first step.
+            # The rate depends on the step only, so a run resumed with more epochs follows the longer cosine.
             rate = warmup_cosine_lr(self.steps, self.lr, warmup=0, total=self.total_steps, start_lr=self.lr, min_lr=0.0)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
@@ -66,16 +66,16 @@ class HeadTrainer:
 
     @torch.no_grad()
     def scores(self, features: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-        """Compute logits ``(N, outputs)`` of every head."""
+        """Yield the logits ``(N, outputs)`` of every head."""
         for name, head in self.heads.items():
             yield name, head(features[name].float())
 
     def state_dict(self) -> dict[str, Any]:
-        """Keep tensors, numbers and plain containers: they must load with ``weights_only=True``."""
+        """Return the state as tensors, numbers and plain containers, which load with ``weights_only=True``."""
         return {"heads": dict(self.heads.state_dict()), "optimizer": self.optimizer.state_dict(), "steps": self.steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
+        """Load a state returned by :meth:`state_dict`."""
         self.heads.load_state_dict(state["heads"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.steps = state["steps"]
@@ -88,12 +88,12 @@ class HeadTrainer:
 
 
 class FeatureBank:
-    """Features and targets of an epoch's first images, which are random ones because epochs are shuffled.
+    """Features and targets of an epoch's first images, a random subset because epochs are shuffled.
 
-    Kept in float16 on the training device: 50,000 images of 512 features take 51 MB.
+    They are stored in float16 on the training device: 50,000 images with 512 features take 51 MB.
 
     Args:
-        limit: most images to keep on each process.
+        limit: maximum number of images per process.
     """
 
     def __init__(self, limit: int) -> None:
@@ -101,13 +101,13 @@ class FeatureBank:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all features."""
         self._features: list[Tensor] = []
         self._targets: list[Tensor] = []
         self._count = 0
 
     def add(self, features: Tensor, targets: Tensor) -> None:
-        """Add a batch, as far as there is room.
+        """Add the images of a batch up to the limit.
 
         Args:
             features: ``(N, F)``.
@@ -116,17 +116,17 @@ class FeatureBank:
         room = self.limit - self._count
         if room <= 0:
             return
-        # Cosine similarity needs directions only, and a unit vector never overflows float16.
+        # Cosine similarity depends on directions only, and unit vectors do not overflow float16.
         unit = torch.nn.functional.normalize(features[:room].float(), dim=1)
         self._features.append(unit.half())
         self._targets.append(targets[:room].clone())
         self._count += len(unit)
 
     def gathered(self, all_gather: Any) -> tuple[Tensor, Tensor] | None:
-        """Gather features ``(M, F)`` float32 and targets from all processes; None when the bank is empty.
+        """Gather features ``(M, F)`` float32 and targets from all processes; None if the bank is empty.
 
         Args:
-            all_gather: the module's: tensor ``(n, ...)`` to ``(processes, n, ...)``, or itself with one process.
+            all_gather: method of the module: maps ``(n, ...)`` to ``(processes, n, ...)``; identity with one process.
         """
         if not self._features:
             return None

@@ -1,4 +1,4 @@
-"""The probes that there are: the command line, both hosts and the report ask here."""
+"""Registry of the probes, used by the command line, both hosts and the report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def probe_class(name: str) -> type[Probe]:
         The class in the module of this name.
 
     Raises:
-        TypeError: the module has none or several, or one of another name.
+        TypeError: the module has no probe, several probes or a probe with another name.
     """
     module = import_module(f"radial_vicreg.probes.{name}")
     own = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
@@ -33,17 +33,17 @@ def probe_class(name: str) -> type[Probe]:
 
 
 def probe_classes() -> list[type[Probe]]:
-    """List the classes of all probes, in the order of their names."""
+    """List all probe classes, in the order of :data:`radial_vicreg.names.probes.PROBES`."""
     return [probe_class(name) for name in probe_names.PROBES]
 
 
 def probe_in_words(name: str = HOST_PROBE) -> str:
-    """Name a probe as captions and sentences do, such as ``linear probe``."""
+    """Return the name of a probe in captions and sentences, such as ``linear probe``."""
     return f"{probe_class(name).label} probe"
 
 
 def switched_on(settings: ProbesConfig) -> list[tuple[type[Probe], Online]]:
-    """List the probes that learn beside the network, and how, under a configuration."""
+    """List the probes, with their uses, that a configuration trains together with the network."""
     return [
         (probe, use)
         for probe in probe_classes()
@@ -53,15 +53,15 @@ def switched_on(settings: ProbesConfig) -> list[tuple[type[Probe], Online]]:
 
 
 def frozen_probes(settings: ProbesConfig) -> list[type[Probe]]:
-    """List the probes that are fitted before and after the training, under a configuration."""
+    """List the probes that a configuration fits before and after training."""
     return [probe for probe in probe_classes() if probe.frozen and getattr(settings, frozen_key(probe.name))]
 
 
 def figures_key(source: str, probe: str, features: str) -> str:
-    """Name the figures of a probe of these features in ``probes`` of ``results.json``.
+    """Return the key of a probe's figures for given features in section ``probes`` of ``results.json``.
 
     Args:
-        source: one of :data:`radial_vicreg.names.probes.SOURCES`; ``"online"`` needs a probe that has one such use.
+        source: one of :data:`radial_vicreg.names.probes.SOURCES`; ``"online"`` requires exactly one such use.
         probe: one of :data:`radial_vicreg.names.probes.PROBES`.
         features: one of :data:`radial_vicreg.names.probes.FEATURES`.
     """
@@ -72,7 +72,7 @@ def figures_key(source: str, probe: str, features: str) -> str:
 
 
 def use_of(key: str) -> Online | None:
-    """Find the online use that figures of ``results.json`` are of, such as ``online_knn20``; None of all others."""
+    """Find the online use for a key of ``results.json``, such as ``online_knn20``; None for other keys."""
     for probe in probe_classes():
         for use in probe.online:
             whole = online_key(use.name)

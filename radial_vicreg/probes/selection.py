@@ -1,4 +1,4 @@
-"""What all probes share: checked input, a held-out part of the training set, the figure that chooses."""
+"""Common parts of all probes: input checks, the held-out split, the selection metric, standardisation."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _HELD_OUT = 0.2
 
 
 class Targets:
-    """Class labels as positions among the sorted classes, or attributes as they are.
+    """Encoding of class labels as indices of the sorted classes; attributes are unchanged.
 
     Args:
         labels: classes ``(N,)``, any integers, or attributes ``(N, A)`` of zeros and ones.
 
     Raises:
-        UserError: fewer than two classes.
+        UserError: there are fewer than two classes.
 
     Attributes:
-        multi_label: whether these are attributes.
+        multi_label: whether the labels are attributes.
         classes: the sorted classes; None for attributes.
         outputs: number of classes or attributes.
     """
@@ -37,10 +37,10 @@ class Targets:
             raise UserError(f"a probe needs at least 2 classes, got {self.outputs} (labels {self.classes.tolist()})")
 
     def encode(self, labels: Tensor) -> Tensor:
-        """Encode targets as positions ``(N,)`` int64, or attributes ``(N, A)`` int64.
+        """Encode targets as class indices ``(N,)`` int64, or attributes ``(N, A)`` int64.
 
         Raises:
-            UserError: a class that the training set does not have.
+            UserError: a class does not occur in the training set.
         """
         if self.classes is None:
             return labels.long()
@@ -52,7 +52,7 @@ class Targets:
         return position
 
     def score(self, scores: Tensor, encoded: Tensor) -> dict[str, object]:
-        """Compute figures in percent, see :class:`radial_vicreg.probes.metrics.ProbeMetrics`."""
+        """Compute metrics in percent, see :class:`radial_vicreg.probes.metrics.ProbeMetrics`."""
         metrics = ProbeMetrics(self.outputs, self.multi_label, over_processes=False).to(scores.device)
         metrics.update(scores, encoded)
         return metrics.compute()
@@ -69,7 +69,7 @@ def check_features(features: Tensor, labels: Tensor) -> Tensor:
         The features.
 
     Raises:
-        UserError: shapes that do not agree, or features that are not finite.
+        UserError: shapes do not agree, or features are not finite.
     """
     if features.ndim != 2 or labels.ndim not in (1, 2) or labels.shape[:1] != features.shape[:1]:
         raise UserError(
@@ -83,17 +83,17 @@ def check_features(features: Tensor, labels: Tensor) -> Tensor:
 
 
 def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Split a fifth off, stratified by class where every class has two images.
+    """Hold out a fifth of the images, stratified by class if every class has at least two images.
 
     Args:
-        encoded: of :meth:`Targets.encode`.
-        seed: of the split.
+        encoded: targets encoded by :meth:`Targets.encode`.
+        seed: seed of the split.
 
     Returns:
         Indices of the part to fit on and of the held-out part, int64.
 
     Raises:
-        UserError: no more images than classes.
+        UserError: there are no more images than classes.
     """
     from sklearn.model_selection import train_test_split
 
@@ -112,17 +112,17 @@ def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def chosen_by(figures: Mapping[str, object]) -> float:
-    """Find the figure that chooses, see :func:`radial_vicreg.names.probes.headline`."""
+    """Return the metric used for selection, see :func:`radial_vicreg.names.probes.headline`."""
     value = headline(figures)
-    assert value is not None  # a probe computes either
+    assert value is not None  # a probe always computes top-1 or balanced accuracy
     return value
 
 
 class Standardiser:
-    """Zero mean and unit variance for every feature of the training set; constant features stay 0.
+    """Standardisation of features to zero mean and unit variance on the training set; constant features become 0.
 
     Args:
-        features: the training set's, shape ``(N, F)``.
+        features: features of the training set, shape ``(N, F)``.
     """
 
     def __init__(self, features: Tensor) -> None:
@@ -131,5 +131,5 @@ class Standardiser:
         self.scale = torch.where(deviation > 10 * torch.finfo(features.dtype).eps * self.mean.abs(), deviation, 1.0)
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Standardise ``(M, F)``."""
+        """Standardise features ``(M, F)``."""
         return (features - self.mean) / self.scale

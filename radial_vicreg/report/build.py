@@ -1,4 +1,4 @@
-"""From a folder of runs to a folder of tables and figures, whatever the runs are of."""
+"""Build a folder of tables and figures from a folder of any runs."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from radial_vicreg.report.formats import Section, counted, markdown_text, to_lat
 from radial_vicreg.report.page import build_page
 
 _TITLE = f"{METHOD_LABELS['radialvicreg']}: tables and figures from finished runs"
-_FORMER = re.compile(  # what versions up to 0.2 have written, which left no marker
+_FORMER = re.compile(  # files written by versions up to 0.2, which wrote no marker
     r"(table[1-4]|experiments|differences)\.(md|tex|csv)|figures/(figure[245]\w*|curves)\.(png|pdf|svg)|report\.(html|md)"
 )
 
-_BEGINNING = 400  # characters in which a report says what it is
+_BEGINNING = 400  # characters that are searched for the title of a report
 
 Files = dict[str, bytes]
-"""Contents of the report's files by name."""
+"""Contents of the report's files, by file name."""
 
 
 @dataclass(frozen=True)
 class Added:
-    """A table beside the runs' own, such as one that a paper has published.
+    """A table in addition to the runs' own, such as a published table of a paper.
 
     Attributes:
-        stem: of its files.
-        section: for the page.
-        caption: for LaTeX.
-        csv: the same in full precision.
+        stem: file name without suffix.
+        section: table on the HTML page.
+        caption: caption in LaTeX.
+        csv: the table as CSV, in full precision.
     """
 
     stem: str
@@ -55,12 +55,12 @@ class Added:
 
 @dataclass
 class Report:
-    """What was written.
+    """A report that was written.
 
     Attributes:
-        out: the folder.
-        summary: one sentence.
-        experiments: what was averaged.
+        out: folder of the report.
+        summary: summary in one sentence.
+        experiments: experiments that the tables show.
         problems: files that no table uses.
     """
 
@@ -71,7 +71,7 @@ class Report:
 
 
 def draw_curves(experiments: Sequence[Experiment]) -> list[Drawn]:
-    """Draw what every report has: training curves."""
+    """Plot the figures of every report: the training curves."""
     return [training_curves(experiments, method_styles(found.setting.key for found in experiments))]
 
 
@@ -85,19 +85,19 @@ def build_report(
     """Write the list of experiments, their differences, tables, figures and ``report.html``.
 
     Args:
-        runs_dir: every ``results.json`` below it is read, and nothing else.
+        runs_dir: folder of the runs; every ``results.json`` below it is read, and no other file.
         out: folder to write: an empty one, or that of an earlier report, whose files are replaced.
-        against: the beginning of an experiment's hash, or a method, whose differences to the others are wanted, too:
-            see :func:`radial_vicreg.report.differences.differences`.
-        tables: makes those that a publication adds.
-        draw: makes the figures, called within :func:`radial_vicreg.figures.figure_style`.
+        against: the beginning of an experiment's hash, or a method, that all other experiments are compared with; see
+            :func:`radial_vicreg.report.differences.differences`.
+        tables: function that makes the additional tables of a publication.
+        draw: function that makes the figures, called within :func:`radial_vicreg.figures.figure_style`.
 
     Returns:
-        What was written.
+        The report.
 
     Raises:
-        UserError: ``runs_dir`` does not exist, ``against`` is not one experiment, or ``out`` cannot be written or holds
-            what no report has written, or what has changed since; it is named, and nothing is written then.
+        UserError: ``runs_dir`` does not exist, ``against`` does not identify an experiment, or ``out`` is not writable
+            or holds files that no report wrote or that were changed since. In this case, nothing is written.
     """
     target = OutputFolder(out, "report", _files_of_earlier_versions, alone=True).claim()
     runs, problems = collect(runs_dir)
@@ -121,7 +121,7 @@ def build_report(
 
 
 def _added_section(table: Added, files: Files) -> Section:
-    """Add a table to the files, and return it for the page."""
+    """Add a table to the files and return its section of the page."""
     _add_section(table.section, table.stem, table.csv, table.caption, files)
     return table.section
 
@@ -137,7 +137,7 @@ def _experiment_section(experiments: list[Experiment], files: Files) -> Section:
 
 
 def _difference_section(found: Differences | None, files: Files) -> list[Section]:
-    """Add the differences to the files, and return them for the page."""
+    """Add the differences to the files and return their section of the page."""
     if found is None:
         return []
     header, body = difference_rows(found)
@@ -166,13 +166,13 @@ def _bullets(notes: Sequence[str]) -> str:
 
 
 def _files_of_earlier_versions(folder: Path) -> list[str]:
-    """Name the files of a report of version 0.2 or earlier; none in a folder that no report was written to."""
+    """List the files of a report written by version 0.2 or earlier; empty for a folder without such a report."""
     begins = {"report.html": f"<title>{_TITLE}</title>", "report.md": f"# {_TITLE}\n"}
     if not all(_begins_with(folder / name, text) for name, text in begins.items()):
         return []
     files = [*folder.iterdir(), *(folder / "figures").glob("*")]
     names = [str(path.relative_to(folder)) for path in files]
-    # What the folder is known by comes last: it is still known if moving is interrupted.
+    # The files that identify the folder come last, so that it is still recognised if moving is interrupted.
     return sorted(filter(_FORMER.fullmatch, names), key=lambda name: (name in begins, name))
 
 

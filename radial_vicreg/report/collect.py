@@ -27,8 +27,8 @@ class Figure:
     """One number of a run's results.
 
     Attributes:
-        read: gives it; None where the run has none.
-        settings: keys of the configuration with which it was measured; figures merge where these agree.
+        read: function that reads the number; None for a run that does not have it.
+        settings: configuration keys that affect the measurement; figures are averaged only where these agree.
     """
 
     read: Callable[[RunResults], float | None]
@@ -39,14 +39,14 @@ class Figure:
         return self.read(results)
 
     def measured_with(self, results: RunResults) -> dict[str, object]:
-        """List the settings with which the run has measured it, defaults written out."""
+        """Return the settings with which the run measured the number, including defaults."""
         return {key: attrgetter(key)(results.requested) for key in self.settings}
 
 
 def probe_figure(probe: str, metric: str) -> Figure:
     """Return a reader of a probe's figure, an attribute of :class:`radial_vicreg.runs.results.ProbeFigures`.
 
-    Settings that change what an online probe scores are no part of a run's identity.
+    Settings that change the scores of an online probe are not part of a run's identity.
     """
     use = use_of(probe)
     settings = () if use is None else (*_VALIDATION, *(f"probes.{key}" for key in use.settings))
@@ -75,18 +75,18 @@ def frozen_figure(moment: Literal["untrained", "trained"], metric: str, probe: s
 
 
 def cost_figure(name: Literal["step_seconds", "peak_memory_mb"]) -> Figure:
-    """Return a reader of what a training step costs, an attribute of :class:`radial_vicreg.runs.results.Cost`."""
+    """Return a reader of the cost of a training step, an attribute of :class:`radial_vicreg.runs.results.Cost`."""
     return Figure(lambda results: getattr(results.cost, name, None))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A file that no table uses, and why.
+    """A file that no table uses, and the reason.
 
     Attributes:
-        path: relative to the folder that was searched.
+        path: path relative to the folder that was searched.
         kind: ``failed``, ``partial``, ``foreign``, ``unreadable`` or ``repeated``.
-        reason: one sentence.
+        reason: reason in one sentence.
     """
 
     path: str
@@ -99,10 +99,10 @@ class Run:
     """A finished run.
 
     Attributes:
-        path: of its ``results.json``, relative to the folder that was searched.
-        stored: the file itself, with the run's identity.
-        setting: what the run was.
-        image_set: its images, shared by those runs that may be compared; found among all runs.
+        path: path of its ``results.json``, relative to the folder that was searched.
+        stored: contents of the file, with the run's identity.
+        setting: method and settings of the run.
+        image_set: its images, shared by all runs that may be compared with it; determined from all runs.
     """
 
     path: str
@@ -112,7 +112,7 @@ class Run:
 
     @property
     def results(self) -> RunResults:
-        """What the file says."""
+        """The results in the file."""
         return self.stored.results
 
     @property
@@ -128,13 +128,13 @@ class Run:
 
 @dataclass
 class Experiment:
-    """Runs that differ in their seed alone.
+    """Runs that differ only in their seed.
 
     Attributes:
-        experiment_hash: of the configuration without the seed.
-        setting: what they were.
-        runs: one a seed, by seed.
-        notes: what else they disagree in: hosts, versions; why other runs of these settings are kept apart.
+        experiment_hash: hash of the configuration without the seed.
+        setting: method and settings of the runs.
+        runs: one run per seed, sorted by seed.
+        notes: other disagreements (hosts, versions), and why other runs with these settings are kept apart.
     """
 
     experiment_hash: str
@@ -144,20 +144,20 @@ class Experiment:
 
     @property
     def tags(self) -> str:
-        """The users' own words for its runs (``tag``)."""
+        """The user-defined tags of its runs (``tag``)."""
         return ", ".join(sorted({tag for run in self.runs if (tag := run.results.requested.tag) is not None}))
 
     def comparable(self, figure: Figure) -> list[Run]:
         """List the runs whose figure was measured with equal settings.
 
-        Where there are several of them, those of most runs count, and of equally many those of the run that began last.
+        If several settings occur, those of the most runs are used; in a tie, those of the run that began last.
         """
         having = [(run, figure.measured_with(run.results)) for run in self.runs if run.figure(figure) is not None]
         alike = [[other for other, settings in having if settings == mine] for _, mine in having]
         return max(alike, key=lambda runs: (len(runs), max(run.stored.started for run in runs)), default=[])
 
     def values(self, figure: Figure) -> list[float]:
-        """List the figure of every run that has it, see :meth:`comparable`."""
+        """List the values of a figure over the runs that have it, see :meth:`comparable`."""
         found = (run.figure(figure) for run in self.comparable(figure))
         return [value for value in found if value is not None]
 
@@ -166,10 +166,10 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
     """Find every ``results.json`` below a folder.
 
     Args:
-        folder: searched through as :func:`radial_vicreg.runs.stored.find_results` does.
+        folder: folder that :func:`radial_vicreg.runs.stored.find_results` searches.
 
     Returns:
-        The finished runs and everything else, both sorted by path.
+        The finished runs and all other files, both sorted by path.
 
     Raises:
         UserError: the folder does not exist.
@@ -193,16 +193,16 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
 
 
 def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
-    """Put the seeds of one experiment together: the same identity, and the same training and validation images.
+    """Group runs that have the same identity except for the seed, and the same training and validation images.
 
-    The identity is computed from each run's configuration. Of several runs of one seed, the one that began last counts.
-    Nothing is averaged over different identities or images (:mod:`radial_vicreg.report.image_sets`).
+    The identity is computed from each run's configuration. Of several runs with one seed, the one that began last is
+    used. Runs with different identities or images (:mod:`radial_vicreg.report.image_sets`) are never averaged.
 
     Args:
-        runs: finished ones.
+        runs: finished runs.
 
     Returns:
-        The experiments, sorted by what they are, and the runs that were left out.
+        The experiments, sorted by their settings, and the runs that were excluded.
     """
     experiments, problems = [], []
     for identity, members in _by_identity(_with_image_sets(list(runs))).items():
@@ -220,7 +220,7 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
 
 
 def _by_identity(runs: list[Run]) -> dict[tuple[str, str, bool], list[Run]]:
-    """Sort runs by the hash of their identity without the seed, and by their images."""
+    """Group runs by the hash of their identity without the seed, and by their images."""
     groups: dict[tuple[str, str, bool], list[Run]] = defaultdict(list)
     for run in runs:
         groups[run.results.identity.experiment_hash, run.setting.images, _is_validated(run)].append(run)
@@ -228,7 +228,7 @@ def _by_identity(runs: list[Run]) -> dict[tuple[str, str, bool], list[Run]]:
 
 
 def apart(experiment: Experiment, figure: Figure) -> str | None:
-    """Say which seeds' figure does not count since it was measured with other settings; None where all were alike.
+    """Describe which seeds are excluded from a figure because they were measured with other settings; None without any.
 
     Args:
         experiment: runs that differ in their seed.
@@ -249,7 +249,7 @@ def apart(experiment: Experiment, figure: Figure) -> str | None:
 
 
 def _with_image_sets(runs: list[Run]) -> list[Run]:
-    """Find the images that runs share; where one name stands for several, the settings say which they are."""
+    """Assign image sets to runs; if one name stands for several sets, label the settings with the set."""
     by_name: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
         by_name[run.setting.images].append(run)
@@ -272,13 +272,13 @@ def _is_validated(run: Run) -> bool:
 
 
 def _images(run: Run) -> Images:
-    """Find the images of a run; a run without validation may be of any that offline probes of others have measured."""
+    """Return the images of a run; None for its validation images matches those of any offline probe."""
     images = run.results.measured_images()
     return images if _is_validated(run) else images._replace(val=images.val or None)
 
 
 def _why_apart(experiment: Experiment, others: Iterable[Experiment]) -> list[str]:
-    """Describe why runs of the same settings are another experiment: their images."""
+    """Describe how the images differ from those of other experiments with the same settings."""
     own = experiment.runs[0].image_set
     found: dict[str, None] = {}
     for other in others:

@@ -1,4 +1,4 @@
-"""The figures that the list of experiments and the differences between them show."""
+"""The figures in the columns of the list of experiments and of the differences between them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Column:
     """A figure of every run.
 
     Attributes:
-        figure: reads it.
-        largest: whether the largest is the best; None: neither is.
-        compared: differences to another experiment are of interest.
-        decimals: that are shown.
+        figure: reader of the figure.
+        largest: True if the largest value is best, False if the smallest is; None if neither is.
+        compared: whether differences to another experiment are shown.
+        decimals: number of decimals shown.
     """
 
     figure: Figure
@@ -43,12 +43,12 @@ _OTHERS = {
 
 
 def columns() -> dict[str, Column]:
-    """List the columns by their headings, in their order: those of the probes, then radii and cost."""
+    """Return the columns by heading, in display order: probes, then radii and cost."""
     return {**_probe_columns(), **_OTHERS}
 
 
 def filled_columns(experiments: Sequence[Experiment]) -> dict[str, Column]:
-    """Keep the columns in which any run has a value."""
+    """Return the columns in which at least one run has a value."""
     return {name: column for name, column in columns().items() if any(e.values(column.figure) for e in experiments)}
 
 

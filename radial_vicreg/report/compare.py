@@ -1,4 +1,4 @@
-"""Whether the best of several experiments is better than the next, beyond what their seeds vary."""
+"""Comparison of experiments over their seeds, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Difference:
 
     Attributes:
         value: mean of the first minus mean of the second.
-        error: standard error; None where a side has one seed.
-        low: lower end of the interval; None as ``error``.
-        high: upper end of the interval; None as ``error``.
-        counts: seeds of each side; of a paired difference those that both have.
-        paired: whether seeds were compared one by one.
-        level: of the interval.
+        error: standard error; None if a side has only one seed.
+        low: lower end of the interval; None if ``error`` is.
+        high: upper end of the interval; None if ``error`` is.
+        counts: number of seeds of each side; for a paired difference, the number of shared seeds.
+        paired: whether the values were paired by seed.
+        level: confidence level of the interval.
     """
 
     value: float
@@ -51,13 +51,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Lead:
-    """The best of several rivals and the next.
+    """The best of several experiments and the runner-up.
 
     Attributes:
         best: position of the best.
         second: position of the runner-up.
-        difference: of the two.
-        bold: whether the interval of the difference leaves out zero, on the side where the best is better.
+        difference: difference between the two.
+        bold: whether the interval of the difference excludes zero in favour of the best.
     """
 
     best: int
@@ -67,7 +67,7 @@ class Lead:
 
 
 def by_seed(experiment: Experiment, figure: Figure) -> dict[Hashable, float]:
-    """Look up the figure of every run that has it, measured in one way, by the run's seed."""
+    """Return the values of a figure by seed, over the runs that measured it with equal settings."""
     found = {run.seed: run.figure(figure) for run in experiment.comparable(figure)}
     return {seed: value for seed, value in found.items() if value is not None}
 
@@ -76,13 +76,13 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float], l
     """Compare two experiments.
 
     Args:
-        first: value of each seed, one at least.
-        second: the same of the other.
-        level: of the confidence interval.
+        first: value by seed, at least one.
+        second: value by seed of the other experiment.
+        level: level of the confidence interval.
 
     Returns:
-        The difference of their means: over the seeds that both have where these are two or more (what a seed does to
-        both cancels), else over all.
+        The difference of their means. With two or more shared seeds, it is paired over these (common effects of a seed
+        cancel); otherwise it is taken over all seeds.
     """
     shared = sorted(first.keys() & second.keys(), key=str)
     paired = len(shared) > 1
@@ -92,7 +92,7 @@ def compare(first: Mapping[Hashable, float], second: Mapping[Hashable, float], l
     if min(counts) < 2:
         return Difference(value, None, None, None, counts, paired=False, level=level)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # seeds that differ by the same: the interval is one point
+        warnings.simplefilter("ignore")  # equal differences for all seeds: the interval is a point
         found = stats.ttest_rel(*sides) if paired else stats.ttest_ind(*sides, equal_var=False)
         interval = found.confidence_interval(level)
     spread = [sides[0] - sides[1]] if paired else sides
@@ -105,11 +105,11 @@ def lead(rivals: Sequence[Mapping[Hashable, float]], largest: bool = True) -> Le
     """Find the best and the runner-up by their means.
 
     Args:
-        rivals: value of each seed of every one; empty where there is none.
-        largest: the largest mean is the best.
+        rivals: value by seed of each experiment; empty if it has none.
+        largest: whether the largest mean is best.
 
     Returns:
-        Both with their difference, or None where fewer than two have a value.
+        Both with their difference, or None if fewer than two have a value.
     """
     sign = -1 if largest else 1
     means = {index: sign * float(np.mean(list(values.values()))) for index, values in enumerate(rivals) if values}

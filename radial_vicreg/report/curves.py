@@ -19,30 +19,30 @@ from radial_vicreg.report.naming import distinguish
 
 MOST_CURVES = 8
 Rank = Callable[[Experiment], tuple[float, ...]]
-"""Orders experiments: the lowest comes first."""
+"""Sort key of experiments: the lowest comes first."""
 _PROBE = probe_in_words()
 _PANELS = (
     (("train_vicreg_loss", f"loss, {METHOD_LABELS['vicreg']}'s terms"),),
     tuple(zip(map(logged_name, HEADLINES), (f"{_PROBE} (%)", f"{_PROBE} (balanced, %)"), strict=True)),
     (("train_w1_chi", r"$W_1$ to $\chi$ (batch)"),),
 )
-"""Keys of ``history`` with their names; of several in a panel the first that any run has."""
+"""Keys of ``history`` with their labels; of several keys for a panel, the first that any run has is plotted."""
 _LINES: tuple[Dashes, ...] = ("-", "--", ":", "-.")
 _MARKERS_A_LINE = 5
 
 
 def most_seeds(experiment: Experiment) -> tuple[float, ...]:
-    """Rank for sorting: most seeds first."""
+    """Return a sort key that puts experiments with the most seeds first."""
     return (-len(experiment.runs),)
 
 
 def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Rank = most_seeds) -> Drawn:
-    """Draw the largest set of comparable experiments whose runs have two epochs or more.
+    """Plot the largest set of comparable experiments whose runs have two epochs or more.
 
     Args:
-        experiments: all there are.
-        styles: of their methods.
-        rank: orders them; the first :data:`MOST_CURVES` are drawn.
+        experiments: all experiments.
+        styles: styles of their methods.
+        rank: sort key; the first :data:`MOST_CURVES` are plotted.
     """
     families: dict[str, list[Experiment]] = defaultdict(list)
     for experiment in experiments:
@@ -65,17 +65,17 @@ def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Ran
 
 
 def draw_curves(experiments: Sequence[Experiment], styles: Styles) -> tuple[Any, str]:
-    """Draw one line an experiment and panel; the legend names what differs between them.
+    """Plot one line per experiment and panel; the legend names the settings in which they differ.
 
-    Colour and marker are the method's; several experiments of one method differ in their dashes and in whether the
-    markers are filled.
+    Colour and marker depend on the method; experiments of one method differ in their dashes and in whether the markers
+    are filled.
 
     Args:
-        experiments: with a ``history``; one at least, and :data:`MOST_CURVES` at most.
-        styles: of their methods.
+        experiments: experiments with a ``history``; at least one, at most :data:`MOST_CURVES`.
+        styles: styles of their methods.
 
     Returns:
-        A matplotlib figure and what is to say of all lines, for the caption.
+        A matplotlib figure, and a text on all lines for the caption, see :func:`~.naming.distinguish`.
     """
     names, common = distinguish(experiments)
     figure, axes = new_figure(columns=len(_PANELS), wide=True, aspect=0.36)
@@ -121,6 +121,6 @@ def _curve(axis: Any, experiment: Experiment, key: str, look: LineLook, name: st
         return [float(reduce(series[epoch])) for epoch in epochs]
 
     every = max(1, len(epochs) // _MARKERS_A_LINE)
-    marked = (first_marker % every, every)  # where lines coincide, each shows markers of its own
+    marked = (first_marker % every, every)  # markers of coinciding lines do not overlap
     axis.plot(epochs, over(np.mean), markevery=marked, label=name, **look)
     axis.fill_between(epochs, over(min), over(max), color=look["color"], alpha=0.2, linewidth=0)

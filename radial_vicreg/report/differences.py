@@ -1,4 +1,4 @@
-"""Every experiment beside the one that it is compared with: rows, notes, CSV."""
+"""Differences of all experiments to a reference experiment: rows, notes, CSV."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _NOTHING = "Nothing to compare: no other experiment has all but method, loss wei
 
 @dataclass(frozen=True)
 class Differences:
-    """What the experiments of one family differ by from one of them, and this for each family that has one.
+    """Differences of experiments to the reference experiment of their family, for each family that has one.
 
     Attributes:
-        pairs: an experiment and the one it is compared with.
-        bases: those that are compared with, one a family.
-        columns: figures that any of them has.
+        pairs: experiments, each with its reference.
+        bases: reference experiments, one per family.
+        columns: figures that at least one of them has.
     """
 
     pairs: list[tuple[Experiment, Experiment]]
@@ -41,24 +41,24 @@ class Differences:
 
     @property
     def caption(self) -> str:
-        """Name what is compared with."""
+        """Name the reference experiments."""
         names = dict.fromkeys(f"{base.setting.label} ({base.experiment_hash})" for base in self.bases)
         return f"Differences to {', '.join(names)}"
 
 
 def differences(experiments: Sequence[Experiment], against: str) -> Differences:
-    """Pair every experiment with the comparable one that was named.
+    """Pair every experiment with the comparable reference experiment.
 
     Args:
-        experiments: all there are.
-        against: the beginning of an experiment's hash, or a method: its ``method``, or
-            :attr:`~.setting.Setting.key`, which tells Radial-VICReg's objectives apart.
+        experiments: all experiments.
+        against: reference: the beginning of an experiment's hash, or a method (its ``method``, or
+            :attr:`~.setting.Setting.key`, which distinguishes Radial-VICReg's objectives).
 
     Returns:
         The pairs, in the order of the experiments.
 
     Raises:
-        UserError: no experiment is of that name or hash, or several are that could be compared with.
+        UserError: no experiment has this method or hash, or several possible references do.
     """
     bases = _find_bases(experiments, against)
     by_family = {base.setting.family: base for base in bases}
@@ -73,9 +73,9 @@ def differences(experiments: Sequence[Experiment], against: str) -> Differences:
 
 
 def difference_rows(found: Differences) -> tuple[list[str], list[list[list[Text]]]]:
-    """Write header and body; a difference is bold where its interval leaves out zero.
+    """Return header and body; a difference is bold if its interval excludes zero.
 
-    The column n is that of the row's first figure; figures of other seeds have theirs beside them.
+    Column n refers to the first figure of the row; a figure over other seeds is followed by its own n.
     """
     names, settings = setting_cells([*(experiment for experiment, _ in found.pairs), *found.bases])
     header = [*names, "n", *found.columns, "Experiment"]
@@ -89,12 +89,12 @@ def difference_rows(found: Differences) -> tuple[list[str], list[list[list[Text]
 
 
 def difference_notes(found: Differences) -> list[str]:
-    """Say how the intervals are made."""
+    """Describe how the intervals are computed."""
     return list(_NOTES) if found.pairs else [_NOTHING]
 
 
 def difference_csv(found: Differences) -> str:
-    """Write one line an experiment and figure, in full precision."""
+    """Write one line per experiment and figure, in full precision."""
     columns = ["experiment_hash", "images", "backbone", "dim", "method", "against_hash", "against_method", "figure"]
     columns += ["difference", "se", "low", "high", "n", "against_n", "paired"]
     lines: list[list[object]] = []
@@ -127,7 +127,7 @@ def _find_bases(experiments: Sequence[Experiment], against: str) -> list[Experim
 
 
 def _names(experiment: Experiment) -> set[str]:
-    """List the names of an experiment's method; a VICReg by weights of zero is no Radial-VICReg."""
+    """Return the names of an experiment's method; Radial-VICReg with zero weights counts as VICReg only."""
     setting = experiment.setting
     radial = setting.key.startswith("radial_")
     return {setting.key, "radialvicreg"} if radial else {setting.key}
@@ -162,5 +162,5 @@ def _text(found: Difference | None, decimals: int, count: str) -> Text:
 
 
 def _number(value: float, decimals: int, sign: str = "") -> str:
-    """Write with a minus sign, and zero without one."""
+    """Format a number with a minus sign (U+2212), and zero without a sign."""
     return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""What all figures of the report share."""
+"""Common parts of all figures of the report."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ACCURACY = tuple(probe_figure(online_key(), metric) for metric in HEADLINES)
 
 @dataclass
 class Drawn:
-    """A figure with the words under it.
+    """A figure with its caption.
 
     Attributes:
-        name: of its files.
-        figure: matplotlib's; None when the runs do not allow it.
-        caption: what is seen, or what is missing.
+        name: file name without suffix.
+        figure: matplotlib figure; None if the runs lack the data for it.
+        caption: description of the figure, or of the missing data.
     """
 
     name: str

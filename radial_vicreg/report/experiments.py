@@ -15,7 +15,7 @@ _SETTINGS = {"lr": "lr", "max_epochs": "Epochs"}
 
 
 def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[list[list[Text]]]]:
-    """Write header and body; of comparable experiments the best is bold where it is clearly better than the next."""
+    """Return header and body; the best of comparable experiments is bold if clearly better than the runner-up."""
     shown = filled_columns(experiments)
     bold = {(best, name) for name, best, _, found in _leads(experiments) if found.bold}
     names, settings = setting_cells(experiments)
@@ -31,9 +31,9 @@ def experiment_rows(experiments: Sequence[Experiment]) -> tuple[list[str], list[
 
 
 def setting_cells(experiments: Sequence[Experiment]) -> tuple[list[str], list[list[str]]]:
-    """Write what the experiments were, a row each, and the names of these columns.
+    """Return column names and one row of settings per experiment.
 
-    Rates and epochs have a column, and so does every other setting that differs within a family.
+    Rates and epochs always have a column; another setting has one if it differs within a family.
     """
     details = {**_SETTINGS, **{key: key for key in _differing(experiments) if key not in _SETTINGS}}
     tag = ["Tag"] * any(experiment.tags for experiment in experiments)
@@ -46,7 +46,7 @@ def setting_cells(experiments: Sequence[Experiment]) -> tuple[list[str], list[li
 
 
 def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
-    """Note hosts and versions that disagree, and how far the best of each family is from the next."""
+    """Return notes on disagreeing hosts and versions, and on the lead of each family's best over its runner-up."""
     notes = [f"{found.experiment_hash}: {note}" for found in experiments for note in found.notes]
     notes += [
         f"{found.experiment_hash}: {name}: {reason}"
@@ -63,7 +63,7 @@ def experiment_notes(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def experiment_csv(experiments: Sequence[Experiment]) -> str:
-    """Write one line an experiment, in full precision: mean, standard deviation and seeds of every figure."""
+    """Write one line per experiment, in full precision: mean, standard deviation and seeds of every figure."""
     settings, added = ["images", "backbone", "dim", "objective"], [term.symbol for term in ADDED]
     radial = list(dict.fromkeys(term.symbol for term in RADIAL_TERMS))
     details = sorted({key for experiment in experiments for key in experiment.setting.details})
@@ -94,7 +94,7 @@ def _families(experiments: Sequence[Experiment]) -> list[list[int]]:
 
 
 def _leads(experiments: Sequence[Experiment]) -> list[tuple[str, int, int, Lead]]:
-    """List by family and figure the best and the runner-up (places among all experiments) and their difference."""
+    """List, by family and figure, the best and the runner-up (indices into ``experiments``) and their difference."""
     found = []
     for family in _families(experiments):
         for name, column in columns().items():
@@ -107,7 +107,7 @@ def _leads(experiments: Sequence[Experiment]) -> list[tuple[str, int, int, Lead]
 
 
 def _differing(experiments: Sequence[Experiment]) -> list[str]:
-    """List details with several values in one family, in their order."""
+    """List the details that have several values within a family, in display order."""
     found = []
     for family in _families(experiments):
         settings = [experiments[index].setting for index in family]

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from radial_vicreg.report.statistics import Summary
 
 MISSING = "—"
-"""Stands where there is no value."""
+"""Placeholder for a missing value."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A cell's text; ``bold`` marks what is clearly the best of its column, ``suffix`` follows in plain type."""
+    """A cell's text; ``bold`` marks the clearly best value of a column, ``suffix`` follows in plain type."""
 
     text: str
     bold: bool = False
@@ -24,7 +24,7 @@ class Text:
 
 
 Row = Sequence[Sequence[Text]]
-"""One row: cells, each of parts that are joined with " / "."""
+"""One row of cells; the parts of a cell are joined with " / "."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Section:
     """A table of the report.
 
     Attributes:
-        caption: what it shows.
-        header: names of its columns.
-        body: its rows.
-        notes: what stands under it.
-        filled: it holds a value of ours.
+        caption: caption.
+        header: column names.
+        body: rows.
+        notes: notes below the table.
+        filled: whether the table holds a value from the runs.
     """
 
     caption: str
@@ -55,7 +55,7 @@ def text_of(value: Summary | None, bold: bool = False, decimals: int = 2) -> Tex
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number of things: ``1 run``, ``2 runs``."""
+    """Format a count with its noun: ``1 run``, ``2 runs``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -72,12 +72,12 @@ def to_markdown(header: Sequence[str], body: Sequence[Row]) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Write a text of one line in which no HTML, link or image of a run's own settings takes effect."""
+    """Write a text on one line, escaped so that HTML, links and images in a run's settings have no effect."""
     return " ".join(text.split()).replace("<", "&lt;").replace("](", "]\\(")
 
 
 def to_latex(header: Sequence[str], body: Sequence[Row], caption: str, label: str, notes: Sequence[str] = ()) -> str:
-    """Write a floating table with booktabs rules; the notes are comments in front of it."""
+    """Write a floating table with booktabs rules; the notes are LaTeX comments before it."""
 
     def line(cells: Sequence[str]) -> str:
         return " & ".join(cells) + r" \\"
@@ -111,7 +111,7 @@ def to_latex(header: Sequence[str], body: Sequence[Row], caption: str, label: st
 def to_csv(columns: Sequence[str], lines: Sequence[Sequence[object]]) -> str:
     """Write a header and lines, separated by commas.
 
-    A text that a spreadsheet would take for a formula has an apostrophe in front; numbers stay numbers.
+    Text that a spreadsheet would interpret as a formula is prefixed with an apostrophe; numbers are unchanged.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")

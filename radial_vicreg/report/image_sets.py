@@ -1,4 +1,4 @@
-"""Which runs have the same images: figures of others are neither averaged nor compared."""
+"""Groups of runs with the same images; only within a group are figures averaged or compared."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NONE = {"train": "without training images", "val": "without validation"}
 
 @dataclass
 class ImageSet:
-    """Training and validation images that runs share, as far as is known.
+    """Training and validation images that several runs share, as far as known.
 
     Attributes:
-        best: the fingerprints of the run that has most of them.
+        best: fingerprints of the run that has the most of them.
         members: fingerprints of every run.
-        name: of their folder, which other images may have as well.
-        validated: whether the runs have validated; the images of others are those that their offline probes measured.
+        name: name of the image folder; other images may have the same name.
+        validated: whether the runs validated; otherwise the validation images are those of their offline probes.
     """
 
     best: Images
@@ -29,11 +29,11 @@ class ImageSet:
     validated: bool = True
 
     def shown(self, images: Images) -> Images:
-        """Write that a member has no validation images where nothing is known of any."""
+        """Record explicitly that a member has no validation images if none are known."""
         return images if self.validated or images.val is not None else images._replace(val=())
 
     def label(self, others: Sequence[ImageSet]) -> str:
-        """Describe in what this set differs from others: ``validated on 2:0a1b2c3d``; empty without others."""
+        """Describe how this set differs from others: ``validated on 2:0a1b2c3d``; empty without others."""
         words = []
         best = [found.shown(found.best) for found in (self, *others)]
         for part, own, *rest in zip(Images._fields, *best, strict=True):
@@ -47,18 +47,19 @@ class ImageSet:
 
 
 def image_sets(found: Sequence[Images], name: str = "", validated: bool = True) -> list[ImageSet]:
-    """Sort the images of runs into sets that agree.
+    """Group the images of runs into sets whose fingerprints agree.
 
-    Fingerprints are compared by the newest version that both have. A run that has fewer of them, or none, joins the
-    only set that agrees with it; with several it is a set of its own, since which of them it belongs to is not known.
+    Fingerprints are compared in the newest version that both runs have. A run with fewer fingerprints, or none, joins
+    the set that agrees with it if there is exactly one. If several agree, the match is ambiguous, and the run forms a
+    set of its own.
 
     Args:
         found: fingerprints of each run's images.
-        name: of their folder.
-        validated: whether the runs have validated.
+        name: name of the image folder.
+        validated: whether the runs validated.
 
     Returns:
-        The sets, those with most fingerprints first; every element of ``found`` is a member of one.
+        The sets, those with the most fingerprints first; every element of ``found`` is a member of one.
     """
     equal: dict[Images, list[Images]] = defaultdict(list)
     for images in found:

@@ -1,4 +1,4 @@
-"""Short names that tell several experiments apart, for legends and titles."""
+"""Short, distinct names of experiments, for legends and titles."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _METHOD = ("method", *_RADIAL, "center", *(term.symbol for term in ADDED), "weig
 
 
 def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
-    """Name every experiment by what differs in method and rate, and by as many details as tell them apart.
+    """Name every experiment by its differences in method and rate, and by as many details as make the names distinct.
 
     Args:
-        experiments: the ones to tell apart.
+        experiments: experiments to name.
 
     Returns:
-        A name for each, all different (where no setting tells them apart, with the beginning of the hash); and for a
-        caption, method and rate where all have the same, and what differs but is in no name.
+        A distinct name for each experiment (with the beginning of the hash if the settings are equal), and a text for
+        the caption: method and rate if all experiments share them, and the differences that no name contains.
     """
     settings = [experiment.setting for experiment in experiments]
     described = [_parts(setting) for setting in settings]
     differing = _differing(described)
     needed = list(differing)
-    for key in reversed(differing):  # names keep the method and the rate
+    for key in reversed(differing):  # every name contains the method and the rate
         rest = [other for other in needed if other != key]
         if key not in (*_METHOD, "lr") and len(set(_joined(described, rest))) == len(set(_joined(described, needed))):
             needed = rest
@@ -42,22 +42,22 @@ def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
 
 
 def differences(settings: Sequence[Setting], without: Collection[str] = ()) -> list[str]:
-    """List for each setting the parts that are not the same for all that have them.
+    """List for each setting the parts that differ among the settings that have them.
 
     Args:
-        settings: the ones to tell apart.
-        without: parts to leave out: ``method``, the symbol of a term's weight (``beta1``), ``center``, ``weights``, or
-            a key of the details.
+        settings: settings to distinguish.
+        without: parts to omit: ``method``, the symbol of a term's weight (``beta1``), ``center``, ``weights``, or a
+            key of the details.
 
     Returns:
-        Texts such as ``"Radial-VICReg, β1 1, lr 0.3"``; empty where nothing differs.
+        Texts such as ``"Radial-VICReg, β1 1, lr 0.3"``; empty if nothing differs.
     """
     described = [_parts(setting) for setting in settings]
     return _joined(described, [key for key in _differing(described) if key not in without])
 
 
 def _differing(described: Sequence[dict[str, str]]) -> list[str]:
-    """List parts with several values, the method's first."""
+    """List the parts that have several values, starting with those of the method."""
     details = [key for parts in described for key in parts if key not in _METHOD]
     keys = dict.fromkeys([*_METHOD, *details])
     return [key for key in keys if len({parts[key] for parts in described if key in parts}) > 1]

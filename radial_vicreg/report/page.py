@@ -1,4 +1,4 @@
-"""One HTML page with everything in it."""
+"""The report as a single, self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.formats import Section
 
 _TEMPLATE = "page.html.j2"
-_CSS_PIXELS = 96  # an inch
+_CSS_PIXELS = 96  # per inch
 
 
 def build_page(
@@ -27,16 +27,16 @@ def build_page(
     figures: Sequence[Drawn],
     problems: Sequence[Problem],
 ) -> str:
-    """Build the page; images are inside it and it loads nothing.
+    """Build the page; images are embedded, and it loads no other files.
 
-    What the runs have filled comes first, and what is missing last.
+    Tables and figures with values come first, empty ones last.
 
     Args:
         title: heading.
-        summary: one sentence on the runs.
-        sections: the tables.
-        figures: with their captions.
-        problems: files that were left out.
+        summary: summary of the runs in one sentence.
+        sections: tables.
+        figures: figures with their captions.
+        problems: files that no table uses.
 
     Returns:
         HTML.
@@ -56,12 +56,12 @@ def build_page(
 
 
 def _code(note: str) -> Markup:
-    """Mark what stands in backticks as code."""
+    """Format text in backticks as code."""
     return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(note))))
 
 
 def _paper(heading: str) -> Markup:
-    """Return the class of the columns that hold the paper's values."""
+    """Return the HTML class attribute of a column that holds the paper's values; empty for other columns."""
     return Markup(" class=paper" if heading.endswith(", paper") else "")
 
 
@@ -72,5 +72,5 @@ def _png(figure: Figure) -> str:
 
 
 def _css_width(figure: Figure) -> int:
-    """Return the width at which the text has its own size."""
+    """Return the width at which text is displayed in its nominal size."""
     return round(figure.get_figwidth() * _CSS_PIXELS)

@@ -1,4 +1,4 @@
-"""What a run was, in the paper's terms."""
+"""Method and settings of a run, in the paper's terms."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from radial_vicreg.runs.identity import Identity, canonical_precision, digest
 from radial_vicreg.runs.results import RunResults
 
 _LABELS = {
-    # VICReg comes first, also where experiments are sorted.
+    # The order of the labels is also the sort order of experiments, so VICReg comes first.
     **{objective.name: objective.label for objective in sorted(RADIAL, key=lambda each: bool(each.terms))},
     **{method: label for method, label in METHOD_LABELS.items() if method not in METHODS},
 }
@@ -34,29 +34,28 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """The effective method and everything that the paper's tables distinguish.
+    """The effective method and all settings that the paper's tables distinguish.
 
     Attributes:
         dataset: ``data.name``, or ``data.dataset`` without one.
-        images: the data set and, for a folder, the last two parts of its path: two folders are two data sets; and which
-            images these are where the name stands for several.
+        images: the data set; for a folder, also the last two parts of its path, since two folders are two data sets;
+            and a label of the image set if the name stands for several.
         backbone: ``backbone.name``.
         dim: d of the projector's output.
-        objective: radial objective; ``"none"`` also when all its weights are 0; the method's name where its loss is
-            custom.
+        objective: radial objective; ``"none"`` also if all its weights are 0; the method's name if its loss is custom.
         radial: weights of the objective's radial terms by their symbols (``beta1``, ``beta2`` or ``gamma``); empty
             without a radial objective.
         center: ``radial_center``, False without a radial objective.
-        added: weights of the added terms that count, by their symbols (``e2mc``, ``mean``).
-        weights: lambda 1 to 3; empty where the method has a custom loss.
-        key: the method without its weights, as the figures know it.
-        details: the rest that the paper states, by the names of ``paper.json``; ``devices``, the number of processes;
-            what radial and added terms read besides their weights, without ``radial_`` (``ce_normalize``,
-            ``spacing``); ``<method>.<argument>`` of a custom loss. What a configuration leaves open is left out.
-            ``trainer`` lists the arguments of Lightning's Trainer that count and are not at their defaults.
-        family: hash of the images and of everything but method, loss weights, rates, batch size and seed: what may be
-            compared.
-        grid: hash of everything but beta1, beta2, the 1/d of the cross-entropy and the seed.
+        added: weights of the added terms that are in effect, by their symbols (``e2mc``, ``mean``).
+        weights: lambda 1 to 3; empty if the method has a custom loss.
+        key: the method without its weights, as used in the figures.
+        details: other settings that the paper states, by their names in ``paper.json``; ``devices``, the number of
+            processes; parameters of radial and added terms besides their weights, without ``radial_``
+            (``ce_normalize``, ``spacing``); ``<method>.<argument>`` of a custom loss. Unset keys are omitted.
+            ``trainer`` lists the arguments of Lightning's Trainer that affect results and differ from their defaults.
+        family: hash of the images and of all settings except method, loss weights, rates, batch size and seed; equal
+            for experiments that may be compared.
+        grid: hash of all settings except beta1, beta2, the 1/d of the cross-entropy and the seed.
     """
 
     dataset: str
@@ -75,10 +74,10 @@ class Setting:
 
     @classmethod
     def of(cls, results: RunResults) -> Setting:
-        """Read what a run was.
+        """Read the setting of a run.
 
         Args:
-            results: of the run. What the machine made of the requested ``precision`` and ``sync_batchnorm`` counts.
+            results: results of the run. The effective ``precision`` and ``sync_batchnorm`` are used.
 
         Returns:
             The setting.
@@ -108,10 +107,10 @@ class Setting:
         )
 
     def on(self, label: str) -> Setting:
-        """Give the setting on images that the name of their folder does not tell from others.
+        """Return the setting with a label for images whose folder has the same name as that of other images.
 
         Args:
-            label: in what they differ.
+            label: label of the images.
         """
         return replace(
             self,
@@ -132,7 +131,7 @@ class Setting:
 
     @property
     def radial_weights(self) -> str:
-        """The weights of the radial terms; empty without any."""
+        """The weights of the radial terms; empty without a radial term."""
         return ", ".join(f"{term.label} {self.radial[term.symbol]:g}" for term in terms_of(self.objective))
 
     @property
@@ -144,7 +143,7 @@ class Setting:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """For sorting: data set, backbone, d, then VICReg before the others."""
+        """Sort key: data set, backbone, d, then VICReg before the other methods."""
         rank = list(_LABELS).index(self.objective) if self.objective in _LABELS else len(_LABELS)
         place = (self.images, self.backbone, self.dim, self.family)
         radial, added = ([self.weight(term.symbol) for term in terms] for terms in (RADIAL_TERMS, ADDED))
@@ -154,7 +153,7 @@ class Setting:
         """Look up the weight of a radial or an added term; 0 where the objective has no such term.
 
         Args:
-            symbol: of the term's declaration.
+            symbol: symbol of the term.
         """
         return self.radial.get(symbol, self.added.get(symbol, 0.0))
 
@@ -164,7 +163,7 @@ class Setting:
 
 
 def _as_trained(results: RunResults) -> RunConfig:
-    """Give the configuration with what the machine made of it."""
+    """Return the configuration with the effective precision and batch normalisation."""
     effective, requested = results.effective, results.requested
     if effective is None:
         return requested
@@ -173,16 +172,16 @@ def _as_trained(results: RunResults) -> RunConfig:
 
 
 def _family(config: RunConfig, processes: int, images: str) -> str:
-    """Hash what runs must share to be compared, each method at its own best rate."""
+    """Hash the settings that comparable runs share; rates are excluded, since each method has its own best rate."""
     parts = _comparable_parts(config, processes)
     del parts["objective"]
-    rates = ("lr", "classifier_lr", "batch_size")  # figure 4 has a batch of 512 beside 256
+    rates = ("lr", "classifier_lr", "batch_size")  # figure 4 compares batches of 512 and 256
     parts["optimizer"] = {key: value for key, value in parts["optimizer"].items() if key not in rates}
     return digest({**parts, "images": images})
 
 
 def _grid(config: RunConfig, processes: int) -> str:
-    """Hash everything but the two weights that figure 5 varies, with VICReg as their origin."""
+    """Hash all settings except the two weights that figure 5 varies; VICReg is the origin of its grid."""
     parts = _comparable_parts(config, processes)
     dropped = {"radial_objective", "radial_center"}
     dropped |= {key.name for term in terms_of("kl") for key in (term.weight, *term.reads)}
@@ -192,7 +191,7 @@ def _grid(config: RunConfig, processes: int) -> str:
 
 
 def _details(config: RunConfig, processes: int, read: Mapping[str, Any]) -> dict[str, Any]:
-    """List what the paper states beside the method, by the names of ``paper.json``."""
+    """Return the settings that the paper states besides the method, by their names in ``paper.json``."""
     kwargs, optimizer, crops = config.method_kwargs, config.optimizer, config.augmentations[0]
     arguments = {**OPTIMIZER_DEFAULTS.get(optimizer.name, {}), **optimizer.arguments()}
     sizes = config.backbone.arguments()

@@ -39,7 +39,7 @@ class Correlation:
 
 
 def summarise(values: Sequence[float]) -> Summary | None:
-    """Take mean and sample standard deviation; None without a value."""
+    """Compute mean and sample standard deviation; None without a value."""
     if not values:
         return None
     return Summary(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, len(values))

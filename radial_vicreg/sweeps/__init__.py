@@ -1,4 +1,4 @@
-"""Sweeps in W&B's file format, expanded, run and followed without W&B."""
+"""Sweeps in W&B's file format, expanded, run and monitored without W&B."""
 
 from radial_vicreg.sweeps.grid import SweepRun, load_sweep
 from radial_vicreg.sweeps.runner import run_missing

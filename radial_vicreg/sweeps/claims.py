@@ -1,4 +1,4 @@
-"""Claims: of all processes that work on a sweep, one trains a run, and it holds the claim until it ends."""
+"""Claims of runs: locks that let only one of the processes that share a sweep train a run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class ClaimedError(LockedError):
 
 
 class FinishedAlready(Exception):
-    """The run was finished before this process had the claim.
+    """The run was finished before this process acquired the claim.
 
     Attributes:
-        folder: where its results are.
+        folder: folder of its results.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,12 +31,12 @@ class FinishedAlready(Exception):
 class RunClaim:
     """The claim of a run, which the training process takes before it chooses a folder and holds until it ends.
 
-    The system releases it however the process ends, so a run whose training was killed is free again. What becomes of
-    the worker that started the training has no influence.
+    The operating system releases the claim however the process ends, so a run whose training was killed is free again.
+    The claim does not depend on the worker that started the training.
 
     Args:
-        config: of the run, as requested; its ``lock=take`` takes the claim from a process that holds it.
-        what: what the process does with it, as the end of "another process is ...".
+        config: requested configuration of the run; ``lock=take`` takes the claim from a process that holds it.
+        what: activity of the process, as the end of "another process is ...".
         on_wait: see :meth:`radial_vicreg.io.locks.HeldLock.acquire`. None: do not wait for another process.
     """
 
@@ -46,7 +46,7 @@ class RunClaim:
         self.lock = HeldLock(claim_path(config), what, take=config.lock == "take")
 
     def __enter__(self) -> RunClaim:
-        """Take the claim, then look whether the run is finished.
+        """Take the claim, then check whether the run is finished.
 
         Raises:
             ClaimedError: another process is training the run.
@@ -56,7 +56,7 @@ class RunClaim:
             self.lock.acquire(self.on_wait)
         except LockedError as error:
             raise ClaimedError(str(error)) from error
-        # Only now: whoever held the claim until a moment ago has finished the run, or written further checkpoints.
+        # Check only now, since the previous holder may have finished the run or written further checkpoints.
         found = best_result(self.config, RunsByIdentity(stored_runs(self.config.runs_dir)))
         if found is not None and found.results.is_finished:
             self.lock.release()
@@ -67,19 +67,20 @@ class RunClaim:
         self.lock.release()
 
     def is_held(self) -> bool:
-        """Return whether a process is training the run; with ``lock=take`` that does not matter."""
+        """Return whether a process is training the run; always False with ``lock=take``."""
         return not self.lock.take and self.lock.is_held()
 
 
 class WorkerClaim:
-    """The claim of the one worker that starts a run's training and waits for it.
+    """The claim of the worker that starts a run's training and waits for it.
 
-    Without it, workers that start together would each start a training of the same run, all but one for nothing. It is
-    no claim of the run: a training whose worker is gone keeps that one, and then no other worker gets this one either.
+    It prevents workers that start at the same time from each starting a training of the same run. It does not replace
+    the claim of the run: a training keeps that after its worker has ended, and until it ends, no other worker can take
+    this claim either.
 
     Args:
-        config: as of :class:`RunClaim`.
-        index: of the run in its sweep.
+        config: see :class:`RunClaim`.
+        index: index of the run in its sweep.
     """
 
     def __init__(self, config: RunConfig, index: int) -> None:
@@ -91,7 +92,7 @@ class WorkerClaim:
         """Take the claim.
 
         Raises:
-            ClaimedError: another worker has it, or a process is training the run.
+            ClaimedError: another worker has the claim, or a process is training the run.
         """
         training = self._of_training.lock
         try:
@@ -112,5 +113,5 @@ class WorkerClaim:
 
 
 def claim_path(config: RunConfig, suffix: str = ".lock") -> Path:
-    """Return where a run's claim is kept; with ``".worker.lock"``, that of its worker."""
+    """Return the lock file of a run's claim; with the suffix ``".worker.lock"``, that of its worker's claim."""
     return Path(config.runs_dir) / "sweeps" / "claims" / f"{Identity.of(config).config_hash}{suffix}"

@@ -1,4 +1,4 @@
-"""Results of finished runs, kept without weights where they outlive their machine: in a repository, say."""
+"""Copies of finished runs' results without weights, for example for a repository."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from radial_vicreg.runs.results import RESULTS, RunResults
 def keep_results(run: Path, evidence: Path) -> Path:
     """Copy a finished run's results as ``evidence/<name with identity>/results.json``, in one line of JSON.
 
-    Every reader of runs takes the folder for one of runs. What is there already stays.
+    The folder can be read like any folder of runs. An existing copy is kept.
 
     Args:
         run: the run's folder, ``runs_dir/<name with identity>/<start>``.
         evidence: folder of all copies.
 
     Returns:
-        The copy.
+        Path of the copy.
 
     Raises:
-        UserError: the results hold a path of this machine.
-        OSError: it cannot be written.
+        UserError: the results contain a path of this machine.
+        OSError: the copy cannot be written.
     """
     kept = evidence / run.parent.name / RESULTS
     if kept.is_file() or evidence.resolve() in run.resolve().parents:
@@ -38,14 +38,14 @@ def keep_results(run: Path, evidence: Path) -> Path:
 
 
 def refuse_paths_of_this_machine(content: object, where: str) -> None:
-    """Refuse what is not to be published, before hours of training.
+    """Refuse absolute paths, which must not be published, before hours of training.
 
     Args:
         content: plain containers.
-        where: they are from, for the message.
+        where: origin of the content, for the message.
 
     Raises:
-        UserError: a text in them is a path from the root.
+        UserError: the content contains an absolute path.
     """
     if (place := _absolute_path(content)) is not None:
         raise UserError(
@@ -55,7 +55,7 @@ def refuse_paths_of_this_machine(content: object, where: str) -> None:
 
 
 def _absolute_path(content: object) -> str | None:
-    """Find a text that is a path from the root; None without any."""
+    """Return the first string that is an absolute path; None without any."""
     if isinstance(content, dict):
         content = list(content.values())
     if isinstance(content, list):

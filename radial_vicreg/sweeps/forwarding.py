@@ -1,4 +1,4 @@
-"""Child processes that get the signals of the process that waits for them."""
+"""Forwarding of signals to the child process that this process waits for."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FORWARDED = (signal.SIGINT, *STOP_SIGNALS)
 
 
 class SignalForwarder:
-    """Run children one after another, and forward to them the signals that a training handles.
+    """Run child processes one after another, and forward to them the signals that a training handles.
 
-    Each child leads a process group of its own, which gets SIGINT, SIGTERM, SIGUSR1 and SIGHUP: processes that the
-    child has started (those of DDP) get them as well. The child ends when it has kept what it has; only then does this
-    process raise what the signal asks for. While no child runs, it raises that at once. A signal that is ignored from
-    the start (SIGHUP under ``nohup``, SIGINT of a shell's background job) stays ignored.
+    Each child leads its own process group, to which SIGINT, SIGTERM, SIGUSR1 and SIGHUP are forwarded, so that
+    processes started by the child (those of DDP) get them too. The child saves its state and ends; only then does this
+    process raise the exception for the signal. While no child runs, it raises it at once. A signal that is ignored
+    from the start (SIGHUP under ``nohup``, SIGINT of a shell's background job) stays ignored.
 
-    Python allows signal handlers in the main thread only: in another one nothing is forwarded.
+    Python allows signal handlers in the main thread only; in any other thread, nothing is forwarded.
     """
 
     def __init__(self) -> None:
@@ -51,14 +51,14 @@ class SignalForwarder:
 
         Args:
             command: program and arguments.
-            log: what it prints is appended to this file; another worker's child may be writing there.
+            log: file to which the child's output is appended; another worker's child may write to it as well.
 
         Returns:
-            Its exit status; minus the number of the signal that killed it.
+            Its exit status, or minus the number of the signal that killed it.
 
         Raises:
-            RunStopped: SIGTERM, SIGUSR1 or SIGHUP came; the child has ended.
-            KeyboardInterrupt: SIGINT came; the child has ended.
+            RunStopped: SIGTERM, SIGUSR1 or SIGHUP was received; the child has ended.
+            KeyboardInterrupt: SIGINT was received; the child has ended.
         """
         self._starting = True
         try:
@@ -71,9 +71,9 @@ class SignalForwarder:
                     start_new_session=True,
                     env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 )
-            self._forward()  # what came before there was somebody to forward it to
+            self._forward()  # signals that were received before the child started
             status = self._child.wait()
-            if status < 0:  # killed: its processes may be waiting for it, and hold memory that the next run needs
+            if status < 0:  # killed; its own children may still wait for it and hold memory that the next run needs
                 self._signal_group(signal.SIGKILL)
         finally:
             self._child, self._starting = None, False
@@ -81,7 +81,7 @@ class SignalForwarder:
         return status
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # A handler runs between any two instructions: it must neither print through Python's streams nor take a lock.
+        # A handler runs between any two instructions, so it must not use Python's streams or take a lock.
         self._asked = self._asked or signal.Signals(number)
         self._to_forward.append(number)
         if not self._starting:
@@ -93,12 +93,12 @@ class SignalForwarder:
             number = self._to_forward.pop(0)
             self._signal_group(number)
             text = f"{signal.Signals(number).name}: waiting for the training (process {self._child.pid}) to stop\n"
-            with suppress(OSError):  # nobody may be reading any more
+            with suppress(OSError):  # the reader may have closed the pipe
                 os.write(2, text.encode())
 
     def _signal_group(self, number: int) -> None:
         assert self._child is not None
-        with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS permits no signal to a zombie
+        with suppress(ProcessLookupError, PermissionError):  # it has ended; macOS refuses signals to zombies
             os.killpg(self._child.pid, number)
 
     def _raise_if_asked(self) -> None:

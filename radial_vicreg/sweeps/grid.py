@@ -1,4 +1,4 @@
-"""Grids: a sweep file in W&B's format and the runs it stands for."""
+"""Grids: a sweep file in W&B's format and the runs that it defines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class SweepRun:
     """One run of a sweep.
 
     Attributes:
-        index: its place in the grid, from 0.
-        config_name: configuration.
-        overrides: ``key=value`` for Hydra, as W&B's agent writes them; the swept ones last.
+        index: index in the grid, from 0.
+        config_name: name of the configuration.
+        overrides: Hydra overrides ``key=value``, as W&B's agent writes them; the swept ones last.
     """
 
     index: int
@@ -31,7 +31,7 @@ class SweepRun:
     overrides: tuple[str, ...]
 
     def arguments(self, *more: str) -> list[str]:
-        """List what follows ``radial-vicreg pretrain``; ``more`` comes last."""
+        """List the arguments of ``radial-vicreg pretrain``, with ``more`` at the end."""
         return ["--config-name", self.config_name, *self.overrides, *more]
 
 
@@ -40,12 +40,12 @@ class Sweep:
     """A sweep file.
 
     Attributes:
-        name: the file's name without ``.yaml``.
-        content: the file as W&B reads it.
-        config_name: what its command gives to ``--config-name``.
-        fixed: overrides that its command gives to every run; ``wandb.*`` is left out, since without W&B's agent
-            nobody has asked for its logger.
-        parameters: swept key to its values, in the file's order.
+        name: file name without ``.yaml``.
+        content: content of the file as W&B reads it.
+        config_name: ``--config-name`` in its command.
+        fixed: overrides that its command passes to every run. ``wandb.*`` is omitted, since the W&B logger is not
+            wanted without W&B's agent.
+        parameters: values by swept key, in the file's order.
     """
 
     name: str
@@ -73,17 +73,17 @@ def load_sweep(name: str | Path) -> Sweep:
     """Read a sweep file.
 
     Args:
-        name: a path, or the name of one of the package's own below ``yaml/radialvicreg/sweeps``, for example
+        name: a path, or the name of one of the package's sweeps below ``yaml/radialvicreg/sweeps``, for example
             ``cifar100_resnet18_d512`` or ``tables/table1``.
 
     Returns:
         The sweep.
 
     Raises:
-        UserError: there is no such file, or it is not a grid that can be expanded here; key and remedy are named.
+        UserError: the file does not exist, or is not a supported grid; the message names the key and the remedy.
     """
     path = _find(name)
-    content = read_yaml(path)  # its ${...} are W&B's
+    content = read_yaml(path)  # W&B's own ${...} is kept
     if not isinstance(content, dict) or not isinstance(content.get("parameters"), dict):
         raise UserError(f"{path} has no `parameters`: a sweep file of W&B is needed, see yaml/radialvicreg/sweeps")
     if content.get("method") != "grid":
@@ -119,7 +119,7 @@ def _values(path: Path, key: str, spec: Any) -> tuple[Any, ...]:
     if not isinstance(values, list) or not values:
         raise UserError(f"{path}: parameter {key} needs `values: [...]` or `value: ...`, got {spec!r}")
     for value in values:
-        # W&B writes str(value): None would reach Hydra as a text, a list or dictionary in Python's notation.
+        # W&B passes str(value): Hydra would get None as text, and a list or dictionary in Python's notation.
         if not isinstance(value, str | int | float | bool):
             raise UserError(f"{path}: parameter {key} has {value!r}; a grid takes numbers, texts, true and false")
     return tuple(values)

@@ -1,4 +1,4 @@
-"""What is known of a sweep's runs before they are trained."""
+"""Predictions on a sweep's runs before they are trained."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from radial_vicreg.sweeps.status import composed_runs
 
 @dataclass(frozen=True)
 class Mark:
-    """A run and what is to be expected of it.
+    """A run with predictions on its training.
 
     Attributes:
         run: the run.
@@ -26,26 +26,26 @@ class Mark:
 
     @cached_property
     def past_stability(self) -> str | None:
-        """Why it is likely to diverge; None where it is not."""
+        """Reason why the run is likely to diverge; None if it is not."""
         return past_stability(self.config)
 
     @cached_property
     def is_pulled_away(self) -> bool:
-        """Whether its radial term alone pulls the radii away from the chi distribution; asking loads PyTorch."""
+        """Whether the radial term alone moves the radii away from the chi distribution; loads PyTorch."""
         return pulled_away(self.config) is not None
 
 
 def marks_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[Mark]:
-    """Mark every run.
+    """Compose the configuration of every run, with predictions.
 
     Args:
-        runs: of one sweep.
-        overrides: what every run gets on top.
+        runs: runs of one sweep.
+        overrides: additional Hydra overrides for every run.
 
     Returns:
         One mark for each run.
 
     Raises:
-        UserError: a configuration that cannot be composed, or an override of a swept key.
+        UserError: a configuration cannot be composed, or a swept key is overridden.
     """
     return [Mark(run, config) for run, config in zip(runs, composed_runs(runs, overrides), strict=True)]

@@ -1,4 +1,4 @@
-"""Run a sweep: one worker of any number that share it, one run after the other."""
+"""Run a sweep: any number of workers share it, and each trains one run at a time."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from radial_vicreg.sweeps.marks import Mark, marks_of
 from radial_vicreg.sweeps.status import RunState, states_of
 
 _PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
-_CLAIM = "--claim"  # take the run's claim, or end with NOT_FINISHED
+_CLAIM = "--claim"  # take the run's claim, or exit with NOT_FINISHED
 
 _STOPPED = {RunStopped.exit_status, INTERRUPTED, *(-number for number in (signal.SIGINT, *STOP_SIGNALS))}
 
 
 class Outcome(NamedTuple):
-    """What is left of a sweep when a worker ends.
+    """Unfinished runs of a sweep when a worker ends.
 
     Attributes:
         failed: indices of runs that failed in this worker and are not finished.
-        unfinished: indices of the other runs that are not finished: stopped, or left to other processes.
+        unfinished: indices of the other unfinished runs: stopped, or being trained by other processes.
     """
 
     failed: list[int]
@@ -49,28 +49,28 @@ def run_missing(
     wait: bool = True,
     evidence: Path | None = None,
 ) -> Outcome:
-    """Train every run that is not finished, each in its own process; one that fails does not stop the rest.
+    """Train every unfinished run, each in its own process; a failed run does not stop the others.
 
     Any number of workers may share a sweep, on one machine or on several with a common ``runs_dir``. The training
-    process of a run holds its claim (:class:`~.claims.RunClaim`), and keeps running when its worker is killed. A worker
-    tries each run once. What a run prints is appended to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability,
-    which are likely to diverge, come last under their own numbers. Each folder of images is listed once.
+    process of a run holds its claim (:class:`~.claims.RunClaim`) and keeps running if its worker is killed. A worker
+    tries each run once. The output of a run is appended to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past
+    stability, which are likely to diverge, are trained last, but keep their index. Each image folder is listed once.
 
     Args:
-        name: of the sweep, for the logs.
+        name: name of the sweep, for the logs.
         runs: its runs.
-        overrides: Hydra overrides on top.
-        resume: resume unfinished runs from their last checkpoint; otherwise they start anew.
+        overrides: additional Hydra overrides.
+        resume: resume unfinished runs from their last checkpoint; otherwise restart them.
         wait: wait for runs that other processes train, and train those that end unfinished. False: skip them.
-        evidence: folder of results: runs that have some there are finished, and those of others are copied there.
+        evidence: folder of results. Runs with results there count as finished; results of other runs are copied there.
 
     Returns:
         The runs that are not finished.
 
     Raises:
-        UserError: a configuration that cannot be composed, or logs that cannot be written.
-        RunStopped: SIGTERM, SIGUSR1 or SIGHUP came, and the running process has ended.
-        KeyboardInterrupt: Ctrl-C came, and the running process has ended.
+        UserError: a configuration cannot be composed, or logs cannot be written.
+        RunStopped: SIGTERM, SIGUSR1 or SIGHUP was received, and the running process has ended.
+        KeyboardInterrupt: Ctrl-C was received, and the running process has ended.
     """
     if evidence is not None:
         claim_output(evidence, "folder")
@@ -100,7 +100,7 @@ def run_missing(
 
 
 def _kept(states: list[RunState], evidence: Path | None) -> list[RunState]:
-    """Keep the results of finished runs as evidence, where that is asked for."""
+    """Copy the results of finished runs to ``evidence``, if given."""
     for state in states:
         if evidence is not None and state.is_finished and state.folder is not None:
             keep_results(state.folder, evidence)
@@ -109,16 +109,16 @@ def _kept(states: list[RunState], evidence: Path | None) -> list[RunState]:
 
 @dataclass
 class _Worker:
-    """What a worker does with its runs.
+    """A worker that trains runs of a sweep.
 
     Attributes:
-        overrides: Hydra overrides on top.
+        overrides: additional Hydra overrides.
         resume: resume unfinished runs.
         wait: wait for runs that other processes train.
         logs: folder of the logs.
         forwarder: starts the trainings.
-        show: shows which run the worker is at, and how many it is done with.
-        evidence: where results are kept.
+        show: shows the current run and the number of completed runs.
+        evidence: folder of results.
         failed: indices of runs that failed.
     """
 
@@ -132,7 +132,7 @@ class _Worker:
     failed: list[int] = field(default_factory=list)
 
     def work(self, todo: Sequence[Mark]) -> None:
-        """Train the runs that no other process trains, then wait for the others and train what is left of them."""
+        """Train the runs that no other process trains, then wait for the others and train those that end unfinished."""
         announced: set[int] = set()
         while True:
             refused = {cell.run.index: (cell, error) for cell in todo if (error := self.settle(cell)) is not None}
@@ -150,7 +150,7 @@ class _Worker:
                 sleep(SECONDS_BETWEEN_LOOKS)
 
     def settle(self, cell: Mark) -> ClaimedError | None:
-        """Train a run unless it is finished; return the refusal where another process trains it."""
+        """Train a run unless it is finished; return the error if another process is training it."""
         index = cell.run.index
         self.show(str(index))
         try:
@@ -159,7 +159,7 @@ class _Worker:
                 if current.is_finished:
                     _say(f"run {index} has been finished by another process: {current.folder}")
                 elif self._train(cell.run) == NOT_FINISHED:
-                    # The training of a worker that was killed just after it had started that one.
+                    # A worker was killed just after it had started that training.
                     return ClaimedError(f"another process has begun to train run {index}")
         except ClaimedError as error:
             return error
@@ -188,7 +188,7 @@ class _Worker:
 
 
 def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) -> list[str]:
-    """List what follows ``radial-vicreg pretrain`` for one run; with ``resume`` it resumes where it can."""
+    """List the arguments of ``radial-vicreg pretrain`` for one run; ``resume`` resumes it if possible."""
     return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
 
 
@@ -197,7 +197,7 @@ def _say(text: str) -> None:
 
 
 def _outcome(name: str, states: Sequence[RunState], failed: Sequence[int]) -> Outcome:
-    """Name what is left; another worker may have finished what failed here."""
+    """Print the unfinished runs and return them; another worker may have finished a run that failed here."""
     left = {state.run.index: state.status for state in states if not state.is_finished}
     left |= {index: "failed" for index in left if index in failed}
     runs = ", ".join(f"run {index} ({status})" for index, status in left.items())

@@ -1,4 +1,4 @@
-"""What has become of a sweep's runs, told from their ``results.json``."""
+"""Status of a sweep's runs, read from their ``results.json``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ MISSING = "missing"
 
 @dataclass(frozen=True)
 class RunState:
-    """A run and what was found of it.
+    """A run and its status.
 
     Attributes:
         run: the run.
-        status: of its ``results.json`` (``finished``, ``running``, ``stopped``, ``interrupted``, ``failed``), or
+        status: status in its ``results.json`` (``finished``, ``running``, ``stopped``, ``interrupted``, ``failed``), or
             ``missing``. A run that was killed stays ``running``.
-        folder: where that file is; None for a missing run.
-        error: what a failed run said.
-        apart: a finished run of these settings that does not count, and why: its images are others.
+        folder: folder of that file; None for a missing run.
+        error: error message of a failed run.
+        apart: description of a finished run with these settings that is not used because its images differ.
     """
 
     run: SweepRun
@@ -49,20 +49,20 @@ def states_of(
     on_bad: Callable[[ResultsError], object] | None = None,
     evidence: Path | None = None,
 ) -> list[RunState]:
-    """Look for the results of every run.
+    """Find the results of every run.
 
     Args:
-        runs: of one sweep.
-        overrides: what every run got on top; ``runs_dir`` among them says where to look.
-        on_bad: called with the error of each ``results.json`` there that cannot be used.
-        evidence: another folder of results to look into.
+        runs: runs of one sweep.
+        overrides: additional Hydra overrides for every run; ``runs_dir`` sets the folder that is searched.
+        on_bad: callback with the error of each ``results.json`` that cannot be used.
+        evidence: additional folder of results to search.
 
     Returns:
-        One state for each run. Of several results of one configuration on these images, a finished one counts, then the
-        newest. Each folder of images is listed once; one that is not there is compared with none.
+        One state for each run. If one configuration has several results on these images, a finished one takes
+        precedence, then the newest. Each image folder is listed once; images of a missing folder are not compared.
 
     Raises:
-        UserError: a configuration that cannot be composed, or an override of a swept key.
+        UserError: a configuration cannot be composed, or a swept key is overridden.
     """
     configurations = list(composed_runs(runs, overrides))
     folders = [Path(configurations[0].runs_dir), *([] if evidence is None else [evidence])]
@@ -83,20 +83,20 @@ def states_of(
 
 
 def best_result(config: RunConfig, stored: RunsByIdentity) -> StoredRun | None:
-    """Choose the result that counts for a configuration: a finished one, else the newest; None without any.
+    """Return the best result for a configuration: a finished one, else the newest; None without any.
 
-    A result on other images does not count.
+    Results on other images are ignored.
 
     Args:
-        config: as requested.
-        stored: where to look.
+        config: requested configuration.
+        stored: runs to search.
     """
     candidates = stored.of(_with_images(config))
     return next((found for found in candidates if found.results.is_finished), next(iter(candidates), None))
 
 
 def _with_images(config: RunConfig) -> RunConfig:
-    """List what is requested, with the fingerprints of its images."""
+    """Add the fingerprints of its images to a configuration."""
     data = config.data.model_copy(update={"fingerprints": fingerprints_of(config)})
     return config.model_copy(update={"data": data})
 
@@ -105,14 +105,14 @@ def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> It
     """Compose every run's configuration.
 
     Args:
-        runs: of one sweep.
-        overrides: what every run gets on top.
+        runs: runs of one sweep.
+        overrides: additional Hydra overrides for every run.
 
     Yields:
         One configuration for each run.
 
     Raises:
-        UserError: as :func:`states_of`.
+        UserError: see :func:`states_of`.
     """
     given = {item.partition("=")[0] for item in overrides}
     for run in runs:

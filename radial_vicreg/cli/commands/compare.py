@@ -1,4 +1,4 @@
-"""``radial-vicreg compare A B [--json]``: what two runs differ in."""
+"""``radial-vicreg compare A B [--json]``: differences between two runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
         0, also for two equal runs.
 
     Raises:
-        UserError: no such run, or no results of it.
+        UserError: a run does not exist or has no results.
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.runs.stored import single_run

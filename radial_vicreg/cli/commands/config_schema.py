@@ -1,4 +1,4 @@
-"""``radial-vicreg config-schema [--markdown]``: every key of a configuration, for editors or for readers."""
+"""``radial-vicreg config-schema [--markdown]``: all configuration keys, as a JSON schema or as Markdown."""
 
 from __future__ import annotations
 

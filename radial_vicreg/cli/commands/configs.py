@@ -1,4 +1,4 @@
-"""``radial-vicreg configs [--config-path DIR] [--json]``: what ``--config-name`` takes."""
+"""``radial-vicreg configs [--config-path DIR] [--json]``: the configurations that ``--config-name`` accepts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: no such folder.
+        UserError: the folder does not exist.
     """
     parsed = parser().parse_args(list(arguments))
     if parsed.config_path is not None and not parsed.config_path.is_dir():

@@ -34,9 +34,9 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: the target holds something else or lacks images.
-        OSError: no room.
-        UnreachableError: the download is out of reach.
+        UserError: the target folder holds other files, or images are missing.
+        OSError: the disk is full.
+        UnreachableError: the download server cannot be reached.
     """
     parsed = parser().parse_args(list(arguments))
     print(prepared_sets()[parsed.name].prepare(parsed))

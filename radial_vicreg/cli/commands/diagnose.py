@@ -18,7 +18,7 @@ _STEM = "diagnose"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Diagnose one source or several side by side; print tables, write what was asked for.
+    """Diagnose one or more sources, print the tables and write the requested files.
 
     Args:
         arguments: command line after ``diagnose``.
@@ -27,8 +27,8 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: a source, an image folder or an option that cannot be used, or an output where something else is.
-        UnreachableError: pretrained weights that cannot be downloaded.
+        UserError: a source, an image folder or an option cannot be used, or the output would overwrite other files.
+        UnreachableError: pretrained weights cannot be downloaded.
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.figures import figure_files, figure_style
@@ -50,10 +50,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def measured(parsed: Namespace) -> Diagnosis:
-    """Measure what a command line asks for.
+    """Run the measurements that a command line requests.
 
     Args:
-        parsed: of :func:`parser`.
+        parsed: arguments parsed by :func:`parser`.
 
     Returns:
         See :func:`radial_vicreg.gaussianity.measure.diagnose`.
@@ -120,14 +120,14 @@ def _print(content: Diagnosis) -> None:
 
 
 def _names() -> list[str]:
-    """List the files of ``--out``."""
+    """List the names of the files written to ``--out``."""
     from radial_vicreg.figures import SUFFIXES
 
     return [f"{_STEM}{suffix}" for suffix in (".json", *SUFFIXES)]
 
 
 def _former_files(folder: Path) -> list[str]:
-    """Name the files of a diagnosis of version 0.2 or earlier; its numbers come last, which it is known by."""
+    """List the files of a diagnosis written by version 0.2 or earlier; the JSON file that identifies it comes last."""
     from radial_vicreg.io.outputs import json_with
 
     names = [name for name in reversed(_names()) if (folder / name).exists()]

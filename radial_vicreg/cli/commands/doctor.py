@@ -23,7 +23,7 @@ _GIB = 2**30
 
 
 class Surroundings(TypedDict):
-    """What a process with PyTorch sees, see :func:`look`."""
+    """Devices and host that a process with PyTorch finds, see :func:`look`."""
 
     device: str
     host: str | None
@@ -46,11 +46,11 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``doctor``.
 
     Returns:
-        0 when at least one host can train, which is always the case once what the package needs can be imported; with
-        ``--at``, when runs can be written there. 1 otherwise.
+        0 when at least one host can train, which holds whenever the package's requirements can be imported; with
+        ``--at``, 0 when runs can be written to that folder. 1 otherwise.
 
     Raises:
-        UserError: ``--at`` is no folder.
+        UserError: ``--at`` is not a folder.
     """
     parsed = parser().parse_args(list(arguments))
     if parsed.at is not None:
@@ -79,13 +79,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def extras(package: str = _PACKAGE) -> dict[str, str]:
-    """List the extras of a package as its installed metadata has them.
+    """List the extras of a package according to its installed metadata.
 
     Args:
         package: name of the distribution.
 
     Returns:
-        Extra to ``yes``, or to what is missing or of another version and the command that brings it.
+        For each extra, ``yes``, or the requirements that are missing or have a wrong version and the command that
+        installs them.
     """
     try:
         names = metadata(package).get_all("Provides-Extra") or []
@@ -107,13 +108,13 @@ def extras(package: str = _PACKAGE) -> dict[str, str]:
 
 
 def outdated(package: str = _PACKAGE) -> dict[str, str]:
-    """List the requirements of a package that are installed in a version that it does not take.
+    """List the requirements of a package that are installed in an unsupported version.
 
     Args:
         package: name of the distribution.
 
     Returns:
-        Name to what is needed and the command that brings it; of a package that is not installed, nothing.
+        For each name, the required version and the command that installs it; empty if the package is not installed.
     """
     try:
         needed = [Requirement(line) for line in requires(package) or []]
@@ -128,11 +129,11 @@ def outdated(package: str = _PACKAGE) -> dict[str, str]:
 
 
 def look() -> Surroundings:
-    """Import PyTorch and solo-learn, and say what they see here; for a process of its own.
+    """Import PyTorch and solo-learn and report the device and the host; meant to run in a separate process.
 
     Returns:
-        ``device``: one line; ``host`` and ``reason``: of :func:`~radial_vicreg.solo.detect.choose_host`, or of a
-        checkout of solo-learn in the working directory, which only some commands use.
+        ``device``: one line; ``host`` and ``reason``: the result of :func:`~radial_vicreg.solo.detect.choose_host`, or
+        a checkout of solo-learn in the working directory, which only some commands use.
     """
     import torch
 
@@ -149,7 +150,7 @@ def look() -> Surroundings:
 
 
 def _print_place(folder: Path) -> int:
-    """Print what a folder's file system can do, and what follows from the rest."""
+    """Print what a folder's file system supports, and the consequences of what it does not."""
     if not folder.is_dir():
         raise UserError(f"--at {folder} is no folder; give one that exists")
     try:
@@ -174,11 +175,11 @@ def _print_place(folder: Path) -> int:
 
 
 def _ask() -> Surroundings:
-    """Run :func:`look` in another process with this one's path: a broken library must not end the report."""
+    """Run :func:`look` in a child process with this ``sys.path``, so that a broken library does not end the report."""
     code = f"import json, sys; sys.path[:] = {sys.path!r}; from {__name__} import look; print(json.dumps(look()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode == 0:
-        answer: Surroundings = json.loads(done.stdout.splitlines()[-1])  # after what the imports may print
+        answer: Surroundings = json.loads(done.stdout.splitlines()[-1])  # the imports may print before it
         return answer
     told = (
         f"unknown: importing PyTorch ended with status {done.returncode}, {done.stderr.strip().rpartition(chr(10))[2]}"
@@ -198,12 +199,12 @@ def _plugin() -> str:
 
     folder = configuration_folder()
     count = sum(1 for _ in Path(folder).rglob("*.yaml")) if folder else 0
-    # Hydra ignores a missing folder without a word.
+    # Hydra silently ignores a missing folder.
     return f"found, {count} configurations" if count else f"found, but no configurations in {folder}: {reinstall}"
 
 
 def _problem(requirement: Requirement) -> str:
-    """Say what is wrong with an installed package; empty when it is as required."""
+    """Describe how an installed package fails a requirement; empty if the requirement is met."""
     try:
         found = version(requirement.name)
     except PackageNotFoundError:

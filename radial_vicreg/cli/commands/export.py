@@ -30,7 +30,7 @@ def parser() -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Export one backbone and print where it is, how it was proven, and how an export for the Hub is published.
+    """Export one backbone; print its path, how it was verified and, for a Hub export, how to publish it.
 
     Args:
         arguments: command line after ``export``.
@@ -39,8 +39,8 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: no such run, an architecture that the format does not have, features that differ, or a model card
-            that is there already.
+        UserError: the run does not exist, the format does not support the architecture, the features differ after
+            loading, or a model card exists already.
         MissingPackageError: safetensors is not installed.
     """
     parsed = parser().parse_args(list(arguments))

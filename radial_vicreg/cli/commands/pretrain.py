@@ -26,13 +26,13 @@ def parser() -> Parser:
     made.add_argument(
         "--check", action="store_true", help="say what the run would be and what is wrong with it; nothing is written"
     )
-    # What `radial-vicreg sweep --run` starts: the training itself takes the claim of its run.
+    # `radial-vicreg sweep --run` passes this option: the training process itself takes the claim of its run.
     made.add_argument("--claim", action="store_true", help=argparse.SUPPRESS)
     return made
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Train one configuration and say where its results are, or only say what it would be.
+    """Train one configuration and print the path of its results, or only print a description of the run.
 
     Args:
         arguments: command line after ``pretrain``.
@@ -41,9 +41,9 @@ def run(arguments: Sequence[str]) -> int:
         0; with ``--claim``, 3 when another process is training the run of a sweep.
 
     Raises:
-        UserError: wrong configuration or data.
-        RunFailed: the loss stopped being a number, or a data-loading process died.
-        RunStopped: SIGTERM, SIGUSR1 or SIGHUP came.
+        UserError: the configuration or the data are invalid.
+        RunFailed: the loss became NaN or infinite, or a data-loading process died.
+        RunStopped: SIGTERM, SIGUSR1 or SIGHUP was received.
     """
     request = read_request(parser(), arguments)
     from radial_vicreg.compose import compose, composed_text, run_config
@@ -70,18 +70,18 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def train(config: RunConfig, claim: RunClaim | None = None) -> int:
-    """Train a configuration and print where its results are.
+    """Train a configuration and print the path of its results.
 
     Args:
-        config: as requested.
-        claim: of a sweep's run, which is taken for the time of the training.
+        config: the requested configuration.
+        claim: claim of a sweep's run, held during the training.
 
     Returns:
         0.
 
     Raises:
-        ClaimedError: another process is training the run of the claim.
-        UserError: as :func:`run`; so are the other errors.
+        ClaimedError: another process is training the claimed run.
+        UserError: see :func:`run`, also for the other errors.
     """
     from radial_vicreg.probes.registry import probe_classes, probe_in_words
     from radial_vicreg.runs.results import RESULTS
@@ -96,7 +96,7 @@ def train(config: RunConfig, claim: RunClaim | None = None) -> int:
     except FinishedAlready as found:
         print(found)
         return 0
-    if (folder / RESULTS).is_file():  # only the first process writes
+    if (folder / RESULTS).is_file():  # only process 0 writes results
         words = {probe.name: probe_in_words(probe.name) for probe in probe_classes() if probe.frozen is not None}
         print("\n".join(closing_lines(open_stored_run(folder), words)))
     return 0

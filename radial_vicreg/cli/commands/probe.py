@@ -36,7 +36,7 @@ def parser() -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Probe one run and print one line.
+    """Probe one run and print a one-line summary.
 
     Args:
         arguments: command line after ``probe``.
@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: no such run, no images, no labels.
+        UserError: the run does not exist, or its images or labels are missing.
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.probes.offline import add_to_results, probe_run, summary

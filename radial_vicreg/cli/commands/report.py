@@ -41,7 +41,7 @@ def parser() -> Parser:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Write the report and print what went into it.
+    """Write the report and print a summary of its contents.
 
     Args:
         arguments: command line after ``report``.
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         0, also without a finished run.
 
     Raises:
-        UserError: no such folder, or no one experiment that ``--against`` names.
+        UserError: the folder does not exist, or ``--against`` does not identify exactly one experiment.
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.paper.report import build_report

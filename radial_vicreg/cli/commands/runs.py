@@ -1,4 +1,4 @@
-"""``radial-vicreg runs [DIR] [--json] [--check]``: what has run below a folder, and what needs a look."""
+"""``radial-vicreg runs [DIR] [--json] [--check]``: the runs below a folder, and those that need attention."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``runs``.
 
     Returns:
-        0, also without a run; 1 where ``--check`` found something.
+        0, even without a run; 1 if ``--check`` found a problem.
 
     Raises:
-        UserError: no such folder.
+        UserError: the folder does not exist.
     """
     parsed = parser().parse_args(list(arguments))
     if not parsed.folder.is_dir():

@@ -1,4 +1,4 @@
-"""``radial-vicreg solo SCRIPT.py ...``: a solo-learn script, Hydra or argparse, with the method registered."""
+"""``radial-vicreg solo SCRIPT.py ...``: run a solo-learn script (Hydra or argparse) with the method registered."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ _USAGE = "usage: radial-vicreg solo SCRIPT.py [arguments of the script ...]"
 def run(arguments: Sequence[str]) -> int:
     """Register the method and run the script as ``__main__`` in this process.
 
-    solo-learn is looked for beside the script, as Python does, then where packages are installed, then in the working
-    directory. A script that does not exist here is looked up in the checkout, so that ``main_linear.py`` is enough.
+    solo-learn is searched for next to the script, as Python does, then among the installed packages, then in the
+    working directory. A script that does not exist in the working directory is looked up in solo-learn's checkout, so
+    that ``main_linear.py`` is enough.
 
     Args:
         arguments: the script and its arguments.
 
     Returns:
-        The script's exit status; 1 after an error of its own, whose traceback is printed as Python would.
+        The script's exit status; 1 if the script raised an exception, whose traceback is printed as Python does.
 
     Raises:
-        UserError: no script, no such script, solo-learn cannot be used, or the script cannot work here.
+        UserError: the script is not given or does not exist, solo-learn cannot be used, or the script is unsupported.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py), whose start-up registers nothing.")
@@ -62,14 +63,14 @@ def run(arguments: Sequence[str]) -> int:
             return stop.code or 0
         print(stop.code, file=sys.stderr)  # sys.exit("a text")
         return 1
-    except Exception as error:  # the script's, and no wrong input of this command
+    except Exception as error:  # raised by the script, so it is not wrong input of this command
         traceback.print_exception(type(error), error, _of_the_script(error.__traceback__, script))
         return 1
     return 0
 
 
 def _of_the_script(frames: TracebackType | None, script: Path) -> TracebackType | None:
-    """Leave out the frames of this command and of runpy, unless the script was not even compiled."""
+    """Omit the frames of this command and of runpy, unless the script failed to compile."""
     first = frames
     while first is not None and Path(first.tb_frame.f_code.co_filename) != script:
         first = first.tb_next

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """List, run or follow a sweep; W&B is not needed.
+    """List a sweep, run it or show its status, without W&B.
 
     Args:
         arguments: command line after ``sweep``.
 
     Returns:
-        0; 1 when a run failed; 3 when none failed, but some are not finished.
+        0 when all runs are finished; 1 when a run failed; 3 when none failed but some are unfinished.
 
     Raises:
-        UserError: no such sweep or index, or a configuration that cannot be composed.
+        UserError: the sweep or the index does not exist, or a configuration cannot be composed.
     """
     parsed = parser().parse_intermixed_args(list(arguments))
     from radial_vicreg.sweeps.grid import load_sweep
@@ -95,7 +95,7 @@ def parser() -> Parser:
 
 
 def _names_and_files(prefix: str, **_: Any) -> list[str]:
-    """Complete FILE, as argcomplete asks for it."""
+    """Complete FILE, in the form that argcomplete expects."""
     from argcomplete.completers import FilesCompleter
 
     return [*sweep_names(), *FilesCompleter(("yaml",))(prefix)]
@@ -107,12 +107,12 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
     runs = sweep.runs()
     try:
         marks = marks_of(runs, overrides)
-    except ValueError as error:  # a list is useful before the data are there
+    except ValueError as error:  # a list is useful before the data exist
         print(f"which runs are past stability cannot be told: {error}", file=sys.stderr)
         marks = []
     unstable = {mark.run.index: mark.past_stability for mark in marks if mark.past_stability is not None}
     for one in runs:
-        # A shell takes the rest after # for a comment, so the line can still be pasted.
+        # The remark is a shell comment, so that the line can be pasted.
         remark = f"  # {unstable[one.index]}" if one.index in unstable else ""
         print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*overrides))}{remark}")
 

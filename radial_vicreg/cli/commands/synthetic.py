@@ -1,4 +1,4 @@
-"""The command ``radial-vicreg synthetic``: one run, the figures, the sweep."""
+"""``radial-vicreg synthetic``: a single run, a figure of the paper or the sweep of appendix C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ The meaning and the range of every key: docs/synthetic.md, radial_vicreg/paper/s
 
 
 def parser() -> Parser:
-    """Make the parser of one run."""
+    """Make the parser of a single run."""
     return hydra_parser(PROGRAM, "One synthetic run.", default_name="synthetic", of_runs=False)
 
 
@@ -53,7 +53,7 @@ def sweep_parser() -> Parser:
 
 
 PARTS = {"figure": figure_parser, "sweep": sweep_parser}
-"""Sub-commands of this command, and what makes their parsers."""
+"""Parser factories of this command's sub-commands, by name."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
         0.
 
     Raises:
-        UserError: a bad option, override or value.
+        UserError: an option, an override or a value is invalid.
     """
     what, *rest = arguments or [""]
     if what in ("-h", "--help"):
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str]) -> None:
     request = read_request(parser(), arguments)
     own = [] if request.config_path is None else names_in(request.config_path)
-    if request.config_name not in (names := ["synthetic", *own]):  # Hydra would find the defaults under any name
+    if request.config_name not in (names := ["synthetic", *own]):  # the defaults would be found under any name
         hint = did_you_mean(request.config_name, names, what="there are")
         raise UserError(f"there is no synthetic configuration {request.config_name!r}; {hint}")
     from radial_vicreg.compose import declared_config
@@ -172,7 +172,7 @@ def _sweep(arguments: Sequence[str]) -> None:
 
     grid = PRESETS[options.preset]
     out = options.out or Path(f"runs/synthetic/sweep-{options.preset}")
-    result_folder(out).claim([RESULTS])  # no training's
+    result_folder(out).claim([RESULTS])  # refuses the results of a training
     configs = grid.runs()
     with _row_bar() as on_row:
         sweep(
@@ -185,7 +185,7 @@ def _sweep(arguments: Sequence[str]) -> None:
             on_row=on_row,
         )
     keys = {config.key for config in configs}
-    rows = [row for row in read_rows(out) if row["key"] in keys]  # of all shards
+    rows = [row for row in read_rows(out) if row["key"] in keys]  # from all shards
     print(f"{len(rows)} of {len(configs)} runs of this sweep are in {out}")
     print("\n".join(summary_lines(rows)))
 
@@ -199,7 +199,7 @@ def _shard(text: str) -> tuple[int, int]:
 
 @contextmanager
 def _row_bar() -> Iterator[Callable[[int, int, Any], None]]:
-    """Make a progress bar over runs, as a callback; it appears when work begins, and a new sweep gets its own."""
+    """Make a progress callback over runs; its bar appears when work begins, and each sweep gets a new bar."""
     from radial_vicreg.io.terminal import Bar
 
     bar = Bar("runs", 0)

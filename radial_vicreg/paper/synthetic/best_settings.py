@@ -1,4 +1,4 @@
-"""What a sweep says: the best setting of each method at each alpha, and how far to trust a best one."""
+"""Evaluation of a sweep: the best setting of each method at each alpha, and its selection bias."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 Row = dict[str, Any]
-"""What a run leaves in the results of a sweep, see :func:`radial_vicreg.paper.synthetic.run.summarise`."""
+"""Entry of a run in the results of a sweep, see :func:`radial_vicreg.paper.synthetic.run.summarise`."""
 
 METRIC = "w2_exact"
-"""What a best setting has least of."""
+"""The metric that the best setting minimises."""
 METHODS = ("radial_vcreg", "vcreg")
 PUBLISHED_WEIGHTS: dict[str, float] = {"beta1": 100.0, "beta2": 100.0, "lambda2": 1.0, "lambda3": 1.0}
 """Weights of the authors' command for figure 1b."""
@@ -26,15 +26,15 @@ def method_of(config: Mapping[str, object]) -> str:
 
 
 def best_settings(rows: Iterable[Row]) -> dict[tuple[float, str], SyntheticConfig]:
-    """Find the setting of lowest mean :data:`METRIC` over its seeds, by alpha and method.
+    """Find the setting with the lowest mean :data:`METRIC` over its seeds, by alpha and method.
 
-    Leave out settings of which a seed diverged.
+    Settings with a diverged seed are excluded.
 
     Args:
         rows: rows of a sweep over one distribution.
 
     Returns:
-        Configuration (of one of its seeds) by ``(alpha, method)``.
+        Configuration (for one of its seeds) by ``(alpha, method)``.
     """
     groups: dict[SyntheticConfig, list[float]] = defaultdict(list)
     for row in rows:
@@ -50,15 +50,15 @@ def best_settings(rows: Iterable[Row]) -> dict[tuple[float, str], SyntheticConfi
 
 
 def winners_elsewhere(rows: Iterable[Row]) -> dict[float, tuple[float, float | None, float]]:
-    """Show how biased a minimum over settings is: the best Radial-VCReg setting on one seed, then on the others.
+    """Measure the selection bias of a minimum over settings: select on one seed, evaluate on the others.
 
     Args:
         rows: rows of a sweep over one distribution with several seeds.
 
     Returns:
-        By alpha, means over the seed that chooses: the least value on that seed; the value of the same setting on the
-        other seeds (None when all of these runs diverged); the share of these runs that diverged. Nothing for an
-        alpha with one seed.
+        By alpha, means over the selecting seed: the lowest value of a Radial-VCReg setting on that seed; the value of
+        the same setting on the other seeds (None if all of these runs diverged); the share of these runs that
+        diverged. An alpha with only one seed is omitted.
     """
     values: dict[float, dict[SyntheticConfig, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
@@ -84,7 +84,7 @@ def winners_elsewhere(rows: Iterable[Row]) -> dict[float, tuple[float, float | N
 
 
 def summary_lines(rows: list[Row]) -> list[str]:
-    """Write a table as text: by alpha the untouched start and the best of each method, then what went wrong."""
+    """Write a text table: for each alpha, the starting points and the best of each method; then the diverged runs."""
     best = best_settings(rows)
     values: dict[SyntheticConfig, list[float]] = defaultdict(list)
     starts: dict[float, dict[int, float]] = defaultdict(dict)
@@ -122,7 +122,7 @@ def summary_lines(rows: list[Row]) -> list[str]:
 
 
 def _published_lines(rows: list[Row]) -> list[str]:
-    """Write the published weights by alpha and rate: some seeds diverge, so a best setting leaves them out."""
+    """Write the results of the published weights by alpha and rate; best settings exclude diverged seeds."""
     values: dict[tuple[float, float], list[float | None]] = defaultdict(list)
     for row in rows:
         config = row["config"]

@@ -1,7 +1,7 @@
-"""How far points are from N(0, I): distances, moments, tests. Memory is bounded whatever the number of points.
+"""Distances, moments and tests of points against N(0, I). Memory is bounded for any number of points.
 
-Exact transport, MMD and the normality test look at pairs: they take a subsample of fixed size, the same for the same
-seed. Everything else looks at all points.
+Exact transport, MMD and the normality test compare pairs of points, so they use a subsample of fixed size, which
+depends on the seed only. All other metrics use all points.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from radial_vicreg.paper.synthetic.settings import SUBSAMPLE
 Array = NDArray[np.float64]
 
 NUM_PROJECTIONS = 64
-"""Directions of the sliced distance."""
+"""Number of directions of the sliced distance."""
 NUM_ANGLE_PROJECTIONS = 16
-"""Directions of the angular test, over which its p-value is Bonferroni-corrected."""
+"""Number of directions of the angular test, over which its p-value is Bonferroni-corrected."""
 OFF_DIAGONAL_DEGREES = 10.0
-"""A point at a larger angle to every diagonal has left the X."""
+"""A point counts as off the X if its angle to every diagonal is larger."""
 REFERENCE_SEED = 20_251
 """Offset that keeps the reference sample apart from the starting points of the same seed."""
 
 
 def measure(points: Array, *, seed: int = 0, subsample: int = SUBSAMPLE) -> dict[str, float | None]:
-    """Measure a cloud of points by every metric.
+    """Compute all metrics of a set of points.
 
     Args:
         points: shape ``(N, d)``, finite.
-        seed: of the subsample and of the reference sample. Clouds of the same N measured with the same seed are
-            compared through the same points and the same reference: their differences are paired.
+        seed: seed of the subsample and of the reference sample. Sets of equal N measured with the same seed use the
+            same indices and the same reference, so their differences are paired.
         subsample: points used by the pairwise metrics (``w2_exact``, ``mmd2``, ``normality_*``).
 
     Returns:
@@ -88,13 +88,13 @@ def exact_wasserstein2(first: Array, second: Array) -> float:
 
 
 def normal_floor(size: int, dim: int, seed: int = 0) -> float:
-    """Compare two samples of N(0, I) by :func:`exact_wasserstein2`: a perfect run would show this at this size."""
+    """Compute :func:`exact_wasserstein2` between two samples of N(0, I): the value of a perfect run at this size."""
     first, second = np.random.default_rng([REFERENCE_SEED + 1, seed]).standard_normal((2, size, dim))
     return exact_wasserstein2(first, second)
 
 
 def sliced_wasserstein2(points: Array) -> float:
-    """Take the root mean square over directions of the 1-D Wasserstein-2 distances to exact normal quantiles."""
+    """Compute the root mean square over directions of the 1-D Wasserstein-2 distances to exact normal quantiles."""
     quantiles = scipy.stats.norm.ppf((np.arange(len(points)) + 0.5) / len(points))
     squares = [
         np.square(np.sort(points @ direction) - quantiles).mean()
@@ -104,9 +104,9 @@ def sliced_wasserstein2(points: Array) -> float:
 
 
 def mmd2_to_normal(points: Array) -> float:
-    """Estimate the squared MMD to N(0, I) without bias: Gaussian kernel of squared width d, closed form for the normal.
+    """Compute the unbiased squared MMD to N(0, I): Gaussian kernel of squared width d, closed form for the normal.
 
-    Around zero for normal points, where it may be negative.
+    The value is around zero for normal points and may be negative.
     """
     n, d = points.shape
     width2 = float(d)
@@ -118,7 +118,7 @@ def mmd2_to_normal(points: Array) -> float:
 
 
 def normality_test(points: Array) -> tuple[float, float]:
-    """Test multivariate normality (any mean and covariance) by Henze and Zirkler, with their lognormal approximation.
+    """Run the Henze-Zirkler test of multivariate normality (any mean and covariance) with its lognormal approximation.
 
     Args:
         points: shape ``(n, d)``; n x n memory.
@@ -164,7 +164,7 @@ def angular_uniformity(points: Array) -> tuple[float, float] | tuple[None, None]
 
 
 def off_diagonal_share(points: Array) -> float:
-    """Return the share of points beyond :data:`OFF_DIAGONAL_DEGREES` of every diagonal; a point at zero is on all."""
+    """Return the share of points beyond :data:`OFF_DIAGONAL_DEGREES` from every diagonal; the origin is on all."""
     norms = np.linalg.norm(points, axis=1)
     along = np.abs(points).sum(1) / math.sqrt(points.shape[1])  # the projection on the nearest diagonal
     return float(np.mean(along < math.cos(math.radians(OFF_DIAGONAL_DEGREES)) * norms))

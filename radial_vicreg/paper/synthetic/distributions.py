@@ -1,7 +1,7 @@
-"""Where the points start: the X, the sunshine, their mixtures and a few reference distributions.
+"""Distributions of the starting points: the X, the sunshine, their mixtures and a few reference distributions.
 
-Every sampler is a function of a seeded generator, ``(num_samples, dim)`` in float64. All have mean zero and, but for
-the two scaled sunshines, identity covariance: whitening alone has nothing to do on them.
+Every sampler returns ``(num_samples, dim)`` float64 points from a seeded generator. All distributions have mean zero
+and, except for the two scaled sunshines, identity covariance, so that whitening leaves them unchanged.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ NUM_SLICES = 16
 STRETCH = 1.6
 """Scale of both axes of the stretched sunshine (the authors' script): its covariance is 2.56 I."""
 ELONGATION = np.array([2.0, 0.5])
-"""Axis scales of the elongated sunshine: variances of 4 and 1/4 for the variance term to act on."""
+"""Axis scales of the elongated sunshine: variances of 4 and 1/4, so that the variance term has an effect."""
 STUDENT_DEGREES = 5.0
 """Degrees of freedom of the Student-t: heavy tails with a finite fourth moment."""
 RING_WIDTH = 0.1
-"""Half-width of the ring relative to its radius: thin, yet with a continuous radius."""
+"""Half-width of the ring relative to its radius: thin, but with a continuous radius."""
 
 
 def sample(
     name: str, num_samples: int, dim: int = 2, *, alpha: float = 1.0, seed: int | np.random.Generator = 0
 ) -> Array:
-    """Draw the starting points of a run.
+    """Sample the starting points of a run.
 
     Args:
         name: a key of :data:`DISTRIBUTIONS`.
         num_samples: number of points N, at least 2.
         dim: dimension d; 2 for the sunshine distributions, at least 1 otherwise.
-        alpha: probability of the X component, used by ``mixture`` alone.
-        seed: seed or generator. Mixtures with the same seed share their draws over alpha, so that a comparison
-            over alpha is a paired one.
+        alpha: probability of the X component, used by ``mixture`` only.
+        seed: seed or generator. Mixtures with the same seed share their random numbers over alpha, so that a
+            comparison over alpha is paired.
 
     Returns:
         Points of shape ``(num_samples, dim)``, float64.
 
     Raises:
-        UserError: unknown name, fewer than 2 points, a dimension the distribution does not have, or alpha outside
-            [0, 1].
+        UserError: the name is unknown, there are fewer than 2 points, the distribution does not support the dimension,
+            or alpha is outside [0, 1].
     """
     if name not in DISTRIBUTIONS:
         raise UserError(f"unknown distribution {name!r}; choose one of {', '.join(sorted(DISTRIBUTIONS))}")
@@ -62,7 +62,7 @@ def sample(
 
 
 def _x(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    # (t, t) and (t, -t) with t uniform on [-sqrt 3, sqrt 3]; the first sign is absorbed by t.
+    # (t, t) and (t, -t) with t uniform on [-sqrt 3, sqrt 3]; t absorbs the first sign.
     t = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), size=(n, 1))
     signs = rng.choice([-1.0, 1.0], size=(n, d))
     signs[:, 0] = 1.0
@@ -75,14 +75,14 @@ def _gaussian(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
 
 
 def _mixture(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Draw from alpha X + (1 - alpha) N(0, I)."""
-    # All three draws are made whatever alpha is: runs that differ in alpha alone share them.
+    """Sample from alpha X + (1 - alpha) N(0, I)."""
+    # All three arrays are sampled for any alpha, so that runs that differ only in alpha share them.
     from_x = rng.random((n, 1)) < alpha
     return np.where(from_x, _x(rng, n, d, alpha), _gaussian(rng, n, d, alpha))
 
 
 def _sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Draw from a Gaussian whose even pie slices are turned onto the odd ones."""
+    """Sample from a Gaussian whose even pie slices are rotated onto the odd ones."""
     points = _gaussian(rng, n, d, alpha)
     radius = np.linalg.norm(points, axis=1)
     angle = np.arctan2(points[:, 1], points[:, 0]) % (2 * np.pi)
@@ -110,13 +110,13 @@ def _directions(rng: np.random.Generator, n: int, d: int) -> Array:
 
 
 def _sphere(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Draw from the sphere of radius sqrt d exactly: one atom in the radius."""
+    """Sample from the sphere of radius sqrt d; the distribution of the radius is a single atom."""
     points: Array = np.sqrt(d) * _directions(rng, n, d)
     return points
 
 
 def _ring(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Draw from a thin shell of radius sqrt d, the radius uniform within 10 %."""
+    """Sample from a thin shell of radius sqrt d, with the radius uniform within 10 %."""
     radius = rng.uniform(1 - RING_WIDTH, 1 + RING_WIDTH, size=(n, 1))
     second_moment = 1 + RING_WIDTH**2 / 3
     points: Array = radius * np.sqrt(d / second_moment) * _directions(rng, n, d)
@@ -124,14 +124,14 @@ def _ring(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
 
 
 def _ball(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Draw uniformly from the ball of radius sqrt(d + 2)."""
+    """Sample uniformly from the ball of radius sqrt(d + 2)."""
     radius = rng.random((n, 1)) ** (1 / d)
     points: Array = np.sqrt(d + 2) * radius * _directions(rng, n, d)
     return points
 
 
 def _student_t(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    """Draw from Student-t with 5 degrees of freedom, scaled to identity covariance."""
+    """Sample from Student's t with 5 degrees of freedom, scaled to identity covariance."""
     scale = np.sqrt(rng.chisquare(STUDENT_DEGREES, size=(n, 1)) / (STUDENT_DEGREES - 2))
     return rng.standard_normal((n, d)) / scale
 
@@ -143,14 +143,14 @@ def _laplace(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
 
 @dataclass(frozen=True)
 class Distribution:
-    """A sampler and what to know about it.
+    """A sampler with its properties.
 
     Attributes:
         draw: ``(generator, num_samples, dim, alpha) -> (num_samples, dim)``.
-        plane_only: exists for dim = 2 alone.
-        definition: raised when the name gets another meaning. Part of a run's key and of its results, so that
-            results under the former meaning are never taken for results under this one.
-        formerly: name that the former definition has now.
+        plane_only: whether the distribution is defined for dim = 2 only.
+        definition: version of the definition, increased when the name gets another meaning. It is part of a run's key
+            and results, so that results under different definitions are never mixed.
+        formerly: current name of the former definition.
     """
 
     draw: Callable[[np.random.Generator, int, int, float], Array]

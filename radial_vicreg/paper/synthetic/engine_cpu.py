@@ -1,8 +1,8 @@
-"""One run on one core: numba kernels that keep the points ordered by radius.
+"""A single run on one CPU core, with numba kernels that keep the points sorted by radius.
 
-A step moves radii by far less than they are spread, so the order of the last step is almost right: an insertion
-pass repairs it. Where it is not (rates past stability), a radix sort takes over. Points lie as ``(d, N)`` so that
-every loop is contiguous.
+A step changes the radii much less than their spread, so the order after the last step is almost sorted, and an
+insertion pass repairs it. Otherwise (rates past stability), a radix sort is used. Points are stored as ``(d, N)`` so
+that every loop is contiguous.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ CONSTANTS = kernels.Constants(
 
 
 class CpuEngine:
-    """Gradient descent of one cloud of points on one CPU core, in float64.
+    """Gradient descent of one set of points on one CPU core, in float64.
 
     Args:
-        points: start, shape ``(N, d)``; copied.
-        objective: what is descended.
+        points: starting points, shape ``(N, d)``; copied.
+        objective: objective to minimise.
 
     Raises:
-        UserError: points that are not 2-D with N >= 2, or not finite.
+        UserError: the points are not 2-D with N >= 2, or not finite.
 
     Attributes:
-        step: steps made so far.
-        diverged_at: step at which the run left the finite range, or None. A diverged run no longer moves.
+        step: number of steps made so far.
+        diverged_at: step at which the run diverged, or None. The points of a diverged run no longer change.
     """
 
     def __init__(self, points: Array, objective: Objective) -> None:
@@ -69,7 +69,7 @@ class CpuEngine:
         self._moments = radius, self._z.mean(1), np.cov(self._z).reshape(d, d)
 
     def advance(self, rates: Array) -> None:
-        """Make one step for every rate, or stop where the run diverges.
+        """Make one step for every rate; stop if the run diverges.
 
         Args:
             rates: learning rates, shape ``(steps,)``.

@@ -1,4 +1,4 @@
-"""Many runs at once on one device: the batched gradient, replayed as a CUDA graph where there is a GPU."""
+"""A batch of runs on one device: the batched gradient, replayed as a CUDA graph on a GPU."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from radial_vicreg.paper.synthetic.settings import Objective
 Array = NDArray[np.float64]
 
 CHUNK = 1000
-"""Steps whose rates are copied to the device together."""
+"""Number of steps whose rates are copied to the device at once."""
 WARMUP_STEPS = 3
-"""Eager steps before a graph is captured, as CUDA graphs ask for; their effect is undone."""
+"""Number of eager steps before a graph is captured, which CUDA graphs require; their effect is undone."""
 NOT_DIVERGED = -1
 
 
 class TorchEngine:
-    """Gradient descent of a batch of clouds that share N, d, kind and m; weights and rates are each run's own.
+    """Gradient descent of a batch of runs that share N, d, kind and m; each run has its own weights and rates.
 
-    Nothing waits for the device while steps are made: the step counter, the rates and the record of divergence all
-    live there. A diverged run stays at its last finite points and does not disturb the others.
+    Steps do not synchronise with the device: the step counter, the rates and the record of divergence are stored
+    there. A diverged run keeps its last finite points and does not affect the others.
 
     Args:
-        points: starts, shape ``(B, N, d)``; copied.
-        objectives: one a run.
+        points: starting points, shape ``(B, N, d)``; copied.
+        objectives: one objective per run.
         device: torch device.
 
     Raises:
-        UserError: a batch that does not fit together, points that are not finite, or a device that is not there.
+        UserError: shapes or objectives do not agree, points are not finite, or the device is not available.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class TorchEngine:
 
     @property
     def diverged_at(self) -> list[int | None]:
-        """For every run the step at which it diverged, or None."""
+        """The step at which each run diverged, or None."""
         return [None if step == NOT_DIVERGED else step for step in self._diverged_at.tolist()]
 
     @torch.no_grad()
     def _make_step(self) -> None:
         rate = self._rates.index_select(0, self._row)[0, :, None, None]
         moved = self._z - rate * gradient(self._z, self._kind, self._weights, self._spacing)
-        # False for NaN as well.
+        # Also False for NaN.
         sane = moved.square().sum(2).mean(1) < DIVERGED_MEAN_SQUARE
         alive = self._diverged_at == NOT_DIVERGED
         self._diverged_at.copy_(torch.where(alive & ~sane, self._step, self._diverged_at))
@@ -97,7 +97,7 @@ class TorchEngine:
         self._step += 1
 
     def _captured(self) -> torch.cuda.CUDAGraph | None:
-        """Capture the step as a CUDA graph; warn and return None where that fails (the step then runs eagerly)."""
+        """Capture the step as a CUDA graph; warn and return None if that fails (the step then runs eagerly)."""
         start = self._z.clone()
         graph = torch.cuda.CUDAGraph()
         captured: torch.cuda.CUDAGraph | None = graph
@@ -121,10 +121,10 @@ class TorchEngine:
 
 
 def available_device(name: str | torch.device) -> torch.device:
-    """Return the torch device of that name.
+    """Return the torch device with this name.
 
     Raises:
-        UserError: no such device here.
+        UserError: the device is not available.
     """
     try:
         device = torch.device(name)

@@ -1,7 +1,7 @@
-"""Figure 1 of the paper from nothing: the X, the authors' published settings, the same weights at a stable rate.
+"""Complete reproduction of figure 1: the X, the authors' published settings, the same weights at a stable rate.
 
-The published rate is past the stability of gradient descent, so a single run says little: rounding decides where it
-ends, and whether. Every number here is a median with its range over seeds, beside the share of diverged runs.
+The published rate is past the stability limit of gradient descent, so rounding decides where a single run ends, or
+whether it diverges. Every number is therefore a median with its range over seeds, with the share of diverged runs.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Array = NDArray[np.float64]
 Runs = dict[str, dict[str, list[SyntheticConfig]]]
 
 PUBLISHED: dict[str, Any] = {**PUBLISHED_WEIGHTS, "schedule": "linear"}
-"""The authors' command for figure 1b (with X, N = 10,000 and a rate of 0.5). The paper's text has a cosine."""
+"""The authors' command for figure 1b (with X, N = 10,000 and a rate of 0.5). The paper's text states a cosine."""
 VCREG: dict[str, Any] = {"beta1": 0.0, "beta2": 0.0}
 X = "x"
-"""Stands in the place of alpha for runs on X itself, which panels (a) and (b) show."""
+"""Key used instead of alpha for runs on X itself, which panels (a) and (b) show."""
 REMARK = (
     "The paper draws the best of 1,125 settings for each method and alpha. Past stability a result is noisy, and a "
     "minimum over noisy results is biased low: the settings here are fixed beforehand, and every seed counts."
@@ -41,7 +41,7 @@ REMARK = (
 
 
 class Range(TypedDict):
-    """Median and range of a metric over the finished runs, and its values by seed."""
+    """Median and range of a metric over the finished runs, and the values by seed."""
 
     median: float | None
     least: float | None
@@ -50,7 +50,7 @@ class Range(TypedDict):
 
 
 class Spread(TypedDict):
-    """Runs of one setting: how many, how many diverged, and what was measured at their ends."""
+    """Runs with one setting: their number, the number of diverged ones, and the metrics of the final points."""
 
     runs: int
     diverged: int
@@ -61,17 +61,17 @@ class Spread(TypedDict):
 
 @dataclass(frozen=True)
 class Size:
-    """How large the runs are.
+    """Size of the runs.
 
     Attributes:
-        num_samples: points a run.
+        num_samples: number of points per run.
         m: spacing of the entropy.
-        steps: steps a run.
+        steps: number of steps per run.
         lr: rate of the published settings.
         stable_lr: rate of the control.
         alphas: shares of X in panel (c).
-        seeds: seeds a setting.
-        subsample: points of the exact transport.
+        seeds: number of seeds per setting.
+        subsample: number of points in the exact transport.
     """
 
     num_samples: int
@@ -85,8 +85,8 @@ class Size:
 
 
 SIZES = {
-    # m / N, lr / N and the steps are the same in both, and with them how far a step carries and how far past stability
-    # it is: the entropy's spacings are m / (N p), its gradient goes with 1 / m and its curvature with N / m^2.
+    # m / N, lr / N and the steps are the same in both presets. So are then the length of a step and its distance past
+    # stability: the entropy's spacings are m / (N p), its gradient scales with 1 / m and its curvature with N / m^2.
     "quick": Size(1000, 10, 200_000, 0.05, 0.0005, ALPHAS, 8, 500),
     "full": Size(10_000, 100, 200_000, 0.5, 0.005, ALPHAS, 5, 2000),
 }
@@ -101,21 +101,21 @@ def make_figure1(
     workers: int | None = None,
     on_row: OnRow | None = None,
 ) -> dict[str, Any]:
-    """Make the runs of figure 1, draw them and write their numbers.
+    """Make the runs of figure 1, plot them and write the results.
 
     Args:
-        out: folder of ``figure1.png``, ``.pdf``, ``.svg``, ``results.json`` and the runs; the same call resumes there.
+        out: folder of ``figure1.png``, ``.pdf``, ``.svg``, ``results.json`` and the runs; the same call resumes.
         preset: ``quick`` or ``full``.
-        sweep_folder: rows of a sweep whose best settings are drawn beside, as the paper draws them.
-        seeds: seeds a setting; by default the preset's.
-        workers: processes.
-        on_row: progress, as in :func:`~.sweep.sweep`.
+        sweep_folder: folder of a sweep whose best settings are plotted as well, as in the paper.
+        seeds: number of seeds per setting; default: the preset's.
+        workers: number of processes.
+        on_row: progress callback, as in :func:`~.sweep.sweep`.
 
     Returns:
         The content of ``results.json``.
 
     Raises:
-        UserError: an unknown preset, fewer than one seed, or a sweep folder without rows.
+        UserError: the preset is unknown, there are fewer than one seed, or the sweep folder has no rows.
     """
     if preset not in SIZES:
         raise UserError(f"preset must be one of {', '.join(SIZES)}, got {preset!r}")
@@ -145,8 +145,8 @@ def make_figure1(
 
 
 def planned_runs(size: Size) -> Runs:
-    """List every run of the figure: by method, by share of X (``x`` is X itself), one a seed."""
-    # The default m is round(sqrt(N)); saying it would give the same run another key.
+    """List every run of the figure by method and share of X (``x`` is X itself), one per seed."""
+    # The default m is round(sqrt(N)); stating it explicitly would change the key of the run.
     m = None if size.m == round(math.sqrt(size.num_samples)) else size.m
     published = SyntheticConfig(num_samples=size.num_samples, m=m, steps=size.steps, lr=size.lr, **PUBLISHED)
     settings = {
@@ -167,7 +167,7 @@ def planned_runs(size: Size) -> Runs:
 
 
 def table_lines(numbers: dict[str, Any]) -> list[str]:
-    """Write ``results.json`` as text: X with every seed, the distances over alpha, and how to read them."""
+    """Write ``results.json`` as text: X for every seed, the distances over alpha, and an explanation."""
     size, methods = numbers["size"], numbers["methods"]
     lines = [
         f"N = {size['num_samples']:,}, {size['steps']:,} steps, seeds 0 to {size['seeds'] - 1}: "
@@ -220,12 +220,12 @@ def _labels(size: Mapping[str, float]) -> dict[str, str]:
 
 
 def _setting(config: SyntheticConfig) -> dict[str, object]:
-    """Return what all runs of a method share."""
+    """Return the settings that all runs of a method share."""
     return {name: value for name, value in vars(config).items() if name not in ("distribution", "alpha", "seed")}
 
 
 def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, object]:
-    """Gather settings by method, spreads by method and share of X; ``start`` is what the runs of VCReg began with."""
+    """Collect settings by method, and spreads by method and share of X; ``start`` is the start of the VCReg runs."""
     methods = {
         method: {place: _spread([rows[config.key] for config in group]) for place, group in by_alpha.items()}
         for method, by_alpha in runs.items()
@@ -238,7 +238,7 @@ def _numbers(runs: Runs, rows: dict[str, Row]) -> dict[str, object]:
 
 
 def _spread(rows: list[Row]) -> Spread:
-    """Take median and range over the finished runs, values by seed (None: diverged), and count diverged runs."""
+    """Compute median and range over the finished runs, values by seed (None: diverged), and count diverged runs."""
     return {
         "runs": len(rows),
         "diverged": sum(row["after"] is None for row in rows),
@@ -262,7 +262,7 @@ def _range_of(rows: list[Row], metric: str) -> Range:
 def _panels(
     runs: Runs, rows: dict[str, Row], size: Size, folder: Path, on_row: OnRow | None
 ) -> Iterator[tuple[str, Array, dict[str, object]]]:
-    """Make panels (a), (b), (b'): title, points, numbers, all of the seed whose distance in (b) is the median."""
+    """Make panels (a), (b), (b'): title, points, numbers, all for the seed with the median distance in (b)."""
     seed = _median_seed([rows[config.key] for config in runs["radial_vcreg"][X]])
     published, stable = (runs[method][X][seed] for method in ("radial_vcreg", "radial_vcreg_stable"))
     shown = {
@@ -281,14 +281,14 @@ def _panels(
 
 
 def _median_seed(rows: list[Row]) -> int:
-    """Return the seed of the median of the finished runs: a typical run, never the best one."""
+    """Return the seed with the median distance of the finished runs: a typical run, not the best one."""
     finished = [seed for seed, row in enumerate(rows) if row["after"] is not None]
     ordered = sorted(finished, key=lambda seed: rows[seed]["after"]["w2_exact"])
     return ordered[(len(ordered) - 1) // 2] if ordered else 0
 
 
 def _end(config: SyntheticConfig, folder: Path) -> Array:
-    """Return the final points of a run (the last finite ones when it diverged), kept in ``folder``."""
+    """Return the final points of a run (the last finite ones if it diverged), cached in ``folder``."""
     path = folder / f"{config.key}.npy"
     if not path.exists():
         with atomic_file(path) as stream:

@@ -1,8 +1,8 @@
-"""Figure 3 of the paper from nothing: the sunshine, its final samples by beta2, E2MC against the radial loss.
+"""Complete reproduction of figure 3: the sunshine, its final samples by beta2, E2MC against the radial loss.
 
-E2MC is drawn as the loss of :func:`~radial_vicreg.losses.e2mc_loss`: minus the marginal entropy of the sigmoid, plus
-the hypercovariance. The authors' script logs *plus* the marginal entropy, alone, under that name: the other sign. The
-numbers hold both.
+E2MC is plotted as the loss :func:`~radial_vicreg.losses.e2mc_loss`: minus the marginal entropy of the sigmoid, plus
+the hypercovariance. Under the name E2MC, the authors' script logs *plus* the marginal entropy alone, which has the
+opposite sign. The results contain both.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ Array = NDArray[np.float64]
 
 BETA2 = (0.0, 0.1, 1.0, 10.0, 100.0)
 CIRCLE: dict[str, Any] = {"beta1": 100.0, "beta2": 0.0, "lambda2": 1.0}
-"""Weights of the sweep at which the cross-entropy outweighs the variance term, which asks for radius sqrt(d)."""
+"""Weights of the sweep at which the cross-entropy outweighs the variance term, whose target is a radius of sqrt(d)."""
 
 
 NORMAL_SAMPLES = 10
-"""Normal samples behind the reference values: they vary by a few per cent."""
+"""Number of normal samples that the reference values are averaged over; single values vary by a few per cent."""
 METRICS = ("radial_kl", "e2mc", "marginal_entropy", "w2_exact")
-"""Metrics of panel (c); ``marginal_entropy`` is what the authors log as E2MC."""
+"""Metrics of panel (c); the authors log ``marginal_entropy`` as E2MC."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large the runs are.
+    """Size of the runs.
 
     Attributes:
-        num_samples: points a run.
-        steps: steps a run.
-        subsample: points of the exact transport.
-        lrs: rates of the runs of panel (c).
+        num_samples: number of points per run.
+        steps: number of steps per run.
+        subsample: number of points in the exact transport.
+        lrs: rates of the runs in panel (c).
     """
 
     num_samples: int
@@ -59,7 +59,7 @@ class Size:
 
 
 SIZES = {
-    # lr * steps / N is the same in both, and with it how far a rate carries.
+    # lr * steps / N, the distance that points can travel, is the same in both presets.
     "quick": Size(1000, 20_000, 500, (0.5, 0.05)),
     "full": Size(10_000, 200_000, 2000, (0.5,)),
 }
@@ -72,19 +72,19 @@ def make_figure3(
     workers: int | None = None,
     on_row: OnRow | None = None,
 ) -> dict[str, Any]:
-    """Make the runs of figure 3, draw them and write their numbers.
+    """Make the runs of figure 3, plot them and write the results.
 
     Args:
-        out: folder of ``figure3.png``, ``.pdf``, ``.svg``, ``results.json`` and the runs; it can be resumed.
+        out: folder of ``figure3.png``, ``.pdf``, ``.svg``, ``results.json`` and the runs; the same call resumes.
         preset: ``quick`` or ``full``.
-        workers: processes.
-        on_row: progress, as in :func:`~.sweep.sweep`.
+        workers: number of processes.
+        on_row: progress callback, as in :func:`~.sweep.sweep`.
 
     Returns:
         The content of ``results.json``.
 
     Raises:
-        UserError: an unknown preset.
+        UserError: the preset is unknown.
     """
     if preset not in SIZES:
         raise UserError(f"preset must be one of {', '.join(SIZES)}, got {preset!r}")
@@ -130,7 +130,7 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
 
 
 def normal_reference(size: Size) -> dict[str, float]:
-    """Average the drawn metrics over samples of N(0, I) of the runs' own N: they depend on N."""
+    """Average the plotted metrics over samples of N(0, I) with the N of the runs, since they depend on N."""
     rng = np.random.default_rng(0)
     samples = [rng.standard_normal((size.num_samples, 2)) for _ in range(NORMAL_SAMPLES)]
     measured = [measure(points, seed=seed, subsample=size.subsample) for seed, points in enumerate(samples)]

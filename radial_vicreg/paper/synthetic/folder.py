@@ -1,4 +1,4 @@
-"""Where synthetic runs and figures are written: over earlier ones of their kind, and over nothing else."""
+"""Output folders of synthetic runs and figures, which replace earlier synthetic results only."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from radial_vicreg.io.outputs import OutputFolder, json_with
 from radial_vicreg.runs.results import RESULTS
 
 RUN, SNAPSHOTS = "run", "snapshots.npz"
-_KEYS = (("config", "key", "before"), ("size", "panels"), ("size", "spearman"))  # of a run, of figures 1 and 3
+_KEYS = (("config", "key", "before"), ("size", "panels"), ("size", "spearman"))  # in results of a run, figures 1 and 3
 
 
 def names_of(figure: str) -> list[str]:
-    """List the files of a run (``"run"``) or of a figure (``"figure1"``)."""
+    """List the file names of a run (``"run"``) or of a figure (``"figure1"``)."""
     return [RESULTS, *([SNAPSHOTS] if figure == RUN else []), *(f"{figure}{suffix}" for suffix in SUFFIXES)]
 
 
 def result_folder(out: str | Path) -> OutputFolder:
-    """Open the folder of a run or a figure; results that are there are replaced if they are synthetic as well."""
+    """Open the folder of a run or a figure; existing results are replaced only if they are synthetic."""
     return OutputFolder(out, "synthetic", _former_files)
 
 
 def _former_files(folder: Path) -> Sequence[str]:
-    """Name the files of version 0.2 or earlier; ``results.json`` comes last, which the folder is known by."""
+    """List the files of version 0.2 or earlier; ``results.json``, which identifies the folder, comes last."""
     if not any(json_with(*keys)(folder / RESULTS) for keys in _KEYS):
         return []
     names = [*names_of(RUN), *names_of("figure1"), *names_of("figure3")]

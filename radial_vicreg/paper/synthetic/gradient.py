@@ -5,8 +5,8 @@ One view, no invariance (equations 1 and 6 of the paper with :math:`\lambda_1 = 
 .. math:: L(Z) = \lambda_2 v(Z) + \lambda_3 c(Z) + \text{radial}(Z)
 
 with the radial part ``kl`` :math:`\beta_1 CE - \beta_2 H`, or :math:`\gamma` times the Wasserstein, reverse-KL or
-E2MC loss. The gradient here is batched PyTorch without a graph; :mod:`.engine_cpu` has the same one point by point.
-Both are held against autograd of :mod:`radial_vicreg.losses` in the tests.
+E2MC loss. The gradient in this module is batched PyTorch without autograd; :mod:`.engine_cpu` computes the same
+gradient point by point. The tests compare both with autograd of :mod:`radial_vicreg.losses`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA
 from radial_vicreg.paper.synthetic.settings import Objective, Weights
 
 NUM_TARGETS = REVERSE_KL_TARGETS
-"""Chi quantiles at which the reverse KL is evaluated: no draws, so that a run is deterministic."""
+"""Number of chi quantiles at which the reverse KL is evaluated; without random samples, a run is deterministic."""
 DIVERGED_MEAN_SQUARE = 1e12
-"""A run whose mean squared radius passes this (a radius of 10^6), or is not a number, counts as diverged."""
+"""A run counts as diverged if its mean squared radius is larger than this (a radius of 10^6) or NaN."""
 TARGETS_AT_ONCE = 64
-"""Of these, how many the batched gradient holds against all points at once: 64 x B x N numbers of memory."""
+"""Number of chi quantiles that the batched gradient compares with all points at once: 64 x B x N numbers of memory."""
 
 
 def stack_weights(objectives: Sequence[Objective], like: Tensor) -> Any:
-    """Gather the :data:`~.config.Weights` of several objectives as ``(B, 1)`` tensors, dtype and device of ``like``."""
+    """Stack the :data:`~.config.Weights` of objectives as ``(B, 1)`` tensors with dtype and device of ``like``."""
     return Weights(*like.new_tensor([objective.weights for objective in objectives]).T[:, :, None])
 
 
@@ -62,7 +62,7 @@ def gradient(z: Tensor, kind: str, weights: Any, m: int) -> Tensor:
         return total + gamma[:, :, None] * _e2mc_gradient(z, m)
     count, dim = z.shape[1:]
     radii = z.square().sum(-1).clamp_min(MIN_SQUARED_NORM).sqrt()
-    # Where the losses clamp the norm, they have no gradient.
+    # The losses have no gradient where they clamp the norm.
     reciprocal = torch.where(radii > math.sqrt(MIN_SQUARED_NORM), 1 / radii, 0)
     if kind == "reverse_kl":
         slope = gamma * _reverse_kl_slope(radii, dim)
@@ -79,7 +79,7 @@ def gradient(z: Tensor, kind: str, weights: Any, m: int) -> Tensor:
 
 
 def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
-    """Compute every term of the objective at ``z`` (N, d), unweighted, and the weighted total as ``loss``."""
+    """Compute every unweighted term of the objective at ``z`` (N, d), and the weighted total as ``loss``."""
     with torch.no_grad():
         terms = {
             "loss": total_loss(z, objective),
@@ -95,7 +95,7 @@ def loss_terms(z: Tensor, objective: Objective) -> dict[str, float]:
 
 
 def total_loss(z: Tensor, objective: Objective) -> Tensor:
-    """Compute the objective of ``z`` (N, d) by :mod:`radial_vicreg.losses`, differentiable: the engines' standard."""
+    """Compute the objective at ``z`` (N, d) with :mod:`radial_vicreg.losses`, a differentiable reference."""
     total = objective.lambda2 * losses.variance_loss(z)
     total = total + objective.lambda3 * losses.covariance_loss(z)
     if objective.objective != "kl":
@@ -125,7 +125,7 @@ def _vcreg_gradient(z: Tensor, weights: Any) -> Tensor:
 
 
 def _entropy_slope(ordered: Tensor, m: int) -> Tensor:
-    """Derive the m-spacing entropy by each value of ``ordered``, sorted along dimension 1."""
+    """Compute the derivative of the m-spacing entropy for each value of ``ordered``, sorted along dimension 1."""
     count = ordered.shape[1]
     spacing = ordered[:, m:] - ordered[:, :-m]
     inverse = torch.where(spacing > MIN_SPACING, 1 / spacing, 0) / (count - m)
@@ -144,7 +144,7 @@ def _reverse_kl_slope(radii: Tensor, dim: int) -> Tensor:
         share = torch.softmax(-0.5 * distance.square(), dim=2)
         direct -= (share * distance).sum(1)
         by_width += (1 - (share * distance.square()).sum(2)).sum(1, keepdim=True)
-    # The bandwidth is Silverman's, so it moves with every radius.
+    # The bandwidth is Silverman's, so it depends on every radius.
     spread = torch.where(free_width > MIN_BANDWIDTH, silverman**2 * (radii - radii.mean(1, keepdim=True)), 0)
     return (direct + by_width * spread / (width * (count - 1))) / (NUM_TARGETS * width)
 

@@ -14,13 +14,13 @@ except ImportError as error:  # pragma: no cover - depends on the environment
     raise MissingPackageError("the synthetic experiments need numba: pip install radial-vicreg[synthetic]") from error
 
 FAST_MATH = {"contract", "reassoc", "nsz", "arcp"}
-"""Re-association lets sums vectorise; NaN and infinity keep their meaning (divergence is told by them)."""
+"""Re-association lets sums vectorise; NaN and infinity keep their meaning, since they indicate divergence."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile on the first call, cached on disk where a folder for the cache can be written."""
+    """Compile on the first call; cache the result on disk if a cache folder is writable."""
     compiler = partial(numba.njit, fastmath=FAST_MATH, error_model="numpy")
     try:
         return compiler(cache=True)(function)
-    except RuntimeError:  # neither beside the source, nor in the user's home, nor in NUMBA_CACHE_DIR
+    except RuntimeError:  # not writable: next to the source, in the user's home or in NUMBA_CACHE_DIR
         return compiler()(function)

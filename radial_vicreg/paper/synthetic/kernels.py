@@ -1,8 +1,8 @@
 """The numba kernels of :mod:`.engine_cpu`: one gradient step.
 
-Points ``z`` are ``(d, N)``, ordered by radius where the objective needs it; ``order`` (N,) holds their names. Constants
-come in as arguments, and whoever changes :mod:`.ordering` must touch this file too: numba's disk cache of a function
-notices changes of the file it stands in alone.
+Points ``z`` are ``(d, N)``, sorted by radius if the objective needs it; ``order`` (N,) holds their original indices.
+numba's disk cache of a function detects changes of the function's own file only. Constants are therefore passed as
+arguments, and a change of :mod:`.ordering` requires touching this file too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from radial_vicreg.paper.synthetic.ordering import repair_order
 from radial_vicreg.paper.synthetic.settings import OBJECTIVES
 
 KL, WASSERSTEIN, REVERSE_KL, E2MC = range(len(OBJECTIVES))
-"""Places in :data:`~.config.OBJECTIVES`."""
+"""Indices into :data:`~.config.OBJECTIVES`."""
 
 
 class Constants(NamedTuple):
-    """What every kernel gets as ``c``, beside the weights ``w`` (:data:`~.config.Weights`)."""
+    """Constants, the argument ``c`` of every kernel; ``w`` are the weights (:data:`~.config.Weights`)."""
 
     min_spacing: float
     min_squared_norm: float
@@ -35,9 +35,9 @@ class Constants(NamedTuple):
 def descend(
     z: Any, order: Any, marginal_order: Any, moments: Any, rates: Any, kind: int, w: Any, c: Any, m: int, q: Any
 ) -> int:
-    """Make ``len(rates)`` steps in place; fewer when the run diverges. Returns the number of steps made.
+    """Make ``len(rates)`` steps in place, fewer if the run diverges, and return the number of steps made.
 
-    Everything a step needs of the last one is in the arguments, so that a run does not depend on how it is cut up.
+    The arguments hold the complete state between steps, so that splitting a run into calls does not change it.
     ``moments`` are radii, mean and covariance; ``q`` are chi quantiles.
     """
     d, n = z.shape
@@ -73,7 +73,7 @@ def descend(
 
 @compiled
 def measure(z: Any, radius: Any, mean: Any, covariance: Any, min_squared_norm: float) -> None:
-    """Measure radii, mean and unbiased covariance of the points."""
+    """Compute radii, mean and unbiased covariance of the points."""
     d, n = z.shape
     for i in range(n):
         radius[i] = 0.0
@@ -93,7 +93,7 @@ def measure(z: Any, radius: Any, mean: Any, covariance: Any, min_squared_norm: f
 
 @compiled
 def vcreg_map(mean: Any, covariance: Any, n: int, w: Any, c: Any, linear: Any, offset: Any) -> None:
-    """Write the variance and covariance gradient as an affine map: ``linear @ z_i + offset`` for every point."""
+    """Compute the variance and covariance gradient as an affine map: ``linear @ z_i + offset`` for every point."""
     d = len(mean)
     for j in range(d):
         deviation = np.sqrt(covariance[j, j] + c.variance_eps)
@@ -107,7 +107,7 @@ def vcreg_map(mean: Any, covariance: Any, n: int, w: Any, c: Any, linear: Any, o
 
 @compiled
 def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, w: Any, c: Any) -> None:
-    """Derive by the i-th smallest radius, over that radius: ``slope[i]``. ``padded`` has m zeros in front."""
+    """Compute ``slope[i]``, the derivative for the i-th smallest radius over it; ``padded`` starts with m zeros."""
     n = len(radius)
     pull, smallest = w.beta1 / n, np.sqrt(c.min_squared_norm)
     if w.beta2 == 0:
@@ -120,14 +120,14 @@ def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, w: Any, c: An
         spacing = upper[i] - radius[i]
         inverse[i] = push / spacing if spacing > floor else 0.0
     for i in range(n):
-        # Where the losses clamp the norm, they have no gradient.
+        # The losses have no gradient where they clamp the norm.
         reciprocal = 1 / radius[i] if radius[i] > smallest else 0.0
         slope[i] = pull * (1 - (d - 1) * reciprocal * reciprocal) + reciprocal * (inverse[i] - padded[i])
 
 
 @compiled
 def wasserstein_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
-    """Derive mean |r_(i) - q_i| by each radius, over that radius."""
+    """Compute the derivative of mean |r_(i) - q_i| for each radius, over that radius."""
     n = len(radius)
     smallest = np.sqrt(c.min_squared_norm)
     for i in range(n):
@@ -136,7 +136,7 @@ def wasserstein_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> 
 
 @compiled
 def reverse_kl_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
-    """Derive -mean log density of the targets by each radius, over that radius; Silverman's bandwidth."""
+    """Compute the derivative of -mean log density of the targets for each radius, over it; Silverman's bandwidth."""
     n, count = len(radius), len(targets)
     silverman = (3 * n / 4) ** (-1 / 5)
     mean = radius.sum() / n
@@ -170,7 +170,7 @@ def reverse_kl_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> N
 
 @compiled
 def e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: int, w: Any, c: Any) -> None:
-    """Add up -marginal entropy's and hypercovariance's gradient at sigmoid(z); ``order[j]`` is row j's last order."""
+    """Add the gradients of -marginal entropy and hypercovariance at sigmoid(z); ``order[j]`` last sorted row j."""
     d, n = z.shape
     push = w.gamma / (d * (n - m))
     mean, values, inverse = np.empty(d), np.empty(n), padded[m:]
@@ -200,7 +200,7 @@ def e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: i
 
 @compiled
 def move(z: Any, new: Any, slope: Any, extra: Any, linear: Any, offset: Any, rate: float) -> None:
-    """Make one gradient step in any dimension; ``extra`` (d, N) is a gradient that is neither radial nor affine."""
+    """Make one gradient step in any dimension; ``extra`` (d, N) is the gradient that is neither radial nor affine."""
     d, n = z.shape
     for j in range(d):
         for i in range(n):
@@ -218,12 +218,12 @@ def move(z: Any, new: Any, slope: Any, extra: Any, linear: Any, offset: Any, rat
 def move_in_plane(
     z: Any, radius: Any, slope: Any, linear: Any, offset: Any, rate: float, mean: Any, covariance: Any, floor: float
 ) -> None:
-    """Do :func:`move` and :func:`measure` in one pass for d = 2: half the time of the step."""
+    """Do :func:`move` and :func:`measure` in one pass for d = 2, which halves the time of the step."""
     n = z.shape[1]
     x, y = z[0], z[1]
     xx, xy, yy = 1 - rate * linear[0, 0], rate * linear[0, 1], 1 - rate * linear[1, 1]
     x0, y0 = rate * offset[0], rate * offset[1]
-    # Sums about the last mean, which is close: nothing cancels.
+    # Sums are taken about the last mean, which is close, to avoid cancellation.
     a, b = mean[0], mean[1]
     sum_x = sum_y = sum_xx = sum_xy = sum_yy = 0.0
     for i in range(n):

@@ -1,7 +1,7 @@
-"""Keeping points ordered by radius: an insertion pass when little has changed, a radix sort when much has.
+"""Sorting of points by radius: an insertion pass after small changes, a radix sort after large ones.
 
-numba's disk cache of :func:`.kernels.descend`, which calls this, does not notice changes here: touch
-``kernels.py`` too.
+numba's disk cache of the caller, :func:`.kernels.descend`, does not detect changes in this file: touch ``kernels.py``
+too.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from radial_vicreg.paper.synthetic.jit import compiled
 
 RADIX_BITS = 11
 INSERTION_BUDGET = 2
-"""Moves per point after which an insertion pass gives up: beyond it the radix sort is cheaper."""
+"""Moves per point after which an insertion pass gives up, since the radix sort is cheaper beyond."""
 DESCENTS_SHARE = 16
-"""More than N / 16 neighbours out of order: not worth an insertion pass."""
+"""If more than N / 16 neighbours are out of order, the insertion pass is skipped."""
 
 
 @compiled
 def repair_order(radius: Any, z: Any, order: Any) -> None:
-    """Restore ascending ``radius`` (N,), carrying ``z`` (d, N) and ``order`` (N,) along."""
+    """Sort ``radius`` (N,) in ascending order, and permute ``z`` (d, N) and ``order`` (N,) alike."""
     n = len(radius)
     descents = 0
     for i in range(1, n):
@@ -34,16 +34,16 @@ def repair_order(radius: Any, z: Any, order: Any) -> None:
 
 @compiled
 def order_by_radius(radius: Any, z: Any, order: Any) -> None:
-    """Sort from any order, non-negative keys: by their leading 32 bits, then insertion for the rest."""
+    """Sort non-negative radii from any order: radix sort by the leading 32 bits, then insertion."""
     radix_sort(radius, z, order, 32)
-    # A cloud on a circle ties the leading bits of all radii: there all 64 are needed.
+    # For points on a circle, the leading bits of all radii are tied, so all 64 are needed.
     if not insert(radius, z, order, INSERTION_BUDGET * len(radius)):
         radix_sort(radius, z, order, 0)
 
 
 @compiled
 def radix_sort(radius: Any, z: Any, order: Any, first_bit: int) -> None:
-    """Sort stably by the bits from ``first_bit`` on, which ascend with a non-negative float64's value."""
+    """Sort stably by the bits from ``first_bit`` on; for non-negative float64, bits and values have the same order."""
     n = len(radius)
     keys = radius.view(np.int64)
     mask = (1 << RADIX_BITS) - 1
@@ -75,7 +75,7 @@ def take(values: Any, source: Any) -> None:
 
 @compiled
 def insert(radius: Any, z: Any, order: Any, budget: int) -> bool:
-    """Sort by insertion within ``budget`` moves; False when it gave up, with every point still in exactly one place."""
+    """Sort by insertion within ``budget`` moves; return False if it gave up, which leaves a valid permutation."""
     d, n = z.shape[0], len(radius)
     held = np.empty(d)
     for i in range(1, n):

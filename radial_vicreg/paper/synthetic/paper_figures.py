@@ -1,4 +1,4 @@
-"""Drawing figures 1 and 3 of the paper: everything here takes data and writes files."""
+"""Plots of figures 1 and 3 of the paper, from data to matplotlib figures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ METHODS: dict[str, tuple[str, LineLook]] = {
         {"color": _RADIAL.colour, "marker": _RADIAL.marker, "fillstyle": "none", "linestyle": "--"},
     ),
 }
-"""Label and look of the curves of figure 1c. Two rates of one method share its colour and marker."""
+"""Label and style of the curves of figure 1c. Two rates of one method share its colour and marker."""
 _CIRCLES: tuple[tuple[float, Dashes, str], ...] = (
     (1.0, "-", r"(b) radius $\sqrt{d-1}$"),
     (math.sqrt(2), "--", r"(b) radius $\sqrt{d}$"),
@@ -44,11 +44,11 @@ _CIRCLES: tuple[tuple[float, Dashes, str], ...] = (
 
 
 def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any]) -> Any:
-    """Draw figure 1: samples of X, samples after Radial-VCReg twice, Wasserstein distance against alpha.
+    """Plot figure 1: samples of X, samples after Radial-VCReg twice, Wasserstein distance against alpha.
 
     Args:
         panels: title and points of every scatter panel.
-        numbers: the content of ``results.json``, see :mod:`.figure1`.
+        numbers: content of ``results.json``, see :mod:`.figure1`.
 
     Returns:
         A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
@@ -69,7 +69,7 @@ def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any]) -> Any
 
 
 def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
-    """Draw median and range over seeds of the Wasserstein distance against alpha, and how many runs diverged."""
+    """Plot median and range of the Wasserstein distance over seeds against alpha, and the number of diverged runs."""
     alphas = np.array(numbers["size"]["alphas"])
     diverged = []
     for shift, (method, (label, look)) in zip((-0.018, -0.006, 0.006, 0.018), METHODS.items(), strict=True):
@@ -91,7 +91,7 @@ def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
 
 
 def _diverged_counts(axis: Axes, alphas: Array, diverged: Sequence[tuple[str, str, Sequence[str]]]) -> None:
-    """Write how many runs diverged below zero, where no distance can be."""
+    """Write the number of diverged runs below zero, where there is no distance."""
     top = axis.get_ylim()[1]
     line = 0.13 * top
     axis.set_ylim(-2 * line * len(diverged), top)
@@ -106,13 +106,13 @@ def _diverged_counts(axis: Axes, alphas: Array, diverged: Sequence[tuple[str, st
 
 
 def figure3(sunshine: Array, finals: Sequence[tuple[str, Array]], rows: Sequence[Row], normal: dict[str, float]) -> Any:
-    """Draw figure 3: the sunshine, its final samples by beta2, and E2MC against the radial loss.
+    """Plot figure 3: the sunshine, its final samples by beta2, and E2MC against the radial loss.
 
     Args:
         sunshine: starting points.
-        finals: title and final points, by panel (six at most).
+        finals: title and final points of each panel (at most six).
         rows: sweep rows of runs on X and on the sunshine.
-        normal: metrics of a normal sample of the runs' size.
+        normal: metrics of a normal sample of the same size.
 
     Returns:
         A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
@@ -134,7 +134,7 @@ def figure3(sunshine: Array, finals: Sequence[tuple[str, Array]], rows: Sequence
 
 
 def _circles(axis: Axes) -> list[Any]:
-    """Draw the two radii that the losses draw points to, under the points."""
+    """Plot the two target radii of the losses, under the points."""
     angle = np.linspace(0, 2 * np.pi, 200)
     lines: list[Any] = []
     for radius, dashes, label in _CIRCLES:
@@ -144,7 +144,7 @@ def _circles(axis: Axes) -> list[Any]:
 
 
 def _correlation(figure: Figure, axis: Axes, rows: Sequence[Row], normal: dict[str, float]) -> list[Any]:
-    """Draw E2MC against the radial loss, and return what the legend explains."""
+    """Plot E2MC against the radial loss, and return the legend handles."""
     finished = [row for row in rows if row["after"] is not None]
     norm = LogNorm(*np.quantile([row["after"]["w2_exact"] for row in finished], [0, 1]))
     handles: list[Any] = []
@@ -176,7 +176,7 @@ def _correlation(figure: Figure, axis: Axes, rows: Sequence[Row], normal: dict[s
     axis.axvline(normal["radial_kl"], color="black", linewidth=0.5, linestyle=":", zorder=0.5)
     axis.axhline(normal["e2mc"], color="black", linewidth=0.5, linestyle=":", zorder=0.5)
     axis.set_xscale("log")
-    # A linear axis would press all but a few runs onto zero; the estimate can pass it by a little.
+    # On a linear axis, most runs would be indistinguishable from zero; the estimate can be slightly negative.
     axis.set_yscale("log" if min(row["after"]["e2mc"] for row in finished) > 0 else "symlog")
     axis.set_xlabel("radial loss at the end: KL of the radii to chi (nats)")
     axis.set_ylabel("E2MC loss at the end:\n$-$ marginal entropy\n+ 0.1 hypercovariance")

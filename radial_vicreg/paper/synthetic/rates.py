@@ -1,4 +1,4 @@
-"""Learning rates of a run, one a step."""
+"""Learning rates of a run, one per step."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def learning_rates(
         steps: number of steps, at least 1.
         lr: peak rate.
         schedule: ``cosine``, ``linear`` or ``constant`` after the warm-up.
-        warmup_steps: steps of the warm-up; cut to ``steps`` when larger.
-        final_lr: rate of the last step; cut to ``lr`` when larger.
+        warmup_steps: number of warm-up steps; at most ``steps`` are used.
+        final_lr: rate of the last step; at most ``lr`` is used.
 
     Returns:
         Rates, shape ``(steps,)``, float64.
 
     Raises:
-        UserError: a value out of range.
+        UserError: a value is out of range.
     """
     if steps < 1 or warmup_steps < 0:
         raise UserError(f"steps must be at least 1 and warmup_steps at least 0, got {steps} and {warmup_steps}")

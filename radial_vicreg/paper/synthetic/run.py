@@ -24,18 +24,18 @@ Array = NDArray[np.float64]
 Progress = Callable[[int, dict[str, float]], None]
 
 HARDLY_MOVED = 0.01
-"""Root-mean-square displacement over root-mean-square radius below which a run is said to have hardly moved."""
+"""Ratio of root-mean-square displacement to root-mean-square radius below which points count as hardly moved."""
 
 
 @dataclass
 class RunResult:
-    """What a run leaves behind.
+    """Result of a run.
 
     Attributes:
-        config: its configuration.
-        snapshots: step and points of every snapshot, start first and end last.
-        history: loss terms along the way, with their ``step``.
-        diverged_at: step at which it diverged, or None; the last snapshot is then the last finite one.
+        config: configuration of the run.
+        snapshots: step and points of every snapshot, from start to end.
+        history: loss terms during the run, with their ``step``.
+        diverged_at: step at which the run diverged, or None; the last snapshot then holds the last finite points.
         seconds: wall time of the descent.
     """
 
@@ -67,17 +67,17 @@ def run(
     """Make a run.
 
     Args:
-        config: the run.
-        device: ``cpu`` is numba on one core; another torch device is PyTorch there.
-        snapshots: snapshots after the start, evenly spaced, the end among them; at least 1.
-        records: how often the loss terms are recorded.
-        progress: called with the step and the loss terms at every record.
+        config: configuration of the run.
+        device: ``cpu`` uses numba on one core; any other torch device uses PyTorch.
+        snapshots: number of snapshots after the start, evenly spaced and including the end; at least 1.
+        records: number of times that the loss terms are recorded.
+        progress: callback with the step and the loss terms of every record.
 
     Returns:
         The run's snapshots and history.
 
     Raises:
-        UserError: no such device, or counts below 1.
+        UserError: the device is not available, or a count is below 1.
     """
     if snapshots < 1 or records < 1:
         raise UserError(f"snapshots and records must be at least 1, got {snapshots} and {records}")
@@ -101,7 +101,7 @@ def run(
 
 
 def summarise(result: RunResult, subsample: int = SUBSAMPLE) -> dict[str, Any]:
-    """Build the content of ``results.json``: the run's row, what became of it in words, and the terms along the way."""
+    """Build the content of ``results.json``: the run's row, a note on its outcome, and the loss history."""
     moved = relative_displacement(result.start, result.end)
     return {
         **row_of(result.config, result.end, result.diverged_at, result.seconds, subsample),
@@ -113,17 +113,17 @@ def summarise(result: RunResult, subsample: int = SUBSAMPLE) -> dict[str, Any]:
 def row_of(
     config: SyntheticConfig, end: Array, diverged_at: int | None, seconds: float, subsample: int
 ) -> dict[str, Any]:
-    """Measure a run and describe it: configuration, metrics before and after, and how far it moved.
+    """Build the row of a run: configuration, metrics before and after, and relative displacement.
 
     Args:
-        config: the run.
-        end: its final points.
-        diverged_at: step at which it diverged, or None; a diverged run has no metrics after.
+        config: configuration of the run.
+        end: final points.
+        diverged_at: step at which the run diverged, or None; a diverged run has no metrics after the descent.
         seconds: wall time of the descent.
-        subsample: points of the pairwise metrics.
+        subsample: number of points in the pairwise metrics.
 
     Returns:
-        What a sweep keeps as a line, and ``results.json`` of one run begins with.
+        One line of a sweep's results, and the first part of a single run's ``results.json``.
     """
     finished = diverged_at is None
     moved = relative_displacement(config.start(), end) if finished else None
@@ -151,12 +151,12 @@ def _measured_start(
 
 
 def relative_displacement(start: Array, end: Array) -> float:
-    """Divide the root-mean-square displacement by the root-mean-square radius of the start."""
+    """Compute the root-mean-square displacement over the root-mean-square radius of the start."""
     return float(np.sqrt(np.square(end - start).sum() / max(np.square(start).sum(), np.finfo(float).tiny)))
 
 
 def note(config: SyntheticConfig, moved: float, diverged_at: int | None) -> str:
-    """Write one line on what became of the run."""
+    """Describe the outcome of a run in one line."""
     if diverged_at is not None:
         return f"diverged at step {diverged_at}: the rate {config.lr:g} is past stability for these weights"
     if moved >= HARDLY_MOVED:

@@ -1,4 +1,4 @@
-"""The figure of one synthetic run, and the scatter plots of all figures of points."""
+"""The figure of one synthetic run, and the scatter plots of all synthetic figures."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 Array = NDArray[np.float64]
 
 POINTS_SHOWN = 1500
-"""Points drawn in a scatter plot; more only darken it."""
+"""Number of points in a scatter plot; more would only darken it."""
 PATHS_SHOWN = 150
 HALF_WIDTH = 4.0
-"""Half-width of a scatter plot, in units of z: holds a normal sample."""
+"""Half-width of a scatter plot in units of z; contains a normal sample."""
 _TERMS = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
-"""Dashes of the loss terms, which are black: a colour belongs to a method."""
+"""Dashes of the loss terms, which are black because colours identify methods."""
 
 
 def run_figure(result: RunResult) -> Any:
-    """Draw start, finish, paths, density, radii against chi and loss terms of one run, on one page.
+    """Plot start, end, paths, density, radii against chi and loss terms of one run, on one page.
 
     Args:
-        result: the run; the first two coordinates are drawn.
+        result: result of the run; the first two coordinates are plotted.
 
     Returns:
         A matplotlib figure with an Agg canvas, in the style of the caller (:func:`radial_vicreg.figures.figure_style`).
@@ -64,15 +64,15 @@ def run_figure(result: RunResult) -> Any:
 
 
 def scatter(axis: Axes, points: Array, title: str, colour: str, half: float | None = None) -> None:
-    """Draw the first two coordinates of some of the points, in equal aspect.
+    """Plot the first two coordinates of some of the points, with equal aspect.
 
     Args:
-        axis: where to draw.
-        points: shape ``(N, d)``.
-        title: of the panel; a line more tells of points outside the window and of a window that is not 4.
-        colour: of the points.
-        half: half-width of the window; None is 4, or more where the points need it. Then a square shows the window of
-            the other panels.
+        axis: axis to plot on.
+        points: points, shape ``(N, d)``.
+        title: title of the panel; a second line reports points outside the window and a half-width other than 4.
+        colour: colour of the points.
+        half: half-width of the window; None is 4, or more if the points need it. In that case a square marks the
+            window of the other panels.
     """
     plane = _plane(points)
     notes = []
@@ -91,7 +91,7 @@ def scatter(axis: Axes, points: Array, title: str, colour: str, half: float | No
 
 
 def _style(config: SyntheticConfig) -> MethodStyle:
-    """Look up the style of a run's method: VCReg is VICReg in the plane, and Radial-VCReg is Radial-VICReg."""
+    """Return the style of a run's method: that of VICReg for VCReg, and that of Radial-VICReg for Radial-VCReg."""
     radial = config.objective != "kl" or config.beta1 > 0 or config.beta2 > 0
     key = method_key(config.objective if radial else "none")
     return method_styles([key])[key]
@@ -131,7 +131,7 @@ def _density(axis: Axes, points: Array) -> None:
 
 
 def _radii(axis: Axes, result: RunResult, style: MethodStyle) -> list[Any]:
-    """Draw the radii before and after with the density of chi, and return what the legend explains."""
+    """Plot the radii before and after with the density of chi, and return the legend handles."""
     dim = result.config.dim
     start, end = (np.linalg.norm(points, axis=1) for points in (result.start, result.end))
     top = float(np.quantile(np.concatenate([start, end]), 0.999)) * 1.05
@@ -148,7 +148,7 @@ def _radii(axis: Axes, result: RunResult, style: MethodStyle) -> list[Any]:
 
 
 def _history(axis: Axes, result: RunResult) -> list[Any]:
-    """Draw the loss terms, and return their lines for the legend."""
+    """Plot the loss terms, and return their lines for the legend."""
     steps = [row["step"] for row in result.history]
     names = [name for name in result.history[0] if name != "step"]
     lines: list[Any] = []

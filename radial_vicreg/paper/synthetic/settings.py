@@ -1,6 +1,6 @@
-"""The keys of a synthetic run: name, range, default and meaning of each. Every other module asks for an attribute.
+"""The keys of a synthetic run: name, range, default and meaning of each. Other modules use the attributes only.
 
-Nothing here needs PyTorch or numba: a configuration is refused before either is loaded.
+This module needs neither PyTorch nor numba, so an invalid configuration is rejected before they are imported.
 """
 
 from __future__ import annotations
@@ -23,31 +23,30 @@ from radial_vicreg.paper.synthetic.rates import learning_rates
 Array = NDArray[np.float64]
 
 OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "e2mc")
-"""Radial objectives and added terms whose gradient :mod:`.objective` and :mod:`.kernels` have."""
+"""Radial objectives and added terms whose gradients :mod:`.objective` and :mod:`.kernels` implement."""
 SUBSAMPLE = 2000
-"""Points in the pairwise metrics: a 32 MB cost matrix for the transport."""
+"""Number of points in the pairwise metrics: a 32 MB cost matrix for the transport."""
 KEY_LENGTH = 16
-"""Hexadecimal digits that identify a configuration."""
+"""Number of hexadecimal digits that identify a configuration."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What is descended.
+    """The objective to minimise.
 
     Attributes:
         objective: ``kl``, ``wasserstein``, ``reverse_kl`` or ``e2mc``. VCReg is ``kl`` with both betas 0. The authors'
-            settings for figure 1b are beta1 = beta2 = 100, lambda2 = lambda3 = 1, past stability.
+            settings for figure 1b, which are past stability, are beta1 = beta2 = 100, lambda2 = lambda3 = 1.
         lambda2: weight of the variance term.
         lambda3: weight of the covariance term.
         beta1: weight of the radial cross-entropy (``kl``).
         beta2: weight of the radial entropy (``kl``).
-        gamma: weight of the radial or E2MC loss of the other objectives. Ours compare the radii themselves; the
-            authors' W1 and reverse KL can divide them by sqrt(dim - 1) first, and then a gamma of theirs is not one
-            of ours.
+        gamma: weight of the radial or E2MC loss of the other objectives. Our losses compare the radii themselves. The
+            authors' W1 and reverse KL can divide the radii by sqrt(dim - 1) first; their gamma then has another scale.
         m: spacing of the entropy (``kl``); None is round(sqrt(N)), which E2MC always uses.
 
     Raises:
-        UserError: unknown objective, or a weight that is negative or not finite.
+        UserError: the objective is unknown, or a weight is negative or not finite.
     """
 
     objective: str = "kl"
@@ -67,7 +66,7 @@ class Objective:
 
     @property
     def weights(self) -> Any:
-        """The loss weights, as :data:`Weights` of floats."""
+        """The loss weights, :data:`Weights` of floats."""
         return Weights(*(float(getattr(self, name)) for name in Weights._fields))
 
     def spacing(self, num_samples: int) -> int:
@@ -83,31 +82,31 @@ class Objective:
 
 
 Weights = cast(Any, namedtuple("Weights", [one.name for one in fields(Objective) if one.type == "float"]))
-"""The weights of an objective by name: floats of one run, or tensors of a batch of runs, ``(B, 1)`` each."""
+"""The weights of an objective by name: floats for one run, or tensors ``(B, 1)`` for a batch of runs."""
 
 
 @dataclass(frozen=True)
 class SyntheticConfig(Objective):
-    """Everything that decides the outcome of a run; two runs with the same values give the same points.
+    """All settings that determine the outcome of a run; two runs with the same values give the same points.
 
     Attributes:
-        distribution: where the points start, a key of :data:`~.distributions.DISTRIBUTIONS`.
+        distribution: distribution of the starting points, a key of :data:`~.distributions.DISTRIBUTIONS`.
         alpha: share of X in ``mixture``.
         num_samples: number of points N.
         dim: dimension d; 2 for the sunshines.
         steps: gradient steps.
-        lr: peak learning rate. Gradients are means over N points, so what counts is lr * weight * steps / N for the
-            way that a term's weight makes in a run: at 10,000 points and 200,000 steps, 0.5 converges at a weight of
-            1 and 0.005 at a weight of 100. Past lr * beta2 of about 1.4 descent is unstable: the result depends on
-            rounding, look at several seeds.
+        lr: peak learning rate. Gradients are means over N points, so the effect of a term in a run scales with
+            lr * weight * steps / N: at 10,000 points and 200,000 steps, 0.5 converges at a weight of 1 and 0.005 at a
+            weight of 100. Descent is unstable above lr * beta2 of about 1.4; the result then depends on rounding, and
+            several seeds are needed.
         schedule: ``cosine`` (the paper's text), ``linear`` (the authors' command for figure 1) or ``constant`` after
             the warm-up.
-        warmup_steps: steps of linear warm-up.
+        warmup_steps: number of steps of the linear warm-up.
         final_lr: rate at the end of the decay.
-        seed: of the starting points and of the metrics' subsample.
+        seed: seed of the starting points and of the metrics' subsample.
 
     Raises:
-        UserError: a value out of range, by name.
+        UserError: a value is out of range; the message names it.
     """
 
     distribution: str = "x"
@@ -128,19 +127,19 @@ class SyntheticConfig(Objective):
                 "seed must be at least 0, num_samples at least 2 and steps at least 1, "
                 f"got {self.seed}, {self.num_samples} and {self.steps}"
             )
-        # Two points and one step refuse wrong values before the run, not during it.
+        # Sampling two points and one rate rejects wrong values before the run instead of during it.
         sample(self.distribution, 2, self.dim, alpha=self.alpha)
         learning_rates(1, self.lr, schedule=self.schedule, warmup_steps=self.warmup_steps, final_lr=self.final_lr)
         self.spacing(self.num_samples)
 
     @property
     def definition(self) -> int:
-        """Which definition of the distribution's name is meant, from 1."""
+        """Version of the distribution's definition, from 1."""
         return DISTRIBUTIONS[self.distribution].definition
 
     @property
     def key(self) -> str:
-        """Identifies the configuration: equal keys, equal runs."""
+        """Identifier of the configuration; runs with equal keys are equal."""
         values = asdict(self)
         if self.definition > 1:
             values["definition"] = self.definition
@@ -148,7 +147,7 @@ class SyntheticConfig(Objective):
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
     def start(self) -> Array:
-        """Draw the starting points, shape ``(num_samples, dim)``."""
+        """Sample the starting points, shape ``(num_samples, dim)``."""
         return sample(self.distribution, self.num_samples, self.dim, alpha=self.alpha, seed=self.seed)
 
     def rates(self) -> Array:
@@ -164,12 +163,12 @@ class SyntheticConfig(Objective):
 
 @dataclass(frozen=True)
 class Options(SyntheticConfig):
-    """The keys of ``radial-vicreg synthetic key=value``: a run's configuration and how it is made.
+    """The keys of ``radial-vicreg synthetic key=value``: a run's configuration and its execution.
 
     Attributes:
-        device: ``cpu`` is numba on one core; another torch device, ``cuda`` for example, is PyTorch there.
-        snapshots: kept along the way, evenly spaced, the end among them.
-        subsample: points of the exact transport, the MMD and the normality test.
+        device: ``cpu`` uses numba on one core; any other torch device, such as ``cuda``, uses PyTorch.
+        snapshots: number of snapshots after the start, evenly spaced and including the end.
+        subsample: number of points in the exact transport, the MMD and the normality test.
         out: folder of the results; None is ``runs/synthetic/DISTRIBUTION-KEY``.
     """
 
@@ -180,5 +179,5 @@ class Options(SyntheticConfig):
 
     @property
     def config(self) -> SyntheticConfig:
-        """What of it decides the outcome."""
+        """The settings that determine the outcome."""
         return SyntheticConfig(**{one.name: getattr(self, one.name) for one in fields(SyntheticConfig)})

@@ -1,8 +1,8 @@
 """The paper's sweep of 5,625 runs: resumable, sharded, on all cores or one GPU.
 
-Results are append-only JSON lines, one a run, written, synchronised to disk and checked as the run ends. A sweep reads
-all result files of its folder first and makes what is missing, so a kill costs the runs in progress and nothing else. A
-damaged line is reported, and costs its own run.
+Results are append-only JSON lines, one per run, each written, synchronised to disk and verified when the run ends. A
+sweep first reads all result files of its folder and makes the missing runs, so a kill loses only the runs in progress.
+A damaged line is reported, and only its run is lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from radial_vicreg.paper.synthetic.engine_torch import TorchEngine
 from radial_vicreg.paper.synthetic.run import row_of
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
-_SHOWN = 40  # bytes of a damaged line
+_SHOWN = 40  # bytes shown of a damaged line
 _ORDER_SEED = 0
 
 Task = Callable[[], Row]
@@ -43,7 +43,7 @@ OnRow = Callable[[int, int, Row | None], None]
 
 
 def mixed(runs: Iterable[SyntheticConfig]) -> list[SyntheticConfig]:
-    """Put runs into a fixed random order: shards are alike, and the time left is estimated well from the start."""
+    """Shuffle runs in a fixed order, so that shards take equal time and the remaining time is well estimated."""
     order = list(runs)
     random.Random(_ORDER_SEED).shuffle(order)
     return order
@@ -54,9 +54,9 @@ class Grid:
     """A grid of runs.
 
     Attributes:
-        base: what all runs share.
+        base: settings that all runs share.
         axes: values by :class:`~.config.SyntheticConfig` field.
-        subsample: points of the pairwise metrics.
+        subsample: number of points in the pairwise metrics.
     """
 
     base: SyntheticConfig
@@ -88,8 +88,8 @@ PRESETS = {
         },
         subsample=1000,
     ),
-    # A tenth of the points, of m and of the rate, as many steps: a step is as far past stability as in the paper, whose
-    # rate of 0.5 this is. The weights span the paper's, its published ones (100, 100, 1, 1) among them. Three seeds.
+    # A tenth of the points, of m and of the paper's rate of 0.5, and the same number of steps, so that a step is as far
+    # past stability as in the paper. The weights span the paper's, including the published ones (100, 100, 1, 1).
     "quick": Grid(
         SyntheticConfig(distribution="mixture", num_samples=1000, m=10, steps=200_000),
         {
@@ -120,22 +120,22 @@ def sweep(
     """Make the missing runs of one shard.
 
     Args:
-        configs: the runs, of all shards, for example :meth:`Grid.runs`.
-        out: folder of the result files; made when absent.
-        subsample: points of the pairwise metrics.
+        configs: the runs of all shards, for example :meth:`Grid.runs`.
+        out: folder of the result files; created if missing.
+        subsample: number of points in the pairwise metrics.
         shard: ``(i, n)``: the i-th of n parts, from 0.
-        workers: processes; by default one a usable core.
-        device: ``cpu`` runs one run a process; another torch device runs batches there, measured by the processes.
-        batch: runs on the device at once.
-        on_row: called with the number of runs done and to be done, and the row (None at the beginning).
+        workers: number of processes; default: one per usable core.
+        device: ``cpu`` makes one run per process; any other torch device makes batches, which the processes measure.
+        batch: number of runs on the device at once.
+        on_row: callback with the number of finished and of all runs, and the row (None at the beginning).
 
     Returns:
-        The rows of this shard, made now or found.
+        The rows of this shard, both new and existing.
 
     Raises:
-        UserError: a shard that does not exist, or fewer than one worker.
+        UserError: the shard does not exist, or there are fewer than one worker.
         LockedError: another process is making this shard in this folder.
-        OSError: a row cannot be written; those before it are kept.
+        OSError: a row cannot be written; the rows before it are kept.
     """
     index, count = shard
     if not 0 <= index < count:
@@ -163,8 +163,8 @@ def sweep(
 class ResultsFile:
     """An append-only file of JSON lines that one process writes.
 
-    On opening, a last line that a kill has cut is removed, and so is every damaged line, which is reported. A file of
-    which no line is a row is somebody else's, and is refused.
+    Opening it removes a truncated last line and every damaged line, and reports the damaged ones. A file without any
+    valid row belongs to another program and is refused.
     """
 
     def __init__(self, path: Path) -> None:
@@ -185,10 +185,10 @@ class ResultsFile:
         self._lock.release()
 
     def append(self, row: Row) -> None:
-        """Write one row to the disk, and check it there, before returning.
+        """Write one row to disk and verify it before returning.
 
         Raises:
-            OSError: it cannot be written whole; the file is as it was before.
+            OSError: the row cannot be written completely; the file is unchanged.
         """
         append_line(self._path, json.dumps(row), sync=True)
 
@@ -206,9 +206,9 @@ class ResultsFile:
 
 
 def read_rows(out: Path) -> list[Row]:
-    """Read the rows of a folder's result files, one a run, each under the name that its distribution has today.
+    """Read the rows of a folder's result files, one per run, with the current names of their distributions.
 
-    Damaged lines are reported. A last line without its end is none yet: another process may be writing it.
+    Damaged lines are reported. An unterminated last line is ignored, since another process may be writing it.
     """
     rows: dict[str, Row] = {}
     for path in sorted(out.glob("results-*.jsonl")):
@@ -221,7 +221,7 @@ def read_rows(out: Path) -> list[Row]:
 
 
 def _whole_lines(path: Path) -> list[bytes]:
-    """Read the lines of a file that have an end; bytes, since a damaged line may hold any."""
+    """Read the terminated lines of a file as bytes, since a damaged line may not be valid text."""
     return path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
 
 
@@ -233,7 +233,7 @@ def _report_damaged(path: Path, lines: Sequence[bytes], what_follows: str) -> No
 
 
 def _parsed(line: bytes) -> Row | None:
-    """Parse a line; None for one that is not a row with its key, configuration and figures."""
+    """Parse a line; return None unless it is a row with key, configuration and metrics."""
     try:
         row = json.loads(line)
         SyntheticConfig(**row["config"])
@@ -247,7 +247,7 @@ def _parsed(line: bytes) -> Row | None:
 
 
 def _under_todays_name(row: Row) -> Row:
-    """Rename a row whose distribution's name has another meaning since: its points are those of another name."""
+    """Rename a row whose distribution name was redefined since, to the current name of the former definition."""
     distribution = DISTRIBUTIONS.get(row["config"]["distribution"])
     if distribution is None or row.get("definition", 1) == distribution.definition:
         return row
@@ -276,7 +276,7 @@ def _make(configs: Sequence[SyntheticConfig], subsample: int, workers: int, devi
     if workers == 1:
         yield from (task() for task in tasks)
         return
-    # Spawned, not forked: a fork of a process in which torch has started threads can hang.
+    # Spawn instead of fork, which can hang after torch has started threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_one_thread) as pool:
         pending: set[Future[Row]] = set()
@@ -294,7 +294,7 @@ def _make(configs: Sequence[SyntheticConfig], subsample: int, workers: int, devi
 
 
 def _device_tasks(configs: Sequence[SyntheticConfig], subsample: int, device: str, batch: int) -> Iterator[Task]:
-    """Descend in batches of runs that can share one; the tasks that remain are the measurements."""
+    """Descend in batches of compatible runs on the device, and yield the measurements as tasks."""
     groups: dict[tuple[Any, ...], list[SyntheticConfig]] = {}
     for config in configs:
         shared = config.objective, config.spacing(config.num_samples), config.num_samples, config.dim
