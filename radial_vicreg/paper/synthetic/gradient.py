@@ -40,7 +40,7 @@ TARGETS_AT_ONCE = 64
 
 
 def stack_weights(objectives: Sequence[Objective], like: Tensor) -> Any:
-    """Stack the :data:`~.config.Weights` of objectives as ``(B, 1)`` tensors with dtype and device of ``like``."""
+    """Stack the :data:`~.settings.Weights` of objectives as ``(B, 1)`` tensors with dtype and device of ``like``."""
     return Weights(*like.new_tensor([objective.weights for objective in objectives]).T[:, :, None])
 
 
@@ -49,8 +49,8 @@ def gradient(z: Tensor, kind: str, weights: Any, m: int) -> Tensor:
 
     Args:
         z: points, shape ``(B, N, d)``, float32 or float64.
-        kind: one of :data:`~.config.OBJECTIVES`.
-        weights: :data:`~.config.Weights`, each ``(B, 1)``.
+        kind: one of :data:`~.settings.OBJECTIVES`.
+        weights: :data:`~.settings.Weights`, each ``(B, 1)``.
         m: entropy spacing.
 
     Returns:

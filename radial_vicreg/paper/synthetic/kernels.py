@@ -16,11 +16,11 @@ from radial_vicreg.paper.synthetic.ordering import repair_order
 from radial_vicreg.paper.synthetic.settings import OBJECTIVES
 
 KL, WASSERSTEIN, REVERSE_KL, E2MC = range(len(OBJECTIVES))
-"""Indices into :data:`~.config.OBJECTIVES`."""
+"""Indices into :data:`~.settings.OBJECTIVES`."""
 
 
 class Constants(NamedTuple):
-    """Constants, the argument ``c`` of every kernel; ``w`` are the weights (:data:`~.config.Weights`)."""
+    """Constants, the argument ``c`` of every kernel; ``w`` are the weights (:data:`~.settings.Weights`)."""
 
     min_spacing: float
     min_squared_norm: float

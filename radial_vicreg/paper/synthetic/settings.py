@@ -23,7 +23,7 @@ from radial_vicreg.paper.synthetic.rates import learning_rates
 Array = NDArray[np.float64]
 
 OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "e2mc")
-"""Radial objectives and added terms whose gradients :mod:`.objective` and :mod:`.kernels` implement."""
+"""Radial objectives and added terms whose gradients :mod:`.gradient` and :mod:`.kernels` implement."""
 SUBSAMPLE = 2000
 """Number of points in the pairwise metrics: a 32 MB cost matrix for the transport."""
 KEY_LENGTH = 16

@@ -55,7 +55,7 @@ class Grid:
 
     Attributes:
         base: settings that all runs share.
-        axes: values by :class:`~.config.SyntheticConfig` field.
+        axes: values by :class:`~.settings.SyntheticConfig` field.
         subsample: number of points in the pairwise metrics.
     """
 
