@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
-from radial_vicreg.runs.checkpoints import find_checkpoint, read_checkpoint
 from radial_vicreg.errors import UserError
+from radial_vicreg.runs.checkpoints import find_checkpoint, read_checkpoint
 from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.stored import StoredRun
 

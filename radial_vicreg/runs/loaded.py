@@ -10,16 +10,16 @@ from typing import Any
 
 from torch import Tensor
 
-from radial_vicreg.runs.checkpoints import find_checkpoint, folder_of_run, leads_to, read_checkpoint
 from radial_vicreg.compose import arguments_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.nets.models import Encoder, build_encoder
 from radial_vicreg.names.terms import METHODS
+from radial_vicreg.nets.models import Encoder, build_encoder
+from radial_vicreg.runs.checkpoints import find_checkpoint, folder_of_run, leads_to, read_checkpoint
 from radial_vicreg.runs.origin import Images, images_of
 from radial_vicreg.runs.results import RESULTS, ForeignResults, RunResults
-from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.runs.stored import ARGUMENTS, is_of_script, single_run
+from radial_vicreg.runtime.random_state import own_random_numbers
 
 
 @dataclass

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from radial_vicreg import __version__
 from radial_vicreg.config.stored import stored_config
-from radial_vicreg.runs.identity import Identity
 from radial_vicreg.io.secrets import without_secrets
+from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.results import SCHEMA_VERSION
 
 _PACKAGES = ("torch", "torchvision", "lightning", "timm", "torchmetrics", "hydra-core", "numpy", "scipy")

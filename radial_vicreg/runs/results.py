@@ -15,10 +15,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
-from radial_vicreg.runs.identity import Identity
 from radial_vicreg.io.files import write_json
 from radial_vicreg.io.locks import LockedError, changing
 from radial_vicreg.names.probes import is_of_own_images, is_offline
+from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.origin import Images, images_of, is_of
 
 SCHEMA_VERSION = 2

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.runs.identity import Identity
 from radial_vicreg.io.files import lies_in
+from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.origin import images_of, other_images
 from radial_vicreg.runs.results import RESULTS, ForeignResults, ResultsError, RunResults
 

@@ -12,9 +12,9 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
-from radial_vicreg.runs.identity import leaves
 from radial_vicreg.names.probes import HOST_PROBE, frozen_key, headline, online_key
 from radial_vicreg.names.terms import METHODS
+from radial_vicreg.runs.identity import leaves
 from radial_vicreg.runs.origin import images_remark, other_images
 from radial_vicreg.runs.results import RunResults
 from radial_vicreg.runs.stored import StoredRun

@@ -27,9 +27,9 @@ from radial_vicreg.config.types import Outside, added, outside
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
 from radial_vicreg.losses import RadialVICRegLoss
+from radial_vicreg.names.terms import ADDED, RADIAL, RadialObjective, effective_objective
 from radial_vicreg.runs.identity import Identity, config_hash
 from radial_vicreg.runs.stored import RunsByIdentity, stored_runs
-from radial_vicreg.names.terms import ADDED, RADIAL, RadialObjective, effective_objective
 
 
 @pytest.fixture(scope="module")
