@@ -750,7 +750,7 @@ _TRAIN = (
     ),
     Mutant(
         "train/radii-of-other-images-stay",
-        "a training that goes on with other validation images keeps the radii of the first",
+        "a training that resumes with other validation images keeps the radii of the first ones",
         "RadiusMonitor.load_state_dict",
         '[entry for entry in history if is_of(entry.get("origin"), self.run_images)]',
         "list(history)",

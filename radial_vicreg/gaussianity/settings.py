@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.runtime.devices import usable_device
 
 _LARGEST_SEED = 2**63 - 1  # PyTorch's
 
@@ -51,11 +52,7 @@ class Settings:
                 raise UserError(f"--{option} {value}: expected {least} or more")
         if self.seed > _LARGEST_SEED:
             raise UserError(f"--seed {self.seed}: expected at most {_LARGEST_SEED}")
-        try:
-            float(torch.zeros(1, device=self.place))
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            raise UserError(f"--device {self.device} cannot be used ({reason}); give cpu, or leave it out") from error
+        usable_device(self.place, "--device")
 
     @property
     def place(self) -> str:

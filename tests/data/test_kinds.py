@@ -76,7 +76,7 @@ ON = {
     **dict.fromkeys(("folder", "fraction", "skipped files", "no labels"), ("solo",)),
     **dict.fromkeys(("celeba", "a data set as the recipe says"), ("standalone", "solo")),
 }
-"""The host of each kind: device and ram are of the standalone one alone, targets and sets of one's own go to both."""
+"""Hosts of each kind. The standalone host alone reads device and ram; attributes and custom data sets run on both."""
 FAST = ("a data set as the recipe says", "standalone")
 CELLS = [(kind, host) for kind in KINDS for host in ON[kind]]
 

@@ -12,6 +12,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.notices import warn
 from radial_vicreg.paper.synthetic.gradient import DIVERGED_MEAN_SQUARE, gradient, stack_weights
 from radial_vicreg.paper.synthetic.settings import Objective
+from radial_vicreg.runtime.devices import usable_device
 
 Array = NDArray[np.float64]
 
@@ -54,7 +55,7 @@ class TorchEngine:
         if len(shared) != 1:
             raise UserError(f"runs of a batch must share kind and m, got {sorted(shared)}")
         self._kind, self._spacing = shared.pop()
-        self._z = torch.tensor(points, dtype=torch.float64, device=available_device(device))
+        self._z = torch.tensor(points, dtype=torch.float64, device=usable_device(device))
         self._weights = stack_weights(objectives, self._z)
         self._rates = self._z.new_zeros(CHUNK, len(points))
         self._row = torch.zeros(1, dtype=torch.long, device=device)
@@ -118,17 +119,3 @@ class TorchEngine:
         self._step.zero_()
         self._diverged_at.fill_(NOT_DIVERGED)
         return captured
-
-
-def available_device(name: str | torch.device) -> torch.device:
-    """Return the torch device with this name.
-
-    Raises:
-        UserError: the device is not available.
-    """
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device {str(name)!r} is not available: {str(error).splitlines()[0]}") from error
-    return device
