@@ -1,0 +1,72 @@
+"""The gains of docs/tables.md are those that ``python -m benchmarks.gains`` computes from the paper's values."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks import gains
+from benchmarks.studies import EVIDENCE
+from radial_vicreg.compose import compose, run_config
+from radial_vicreg.runs.results import RESULTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
+
+
+def test_the_page_holds_every_table_of_the_script() -> None:
+    for title, table in gains.tables().items():
+        assert table in PAGE.read_text(), (
+            f"docs/tables.md lacks a table of `python -m benchmarks.gains`: {title}\n{table}"
+        )
+
+
+def test_welchs_interval_is_that_of_scipy() -> None:
+    samples = [np.array([64.0, 65.5, 66.0]), np.array([63.0, 63.1, 63.4])]
+    found = gains.welch(*((x.mean(), x.std(ddof=1)) for x in samples))
+    wanted = stats.ttest_ind(*samples, equal_var=False)
+    interval = wanted.confidence_interval(0.95)
+    assert (found.low, found.high, found.p) == pytest.approx((interval.low, interval.high, wanted.pvalue))
+
+
+def test_holms_correction_keeps_order_and_never_decreases() -> None:
+    # 3 x 0.01; 2 x 0.02 = 0.04; 1 x 0.03 is raised to its predecessor.
+    assert gains.holm([0.02, 0.01, 0.03]) == pytest.approx([0.04, 0.03, 0.04])
+    assert gains.holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_the_best_of_equal_settings_is_that_of_order_statistics() -> None:
+    assert gains.expected_maximum(1) == pytest.approx(0, abs=1e-9)
+    assert gains.expected_maximum(2) == pytest.approx(1 / math.sqrt(math.pi))
+    assert gains.expected_maximum(3) == pytest.approx(1.5 / math.sqrt(math.pi))
+
+
+def test_settings_are_those_of_the_stated_sweep() -> None:
+    assert gains.settings_of("cifar100_resnet18") == (46, 2)
+    assert gains.settings_of("cifar100_vit_tiny") == (23, 1)
+
+
+def test_selection_is_zero_where_deviations_are_and_unknown_for_celeba() -> None:
+    assert gains.selection("imagenet10/resnet18/radialvicreg_d512", (0.0, 0.0)) == 0
+    assert gains.selection("celeba/resnet18/radial_kl_d512", (1.0, 1.0)) is None
+
+
+@pytest.mark.slow  # each composition takes a quarter of a second
+def test_runs_of_a_cell_join_its_row(tmp_path: Path) -> None:
+    kept = next(EVIDENCE.glob(f"study2/*/{RESULTS}"))
+    for method, accuracies in {"radialvicreg": (66.0, 67.0), "vicreg": (64.0, 64.0)}.items():
+        config = run_config(compose(f"cifar100/resnet18/{method}_d512", [])).plain()
+        for seed, accuracy in zip((5, 6), accuracies, strict=True):
+            content = json.loads(kept.read_text()) | {"config": config | {"seed": seed}, "seed": seed}
+            content["probes"] = {"online_linear": {"top1": accuracy, "top5": 88.0}}
+            file = tmp_path / f"{method}-{seed}" / RESULTS
+            file.parent.mkdir()
+            file.write_text(json.dumps(content))
+    rows = [row for row in gains.tables([tmp_path])["probes of classes"].splitlines() if "paired" in row]
+    assert len(rows) == 1
+    assert "ResNet-18 | 512 " in rows[0]
+    assert "2.50 ± 0.50 (paired, n 2" in rows[0]
