@@ -8,8 +8,11 @@ from typing import TypedDict
 import torch
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.runs.identity import canonical_precision
 
-_CPU_INFO = Path("/proc/cpuinfo")  # Linux; without this file, AMX counts as absent
+_CPU_INFO = Path("/proc/cpuinfo")  # Linux
+_NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16")
+"""Instruction sets that multiply bfloat16 matrices, as Linux names them."""
 
 
 class Hardware(TypedDict):
@@ -37,6 +40,25 @@ def effective_hardware(config: RunConfig) -> Hardware:
     return {"precision": precision, "sync_batchnorm": config.sync_batchnorm and not on_cpu}  # GPUs only
 
 
+def precision_as_begun(config: RunConfig, begun: str | None) -> str | None:
+    """Return the precision in which a run resumes, if it is not the one that this machine would choose.
+
+    Args:
+        config: configuration with an available accelerator.
+        begun: effective precision with which the run began; None if it is not known.
+
+    Returns:
+        One of Lightning's long names. None if the machine would choose the same, or cannot train in ``begun``.
+    """
+    if begun is None:
+        return None
+    chosen, kept = (
+        canonical_precision(effective_hardware(config.model_copy(update=changes))["precision"])
+        for changes in ({}, {"precision": begun})
+    )
+    return kept if kept == canonical_precision(begun) != chosen else None
+
+
 def precision_note(config: RunConfig) -> str | None:
     """Describe the effective precision if it is not the one in the configuration.
 
@@ -52,8 +74,8 @@ def precision_note(config: RunConfig) -> str | None:
 
 
 def _fastest_on_cpu() -> str:
-    """Choose bfloat16 if the processor multiplies its matrices in hardware (AMX); otherwise float32 is faster."""
-    return "bf16-mixed" if has_amx() else "32"
+    """Choose bfloat16 if the processor multiplies it natively; where it is emulated, float32 is faster."""
+    return "bf16-mixed" if has_native_bfloat16() else "32"
 
 
 def _fastest_on_gpu() -> str:
@@ -62,9 +84,13 @@ def _fastest_on_gpu() -> str:
     return "bf16-mixed" if torch.cuda.is_bf16_supported() and min(majors) >= 8 else "16-mixed"
 
 
-def has_amx() -> bool:
-    """Return whether the processor has AMX for bfloat16."""
+def has_native_bfloat16() -> bool:
+    """Return whether the processor multiplies bfloat16 matrices natively (AVX512_BF16 or AMX)."""
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # private: a later version may lack it
+    if supported is not None and supported():
+        return True
     try:
-        return "amx_bf16" in _CPU_INFO.read_text().split()
+        flags = _CPU_INFO.read_text().split()
     except OSError:
         return False
+    return any(name in flags for name in _NATIVE_BFLOAT16)

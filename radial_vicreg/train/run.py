@@ -29,11 +29,12 @@ from radial_vicreg.runtime.devices import process_device
 from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
 from radial_vicreg.train.callbacks.skipped_images import SkippedImages, skipped_text
 from radial_vicreg.train.endings import fit
-from radial_vicreg.train.hardware import precision_note
+from radial_vicreg.train.hardware import precision_as_begun, precision_note
 from radial_vicreg.train.loss import check_objective
 from radial_vicreg.train.processes import adopt_rank, check_launcher
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
+from radial_vicreg.train.same_run import begun_precision
 from radial_vicreg.train.trainer import (
     batches_per_epoch,
     build_trainer,
@@ -117,6 +118,7 @@ def _train(run: SetUp) -> Path:
     with no_empty_folder(folder):
         if checkpoint is not None:
             check_resumable(checkpoint, model)
+            trainer = _as_begun(trainer, config, Path(checkpoint))
         rank_zero_only(print)(f"run folder: {folder}" + (f", resuming from {checkpoint}" if checkpoint else ""))
         model.results_folder = str(folder)  # type: ignore[assignment]
         batches = batches_per_epoch(trainer, config, images=len(train_loader.dataset))  # type: ignore[arg-type]
@@ -124,6 +126,17 @@ def _train(run: SetUp) -> Path:
         trainer.callbacks.extend(run.callbacks)  # type: ignore[attr-defined]
         fit(trainer, model, train_loader, run.val_loader, checkpoint)
     return folder
+
+
+def _as_begun(trainer: pl.Trainer, config: RunConfig, checkpoint: Path) -> pl.Trainer:
+    """Return a trainer with the precision in which the run of a checkpoint began, if this machine has it."""
+    precision = precision_as_begun(config, begun_precision(checkpoint))
+    if precision is None:
+        return trainer
+    rank_zero_only(print)(
+        f"precision: {precision}, in which this run began; a new run on this machine would take {trainer.precision}"
+    )
+    return build_trainer(config, precision)
 
 
 class SetUp(NamedTuple):

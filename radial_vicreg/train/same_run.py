@@ -100,6 +100,15 @@ def how_to_measure(run: Path, config: RunConfig) -> str:
     return f"`radial-vicreg probe {run}{other}` measures its weights on these images"
 
 
+def begun_precision(checkpoint: Path) -> str | None:
+    """Return the effective precision with which the run of a checkpoint began; None if it is not known."""
+    run = run_around(checkpoint)
+    if run is not None and run.results.effective is not None and run.results.effective.precision is not None:
+        return run.results.effective.precision
+    precision = _state(read_checkpoint(checkpoint)).get("precision")
+    return precision if isinstance(precision, str) else None
+
+
 def run_around(checkpoint: Path) -> StoredRun | None:
     """Find the run in whose folder a checkpoint lies, if it is a run of this program, in the layout of either host."""
     return read_stored_run(folder_of_run(checkpoint))
@@ -111,11 +120,10 @@ def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> 
     Returns:
         Identity and images of the run.
     """
-    callbacks = content.get("callbacks")
-    state = callbacks.get(WRITER) if isinstance(callbacks, Mapping) else None
-    recorded = state.get("config") if isinstance(state, Mapping) else None
+    state = _state(content)
+    recorded = state.get("config")
     try:
-        if isinstance(state, Mapping) and isinstance(recorded, Mapping):
+        if isinstance(recorded, Mapping):
             config = stored_config(recorded)
             return Identity.of(config, int(state["processes"])), images_of(config)
         if run is not None:
@@ -126,6 +134,13 @@ def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> 
         f"{named} does not say of which configuration it is, and no {RESULTS} of its run lies beside it: put it back"
         f" into its run's folder (RUN/{CHECKPOINTS}/, or that of solo-learn's script)"
     )
+
+
+def _state(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the state of the callback :data:`WRITER` in a checkpoint; empty if it has none."""
+    callbacks = content.get("callbacks")
+    state = callbacks.get(WRITER) if isinstance(callbacks, Mapping) else None
+    return state if isinstance(state, Mapping) else {}
 
 
 def _in_words(found: list[tuple[str, Any, Any]]) -> str:

@@ -36,11 +36,12 @@ _REFUSALS = (MisconfigurationException, TypeError, ValueError, RuntimeError, Imp
 """Errors of Lightning's Trainer, when it is built, for invalid settings and for settings that need another package."""
 
 
-def build_trainer(config: RunConfig) -> pl.Trainer:
+def build_trainer(config: RunConfig, precision: str | None = None) -> pl.Trainer:
     """Build Lightning's trainer without the parts that need a run's folder.
 
     Args:
         config: prepared configuration.
+        precision: effective precision; by default the one that this machine chooses.
 
     Returns:
         The trainer, which knows its process's rank; see :func:`equip_trainer` for the rest.
@@ -56,6 +57,8 @@ def build_trainer(config: RunConfig) -> pl.Trainer:
     if given := sorted(decided.keys() & settings.keys()):
         raise UserError(f"{', '.join(given)}: {decided[given[0]]}")
     settings.update(effective_hardware(config), **decided_arguments())
+    if precision is not None:
+        settings["precision"] = precision
     if config.accelerator == "cpu":
         settings["devices"] = config.local_processes
     try:

@@ -1,4 +1,4 @@
-"""What a machine makes of the precision that was asked for."""
+"""The effective precision of a run: what a machine chooses, and with what a run resumes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import composed, only_run, read_results
+from helpers import composed, only_run, pull_the_plug, read_results
 
 from radial_vicreg import cli
 from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.train import hardware
-from radial_vicreg.train.hardware import effective_hardware, precision_note
+from radial_vicreg.train.hardware import effective_hardware, precision_as_begun, precision_note
+from radial_vicreg.train.same_run import begun_precision
 
 MakeConfig = Callable[..., RunConfig]
 
 
 @pytest.fixture
 def processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Gives this machine a processor with the flags."""
+    """Give this machine a processor with the flags, of which PyTorch knows nothing."""
+    monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported", raising=False)
 
     def have(flags: str) -> None:
         (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: fpu {flags} sse\n")
@@ -42,7 +44,8 @@ def make_config() -> MakeConfig:
     ("asked", "flags", "became"),
     [
         ("auto", "amx_bf16 amx_tile", "bf16-mixed"),
-        ("auto", "avx512_bf16", "32"),  # without matrix units bfloat16 is slower than float32
+        ("auto", "avx512f avx512_bf16", "bf16-mixed"),
+        ("auto", "avx512f", "32"),  # bfloat16 is emulated, and slower than float32
         ("bf16-mixed", "", "bf16-mixed"),
         ("bf16-true", "", "bf16-true"),
         ("16-mixed", "amx_bf16", "32"),
@@ -60,11 +63,13 @@ def test_a_processor_does_what_is_asked_for_and_possible(
     }
 
 
-def test_a_system_that_does_not_list_its_processors_has_no_amx(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make_config: MakeConfig
+@pytest.mark.parametrize(("supported", "became"), [(True, "bf16-mixed"), (False, "32")])
+def test_where_processors_are_not_listed_pytorch_is_asked(
+    supported: bool, became: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make_config: MakeConfig
 ) -> None:
     monkeypatch.setattr(hardware, "_CPU_INFO", tmp_path / "absent")
-    assert effective_hardware(make_config("auto"))["precision"] == "32"
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: supported, raising=False)
+    assert effective_hardware(make_config("auto"))["precision"] == became
 
 
 @pytest.mark.parametrize(
@@ -107,3 +112,53 @@ def test_results_keep_the_request_and_say_what_ran(
     assert results["config"]["precision"] == "auto"
     assert results["effective"]["precision"] == "bf16-mixed"
     assert results["loss_terms"]["train_loss"] is not None
+
+
+def test_a_run_resumes_in_the_precision_in_which_it_began(
+    processor: Callable[[str], None],
+    tiny_overrides: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = [*tiny_overrides, "host=standalone", "precision=auto", "max_epochs=2", "diagnostics.enabled=false"]
+    processor("avx512_bf16")
+    with monkeypatch.context() as patch:
+        pull_the_plug(patch, epochs=1)
+        with pytest.raises(ConnectionAbortedError):
+            cli.main(["pretrain", *settings])
+    processor("sse")  # another machine
+    assert cli.main(["pretrain", *settings, "ckpt=auto"]) == 0
+    said = "precision: bf16-mixed, in which this run began; a new run on this machine would take 32-true"
+    assert said in capsys.readouterr().out
+    results = read_results(only_run(tmp_path / "runs"))
+    assert (results["status"], results["effective"]["precision"]) == ("finished", "bf16-mixed")
+
+
+@pytest.mark.parametrize(
+    ("asked", "begun", "kept"),
+    [
+        ("auto", "32-true", "32-true"),
+        ("auto", "bf16-mixed", None),  # what this machine chooses
+        ("auto", "16-mixed", None),  # of a GPU: no CPU trains in it
+        ("32", None, None),
+        ("bf16-mixed", "bf16-mixed", None),
+    ],
+)
+def test_only_a_precision_that_the_machine_has_and_would_not_choose_is_kept(
+    asked: str, begun: str | None, kept: str | None, processor: Callable[[str], None], make_config: MakeConfig
+) -> None:
+    processor("avx512_bf16")
+    assert precision_as_begun(make_config(asked), begun) == kept
+
+
+def test_a_copied_checkpoint_says_its_precision(
+    processor: Callable[[str], None], tiny_overrides: list[str], tmp_path: Path
+) -> None:
+    processor("avx512_bf16")
+    settings = [*tiny_overrides, "host=standalone", "precision=auto", "max_epochs=1", "diagnostics.enabled=false"]
+    assert cli.main(["pretrain", *settings]) == 0
+    (checkpoint,) = only_run(tmp_path / "runs").glob("checkpoints/epoch*.ckpt")
+    copy = tmp_path / "copy.ckpt"
+    copy.write_bytes(checkpoint.read_bytes())
+    assert begun_precision(copy) == begun_precision(checkpoint) == "bf16-mixed"

@@ -67,6 +67,7 @@ class ResultsWriter(pl.Callback):
         self._description: dict[str, object] = {}
         self._written: RunResults | None = None
         self._processes = 1
+        self._precision: str | None = None
         self._validated: list[int] | None = None  # epoch and step of the weights at the last validation
 
     @cached_property
@@ -81,7 +82,7 @@ class ResultsWriter(pl.Callback):
             UserError: another process writes into the folder, its file system lacks an ability that a run needs, or
                 solo-learn chose a folder that holds another run.
         """
-        self._processes = trainer.world_size
+        self._processes, self._precision = trainer.world_size, str(trainer.precision)
         before, of_this_command = self._predecessor(trainer), self.folder is not None
         if self.folder is None:
             self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
@@ -154,7 +155,7 @@ class ResultsWriter(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Keep history and elapsed time for a resumed run, and the configuration, which identifies the run."""
-        known = {"config": without_secrets(self.config), "processes": self._processes}
+        known = {"config": without_secrets(self.config), "processes": self._processes, "precision": self._precision}
         return {"history": self.history, "seconds": self._seconds(), "validated": self._validated, **known}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
