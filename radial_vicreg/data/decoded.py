@@ -142,6 +142,21 @@ def free_memory() -> int | None:
     return min(found) if found else None
 
 
+def can_keep(dataset: Dataset[Any], same_size: bool, copies: int) -> bool:
+    """Return whether :class:`DecodedImages` would keep a data set in memory, judged by a few of its images.
+
+    Args:
+        dataset: as for :class:`DecodedImages`.
+        same_size: whether images of different sizes are refused.
+        copies: number of processes on this machine that each decode all images.
+    """
+    try:
+        _require_room(dataset, "", same_size, copies)
+    except UserError:
+        return False
+    return True
+
+
 def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: int) -> None:
     """Estimate the memory from a few images before all are decoded, and require it."""
     count = len(dataset)  # type: ignore[arg-type]

@@ -17,11 +17,12 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.data.batch_augmentation import BatchAugmentation
 from radial_vicreg.data.batches import collate
 from radial_vicreg.data.build import RunData, TransformedImages
-from radial_vicreg.data.decoded import CachedImages, DecodedImages
+from radial_vicreg.data.decoded import CachedImages, DecodedImages, can_keep
 from radial_vicreg.data.device_sets import DeviceImages, DeviceTrainingSet, DeviceValidationSet
 from radial_vicreg.data.folder import IndexedDataset, check_batch_fits
 from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.names.data_sets import PRETRAIN_FORMATS, SCRIPT_FORMATS
+from radial_vicreg.runtime.devices import usable_cores
 
 _WORTH_A_LINE = 5.0  # seconds of decoding
 
@@ -50,6 +51,35 @@ def memory_option(config: RunConfig) -> str | None:
     if layout == "device":
         return "data.format=device"
     return "data.cache=ram" if config.data.cache == "ram" else None
+
+
+def faster_loading(config: RunConfig, data: RunData) -> str | None:
+    """Name a setting with which the images of a run would load faster on this machine.
+
+    Args:
+        config: of ``radial-vicreg pretrain``.
+        data: its images.
+
+    Returns:
+        The setting and its effect, or None: the images are on the device, or they do not fit into memory and each
+        processor core has a data-loading process.
+    """
+    option = memory_option(config)
+    if option == "data.format=device":
+        return None
+    host = " host=standalone" if config.host == "solo" else ""
+    copies = config.local_processes
+    if can_keep(data.train_images, same_size=True, copies=copies):
+        return (
+            f"data.format=device{host} keeps them in memory and augments whole batches: another experiment, with other "
+            "random crops of the same distribution"
+        )
+    workers = usable_cores() // copies
+    if workers > config.data.num_workers:
+        return f"data.num_workers={workers}, one for each core, loads more of them at a time: the same experiment"
+    if option is None and can_keep(data.train_images, same_size=False, copies=copies):
+        return f"data.cache=ram{host} decodes each of them once: the same experiment"
+    return None
 
 
 def build_training_set(config: RunConfig, data: RunData) -> IndexedDataset | DeviceTrainingSet:

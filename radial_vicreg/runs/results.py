@@ -236,11 +236,13 @@ class DataNotes(_Part):
 class Cost(_Part):
     """Median seconds from the end of one training step to the end of the next, and the largest memory.
 
+    ``image_wait_share`` is the share of all steps' time that the process waited for images or worked on them itself.
     The memory is the process's largest resident memory on a CPU, and the largest that PyTorch had allocated in a step
     on a GPU. Measurements between steps (radii and frozen probe) have their own median seconds and largest GPU memory.
     """
 
     step_seconds: Number = None
+    image_wait_share: Number = None
     peak_memory_mb: Number = None
     radii_seconds: Number = None
     radii_memory_mb: Number = None

@@ -1,6 +1,8 @@
-"""The device of a process."""
+"""The device and the processor cores of a process."""
 
 from __future__ import annotations
+
+import os
 
 import torch
 
@@ -35,3 +37,8 @@ def usable_device(name: str | torch.device, option: str = "device") -> torch.dev
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(f"{option} {name} cannot be used ({reason}); give cpu, or leave it out") from error
     return device
+
+
+def usable_cores() -> int:
+    """Count the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

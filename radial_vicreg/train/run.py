@@ -16,7 +16,13 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.data.build import RunData, open_data
 from radial_vicreg.data.fingerprint import listed_once
-from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
+from radial_vicreg.data.loader import (
+    build_train_loader,
+    build_training_set,
+    build_val_loader,
+    faster_loading,
+    memory_option,
+)
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.networks import SOLO_LARGE_VIEWS
 from radial_vicreg.names.probes import frozen_key
@@ -28,6 +34,7 @@ from radial_vicreg.runs.origin import images_of
 from radial_vicreg.runtime.devices import process_device
 from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
 from radial_vicreg.train.callbacks.skipped_images import SkippedImages, skipped_text
+from radial_vicreg.train.callbacks.waiting import WaitingAdvice
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.hardware import precision_as_begun, precision_note
 from radial_vicreg.train.loss import check_objective
@@ -307,7 +314,7 @@ def _callbacks(config: RunConfig, data: RunData, val_loader: DataLoader[Any] | N
     Raises:
         UserError: a frozen probe is requested, but there is no labelled validation set.
     """
-    callbacks: list[pl.Callback] = []
+    callbacks: list[pl.Callback] = [WaitingAdvice(lambda: faster_loading(config, data))]
     for probe in frozen_probes(config.probes):
         if val_loader is None or config.data.no_labels:
             switch = f"probes.{frozen_key(probe.name)}"

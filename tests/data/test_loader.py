@@ -13,19 +13,27 @@ import lightning.pytorch as pl
 import pytest
 import torch
 from configs import make_config
-from helpers import composed, tiny_settings, write_images
+from helpers import composed, only_run, read_results, tiny_settings, write_images
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 from radial_vicreg import cli
 from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
+from radial_vicreg.data import decoded, loader
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.device_sets import DeviceTrainingSet
-from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, memory_option
+from radial_vicreg.data.loader import (
+    build_train_loader,
+    build_training_set,
+    build_val_loader,
+    faster_loading,
+    memory_option,
+)
 from radial_vicreg.errors import UserError
 from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.train.callbacks.checkpointing import RunCheckpoint
+from radial_vicreg.train.callbacks.cost import StepCost
 from radial_vicreg.train.callbacks.epoch_seed import EpochSeed
 from radial_vicreg.train.callbacks.resumed import FreshBatches
 
@@ -257,6 +265,72 @@ def test_batches_are_pinned_for_a_gpu_that_trains(
     val_loader = build_val_loader(config, open_data(config))
     assert val_loader is not None
     assert val_loader.pin_memory is pinned
+
+
+# ---- a faster setting ----
+
+
+@pytest.mark.parametrize(
+    ("changes", "setting"),
+    [
+        ({}, "data.format=device keeps"),
+        ({"host": "solo"}, "data.format=device host=standalone keeps"),
+        ({"data__cache": "ram"}, "data.format=device keeps"),
+        ({"data__format": "device"}, None),
+    ],
+)
+def test_images_of_one_size_are_faster_on_the_device(
+    device_config: MakeConfig, changes: dict[str, str], setting: str | None
+) -> None:
+    config = device_config(**{"data__format": "image_folder"} | changes)
+    advice = faster_loading(config, open_data(config))
+    assert advice is None if setting is None else advice is not None and advice.startswith(setting)
+
+
+@pytest.mark.parametrize(
+    ("workers", "cache", "cores", "setting"),
+    [(1, "none", 2, "data.num_workers=2,"), (2, "none", 2, "data.cache=ram decodes"), (2, "ram", 2, None)],
+)
+def test_images_of_several_sizes_get_a_worker_for_each_core_and_then_memory(
+    folder_config: MakeConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+    cache: str,
+    cores: int,
+    setting: str | None,
+) -> None:
+    monkeypatch.setattr(loader, "usable_cores", lambda: cores)
+    config = folder_config(data__num_workers=workers, data__cache=cache)
+    advice = faster_loading(config, open_data(config))
+    assert advice is None if setting is None else advice is not None and advice.startswith(setting)
+
+
+def test_images_that_do_not_fit_into_memory_stay_on_the_disk(
+    device_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoded, "free_memory", lambda: 1000)
+    config = device_config(data__format="image_folder", data__num_workers=10**3)
+    assert faster_loading(config, open_data(config)) is None
+
+
+class Waiting(StepCost):
+    """Steps of which so much was spent on waiting."""
+
+    steps, image_wait_share = 20, 0.5
+
+
+def test_a_run_that_waits_for_its_images_says_once_what_is_faster(
+    pretrain_overrides: list[str],
+    add_callback: Callable[[pl.Callback], None],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    add_callback(Waiting())
+    assert cli.main(["pretrain", *pretrain_overrides, "max_epochs=2"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("50% of the steps' time is spent on waiting for images; data.format=device keeps them") == 1
+    share = read_results(only_run(tmp_path / "runs"))["cost"]["image_wait_share"]
+    assert f"s, {share:.0%} of the steps' time spent on waiting for images" in out
 
 
 # ---- radial-vicreg pretrain ----

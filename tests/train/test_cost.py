@@ -31,18 +31,20 @@ def _end_batches(callback: StepCost, count: int, device: str = "cpu") -> None:
 
 def test_the_time_between_epochs_is_no_step_s(clock: list[float]) -> None:
     callback = StepCost()
-    clock += [10.0, 11.0, 12.0, 500.0, 503.0]
+    clock += [9.0, 10.0, 10.5, 11.0, 11.5, 12.0, 499.0, 500.0, 502.0, 503.0]
     _end_batches(callback, 3)
     _end_batches(callback, 2)
     assert callback.results()["cost"]["step_seconds"] == 1.0  # of 1, 1 and 3
+    assert callback.results()["cost"]["image_wait_share"] == 0.6  # 0.5, 0.5 and 2 seconds of 5
 
 
 def test_one_batch_an_epoch_has_no_time(clock: list[float]) -> None:
     callback = StepCost()
-    clock += [1.0, 2.0]
+    clock += [0.5, 1.0, 1.5, 2.0]
     _end_batches(callback, 1)
     _end_batches(callback, 1)
     assert callback.results()["cost"]["step_seconds"] is None
+    assert callback.results()["cost"]["image_wait_share"] is None
 
 
 def test_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import itertools
 import json
 import math
 import multiprocessing
-import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +33,7 @@ from radial_vicreg.paper.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.paper.synthetic.engine_torch import TorchEngine
 from radial_vicreg.paper.synthetic.run import row_of
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
+from radial_vicreg.runtime.devices import usable_cores
 
 _SHOWN = 40  # bytes shown of a damaged line
 _ORDER_SEED = 0
@@ -253,11 +253,6 @@ def _under_todays_name(row: Row) -> Row:
         return row
     config = {**row["config"], "distribution": distribution.formerly}
     return {**row, "config": config, "key": SyntheticConfig(**config).key}
-
-
-def usable_cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_row(config: SyntheticConfig, subsample: int) -> Row:
