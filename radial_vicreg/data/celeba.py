@@ -14,7 +14,7 @@ from torch import Tensor
 from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import open_image, shown, unreadable_images
 from radial_vicreg.data.image_set import ImageSet
-from radial_vicreg.data.listing import Omitted, flat_files
+from radial_vicreg.data.listing import Omitted, Paths, flat_files
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.io.locks import LockedError, changing
@@ -146,7 +146,7 @@ class CelebAFolder(ImageSet):
             if not table.files:
                 raise UserError(f"{key}={root}: none of its {len(self.skipped)} images can be read")
         self.classes, self.targets, self._values = table.names, table.values, table.values
-        self.files = [str(folder / name) for name in table.files]
+        self.files = Paths(str(folder / name) for name in table.files)
 
     def __getitem__(self, index: int) -> tuple[Any, Tensor]:
         """Return ``(image, attributes)``; attributes are float32 zeros and ones, shape ``(40,)``."""

@@ -11,7 +11,7 @@ from torchvision.datasets import ImageFolder
 
 from radial_vicreg.data.image import open_image, unreadable_images
 from radial_vicreg.data.image_set import ImageSet
-from radial_vicreg.data.listing import Omitted, class_folders, flat_files, labelled_files
+from radial_vicreg.data.listing import LabelledPaths, Omitted, Paths, class_folders, flat_files, labelled_files
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 
@@ -41,6 +41,8 @@ class LabelledFolder(ImageFolder, ImageSet):
         OSError: a sub-folder may not be listed.
     """
 
+    samples: Sequence[tuple[str, int]]
+
     def __init__(
         self,
         root: str | Path,
@@ -48,15 +50,16 @@ class LabelledFolder(ImageFolder, ImageSet):
         on_bad_image: str = "error",
     ) -> None:
         self.key = key
-        self.samples: list[tuple[str, int]] = []
         self.omitted = Omitted()
         super().__init__(str(require_directory(root, key)), loader=open_image)
-        self.skipped = unreadable_images((path for path, _ in self.samples), on_bad_image)
+        found = self.samples
+        self.skipped = unreadable_images((path for path, _ in found), on_bad_image)
         if bad := set(self.skipped):
-            self.samples = self.imgs = [sample for sample in self.samples if sample[0] not in bad]
-            self.targets = [target for _, target in self.samples]
-            self._require_images(self.samples, "an image that can be read")
-        self.files = [path for path, _ in self.samples]
+            found = [sample for sample in found if sample[0] not in bad]
+            self._require_images(found, "an image that can be read")
+        self.files = Paths(path for path, _ in found)
+        self.targets = [target for _, target in found]
+        self.samples = self.imgs = LabelledPaths(self.files, self.targets)
 
     def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:
         """Name the classes: the sub-folders that are not hidden, sorted."""
@@ -176,18 +179,19 @@ class UnlabelledFolder(ImageSet):
         """List the folder."""
         folder = require_directory(root, key)
         self.omitted = Omitted()
-        self.files = [str(path) for path in flat_files(folder, self.omitted)]
+        files = [str(path) for path in flat_files(folder, self.omitted)]
         self.omitted.tell(folder)
-        if not self.files:
+        if not files:
             raise UserError(
                 f"{key}={folder} holds no image files ({', '.join(IMAGE_EXTENSIONS)}): without labels, images"
                 " lie directly in the folder; with class sub-folders, set data.no_labels=false"
             )
-        self.skipped = unreadable_images(self.files, on_bad_image)
+        self.skipped = unreadable_images(files, on_bad_image)
         if bad := set(self.skipped):
-            self.files = [path for path in self.files if path not in bad]
-            if not self.files:
+            files = [path for path in files if path not in bad]
+            if not files:
                 raise UserError(f"{key}={folder}: none of its {len(bad)} images can be read")
+        self.files = Paths(files)
         self.targets = [UNLABELLED] * len(self.files)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from radial_vicreg.data.listing import Omitted
+from radial_vicreg.data.listing import Omitted, Paths
 
 Labels = Literal["classes", "attributes", "none"]
 """Kinds of targets: one class per image, binary attributes, or none."""
@@ -28,7 +28,7 @@ class ImageSet(Dataset[tuple[Any, Any]]):
         classes: names of the classes, or of the attributes; none without labels.
         targets: of all images: numbers of the classes, zeros and ones ``(N, attributes)``, or
             :data:`radial_vicreg.names.data_sets.UNLABELLED`.
-        files: of all images; none for images that have no files of their own (which override :meth:`content`).
+        files: paths of all images; none for images that have no files of their own (which override :meth:`content`).
         skipped: image files that are skipped because they cannot be read.
         omitted: files that are not read as images.
         indices: positions in a larger set; None: these are all.
@@ -81,7 +81,7 @@ class Part(ImageSet):
         self.indices = self._kept
         self.labels, self.classes = images.labels, images.classes
         self.targets = images.targets[self._kept] if isinstance(images.targets, Tensor) else self._of(images.targets)
-        self.files = self._of(images.files) if images.files else ()
+        self.files = Paths(self._of(images.files)) if images.files else ()
         self.skipped, self.omitted = images.skipped, images.omitted
 
     def __len__(self) -> int:

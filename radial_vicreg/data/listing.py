@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, overload
+
+import numpy as np
 
 from radial_vicreg.data.image import shown
 from radial_vicreg.data.staging import MARKER
@@ -76,6 +78,74 @@ class Omitted:
         text = "without an extension" if extension == _NO_EXTENSION else extension
         place = " next to the class folders" if extension in IMAGE_EXTENSIONS else ""
         return f"{count:,} {text}{place} ({names}{more})"
+
+
+class Paths(Sequence[str]):
+    """Paths of files in one array of bytes.
+
+    A list of strings has an object for each path. Reading one changes the count of its references, so that every
+    data-loading process gets a copy of the memory in which it lies.
+
+    Args:
+        paths: any iterable of paths.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        encoded = [os.fsencode(path) for path in paths]
+        self._ends = np.cumsum([len(path) for path in encoded], dtype=np.int64)
+        self._bytes = b"".join(encoded)
+
+    def __len__(self) -> int:
+        """Return the number of paths."""
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Paths: ...
+
+    def __getitem__(self, index: int | slice) -> str | Paths:
+        """Return a path, or some of them."""
+        if isinstance(index, slice):
+            return Paths(self[position] for position in range(*index.indices(len(self))))
+        position = range(len(self))[index]
+        start = int(self._ends[position - 1]) if position else 0
+        return os.fsdecode(self._bytes[start : int(self._ends[position])])
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another object holds the same paths."""
+        return isinstance(other, Paths) and self._bytes == other._bytes and np.array_equal(self._ends, other._ends)
+
+    __hash__ = None  # type: ignore[assignment]  # as lists
+
+
+class LabelledPaths(Sequence[tuple[str, int]]):
+    """Pairs of a path and its target, as torchvision's ``ImageFolder.samples``.
+
+    Args:
+        files: the paths.
+        targets: their targets.
+    """
+
+    def __init__(self, files: Paths, targets: Sequence[int]) -> None:
+        self.files, self.targets = files, targets
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.files)
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> LabelledPaths: ...
+
+    def __getitem__(self, index: int | slice) -> tuple[str, int] | LabelledPaths:
+        """Return a pair, or some of them."""
+        if isinstance(index, slice):
+            return LabelledPaths(self.files[index], self.targets[index])
+        return self.files[index], self.targets[index]
 
 
 def class_folders(root: str | Path, omitted: Omitted | None = None) -> list[str]:

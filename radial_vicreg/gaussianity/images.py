@@ -13,7 +13,7 @@ from radial_vicreg.data.build import centre_crop
 from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import cut_long_image, open_image, shown, unreadable_images
 from radial_vicreg.data.image_set import ImageSet
-from radial_vicreg.data.listing import Omitted, image_files
+from radial_vicreg.data.listing import Omitted, Paths, image_files
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 
@@ -44,7 +44,7 @@ class ImagesBelow(ImageSet):
         self.omitted.tell(folder)
         self.skipped = unreadable_images(found, on_bad_image)
         bad = set(self.skipped)
-        self.files = [path for path in found if path not in bad]
+        self.files = Paths(path for path in found if path not in bad)
         self.targets = [UNLABELLED] * len(self.files)
         if len(self.files) < 2:
             raise UserError(

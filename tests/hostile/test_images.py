@@ -122,7 +122,7 @@ def test_images_are_listed_in_torchvision_s_order(make_folder: Callable) -> None
     (root / "a" / "inner").mkdir()
     shutil.copy(root / "a" / "0.png", root / "a" / "inner")
     ours, theirs = LabelledFolder(root), ImageFolder(str(root))
-    assert ours.samples == theirs.samples
+    assert list(ours.samples) == theirs.samples
     assert ours.class_to_idx == theirs.class_to_idx
 
 
