@@ -5,9 +5,10 @@
 
 The columns are: the loss of this package as VICReg (`radial_objective="none"`), as Radial-VICReg, and as Radial-VICReg
 with its `terms` read, as in a step that logs all of them; with `--compile`, Radial-VICReg under `torch.compile` (which
-needs a C++ compiler or, on a GPU, Triton, and 10 to 20 seconds per size before the timing); solo-learn's
-`vicreg_loss_func` (without solo-learn, the same arithmetic in plain PyTorch; the JSON records which); lightly's
-`VICRegLoss`, if installed. `--views` times Radial-VICReg alone, by the number of views.
+needs a C++ compiler or, on a GPU, Triton, and 10 to 20 seconds per size before the timing); VICReg with the arithmetic
+of its authors' implementation, written anew in plain PyTorch (d x d covariances, whose off-diagonal entries are read
+without a mask); solo-learn's `vicreg_loss_func` (without solo-learn, the same arithmetic in plain PyTorch; the JSON
+records which); lightly's `VICRegLoss`, if installed. `--views` times Radial-VICReg alone, by the number of views.
 
 The limit is the time of a perfect implementation at the rates that this machine reaches in the same run: the matrix
 products (8 N d min(N, d) operations, two views, forward and backward) at the rate of a large square product, and
@@ -42,12 +43,17 @@ Loss = Callable[..., Tensor]
 
 SIZES = [(n, d) for n in (128, 256, 1024, 4096) for d in (512, 2048, 8192)]
 VICREG, RADIAL, LOGGED, COMPILED = "VICReg", "Radial-VICReg", "terms read", "compiled"
-SOLO, LIGHTLY = "solo-learn", "lightly"
+AUTHORS, SOLO, LIGHTLY = "VICReg's authors", "solo-learn", "lightly"
 OURS = (VICREG, RADIAL, LOGGED, COMPILED)
-RIVALS = (SOLO, LIGHTLY)
-SPEEDUPS = (f"speedup_over_{SOLO}", f"compiled_speedup_over_{SOLO}", f"speedup_over_{LIGHTLY}")
+RIVALS = (AUTHORS, SOLO, LIGHTLY)
+SPEEDUPS = {
+    "x authors": f"speedup_over_{AUTHORS}",
+    "x solo-learn": f"speedup_over_{SOLO}",
+    "compiled x solo-learn": f"compiled_speedup_over_{SOLO}",
+    "x lightly": f"speedup_over_{LIGHTLY}",
+}
 #: Peak memory of other implementations per entry of a d x d matrix (solo-learn: masks and indices), measured at d 2048.
-RIVAL_BYTES_PER_ENTRY = {SOLO: 64, LIGHTLY: 32}
+RIVAL_BYTES_PER_ENTRY = {AUTHORS: 32, SOLO: 64, LIGHTLY: 32}
 MOST_RIVAL_SECONDS = 20.0
 MOST_RIVAL_BYTES = {"cpu": 8e9, "cuda": 40e9}
 MATMUL_SIZE = {"cpu": 2048, "cuda": 8192}
@@ -64,6 +70,7 @@ def losses(names: tuple[str, ...]) -> dict[str, Loss]:
     if COMPILED in names:
         torch.compiler.reset()  # otherwise a second size would be compiled with dynamic shapes
         found[COMPILED] = torch.compile(RadialVICRegLoss())
+    found[AUTHORS] = _authors_form
     if SOLO in names and importlib.util.find_spec("solo") is None:
         found[SOLO] = _masked_covariance
     elif SOLO in names:
@@ -86,6 +93,19 @@ def _with_terms(objective: RadialVICRegLoss) -> Loss:
         return total
 
     return loss
+
+
+def _authors_form(z1: Tensor, z2: Tensor) -> Tensor:
+    """Compute VICReg as its authors' implementation does: d x d covariances, read without a mask."""
+    total = 25 * (z1 - z2).square().mean()
+    dim = z1.shape[1]
+    for z in (z1, z2):
+        centred = z - z.mean(dim=0)
+        # Without its first entry, a d x d matrix has a diagonal entry at the end of every d + 1.
+        others = (centred.T @ centred / (len(z) - 1)).flatten()[1:].view(dim - 1, dim + 1)[:, :-1]
+        total = total + 25 * torch.relu(1 - (centred.var(dim=0) + 1e-4).sqrt()).mean() / 2
+        total = total + others.square().sum() / dim
+    return total
 
 
 def _masked_covariance(z1: Tensor, z2: Tensor) -> Tensor:
@@ -222,7 +242,7 @@ def views_table(rows: list[dict[str, Any]]) -> str:
 
 def table(rows: list[dict[str, Any]]) -> str:
     header = ["N", "d", "dtype", *(f"{name}, ms" for name in (*OURS, *RIVALS))]
-    header += ["x solo-learn", "compiled x solo-learn", "x lightly", "x limit"]
+    header += [*SPEEDUPS, "x limit"]
     header += ["radial adds", "peak, MB", "of solo-learn's"]
     return markdown_table(header, [_cells(row) for row in rows])
 
@@ -244,7 +264,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
         str(row["dim"]),
         row["dtype"],
         *(milliseconds(times[name]) if name in times else "-" for name in (*OURS, *RIVALS)),
-        *(f"{row[key]:.1f}" if key in row else "-" for key in SPEEDUPS),
+        *(f"{row[key]:.1f}" if key in row else "-" for key in SPEEDUPS.values()),
         f"{row['times_the_limit']:.2f}" if "times_the_limit" in row else "-",
         f"{row['radial_share']:+.1%}",
         f"{peak[RADIAL] / 1e6:.1f}",

@@ -10,6 +10,12 @@ at 8 n d^2 operations. The objective exchanges up to N = d and reduces beyond. T
 within a factor of two of the minimum (both ways send equally many at N = 2 d). The last columns are the cost of
 gathering all embeddings and computing everything on every GPU, as common implementations do: 12 N d^2 operations,
 three d x d products per view.
+
+Either way has three collectives (``tests/runtime/test_distributed.py`` counts them): the shapes of the batches; the
+embeddings, or their sums; the squared norms of the Gram matrices, or the second moments, together with the radii. A
+training step of this package has one more for the terms that it logs and one for signals, besides those of DDP and of
+the synchronised BatchNorm. Memory is what the objective holds for two views at the end of its forward pass, and the
+peak within it, in float32.
 """
 
 from __future__ import annotations
@@ -30,6 +36,8 @@ from benchmarks.runner import RESULTS, Timing, as_plain, compare, markdown_table
 from radial_vicreg.losses import _statistics
 
 FLOAT = 4
+COLLECTIVES = 3
+"""Collectives of the objective, forward and backward."""
 GPUS = tuple(2**power for power in range(11))
 PER_NODE = 8
 
@@ -53,11 +61,19 @@ class Assumptions:
 
 @dataclass
 class Cost:
-    """Cost of one step on each GPU."""
+    """Cost of one step on each GPU.
+
+    Attributes:
+        bytes: sent by each GPU.
+        flops: operations.
+        collectives: number of collectives, each with its latency.
+        memory: peak of the forward pass in bytes, without the embeddings of the GPU's own samples.
+    """
 
     bytes: float
     flops: float
     collectives: int
+    memory: float = 0.0
 
     def seconds(self, gpus: int, given: Assumptions) -> float:
         bandwidth = given.inside if gpus <= PER_NODE else given.between
@@ -65,18 +81,29 @@ class Cost:
         return self.bytes / bandwidth + self.flops / given.flops + waits
 
 
+VIEWS = 2
+
+
 def exchange(gpus: int, rows: int, dim: int) -> Cost:
     count = gpus * rows
-    return Cost((gpus - 1) / gpus * 2 * count * dim * FLOAT, 8.0 * rows * count * dim, 2)
+    sent = (gpus - 1) / gpus * VIEWS * count * (dim + 1) * FLOAT
+    # The gathered batch, its deviations, the squares of one view, and the rows of the Gram matrices.
+    memory = FLOAT * (VIEWS * 2 * count * dim + count * dim + VIEWS * rows * count)
+    return Cost(sent, 8.0 * rows * count * dim, COLLECTIVES, memory)
 
 
 def reduce(gpus: int, rows: int, dim: int) -> Cost:
-    return Cost((gpus - 1) / gpus * 2 * 2 * (dim * dim + dim) * FLOAT, 8.0 * rows * dim * dim, 2)
+    sent = (gpus - 1) / gpus * 2 * VIEWS * (dim * dim + dim + gpus * rows) * FLOAT
+    # Deviations, the difference of the views, and the second moments.
+    memory = FLOAT * (VIEWS * rows * dim + rows * dim + VIEWS * dim * dim)
+    return Cost(sent, 8.0 * rows * dim * dim, COLLECTIVES, memory)
 
 
 def gather_all(gpus: int, rows: int, dim: int) -> Cost:
     """Return the cost of gathering, and of the d x d covariance of the whole batch on every GPU."""
-    return Cost(exchange(gpus, rows, dim).bytes, 12.0 * gpus * rows * dim * dim, 2)
+    count = gpus * rows
+    memory = FLOAT * (VIEWS * 2 * count * dim + VIEWS * dim * dim)
+    return Cost(exchange(gpus, rows, dim).bytes, 12.0 * count * dim * dim, VIEWS, memory)
 
 
 def chosen(gpus: int, rows: int, dim: int) -> str:
@@ -99,6 +126,7 @@ def model_rows(rows: int, dims: list[int], given: Assumptions) -> list[dict[str,
                     "count": gpus * rows,
                     "bytes": {name: cost.bytes for name, cost in costs.items()},
                     "flops": {name: cost.flops for name, cost in costs.items()},
+                    "memory": {name: cost.memory for name, cost in costs.items()},
                     "seconds": seconds,
                     "chosen": chosen(gpus, rows, dim),
                     "cheaper": cheaper,
@@ -109,7 +137,7 @@ def model_rows(rows: int, dims: list[int], given: Assumptions) -> list[dict[str,
 
 def model_table(rows: list[dict[str, Any]]) -> str:
     header = ["d", "GPUs", "N", "exchange, MB", "reduce, MB", "exchange, ms", "reduce, ms", "chosen", "loses, ms"]
-    header += ["gather all, ms", "times chosen"]
+    header += ["memory, MB", "gather all, ms", "times chosen", "memory, MB"]
     cells = []
     for row in rows:
         seconds, taken = row["seconds"], row["seconds"][row["chosen"]]
@@ -122,8 +150,10 @@ def model_table(rows: list[dict[str, Any]]) -> str:
                 *(f"{seconds[name] * 1e3:.3g}" for name in ("exchange", "reduce")),
                 row["chosen"],
                 f"{(taken - seconds[row['cheaper']]) * 1e3:.2g}",
+                f"{row['memory'][row['chosen']] / 1e6:,.0f}",
                 f"{seconds['gather all'] * 1e3:.3g}",
                 f"{seconds['gather all'] / taken:.1f}",
+                f"{row['memory']['gather all'] / 1e6:,.0f}",
             ]
         )
     return markdown_table(header, cells)

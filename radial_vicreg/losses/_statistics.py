@@ -17,6 +17,7 @@ from radial_vicreg.losses._tracing import needs_plain_autograd
 from radial_vicreg.losses.radial import MIN_SQUARED_NORM, squared_norms
 from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA, centred, covariance_of, invariance_of, variance_of
 from radial_vicreg.runtime.distributed import (
+    add_over_ranks,
     all_gather,
     gather_with_grad,
     mean_over_ranks,
@@ -35,6 +36,8 @@ class ViewStatistics(NamedTuple):
         covariance: 0-d, twice the mean over the views, of the global batch.
         squared_norms: of this rank's embeddings, at least ``MIN_SQUARED_NORM``, shape ``(V, n)``.
         mean: of the global batch, shape ``(V, d)``; with gradient if ``differentiable_mean``.
+        all_squared_norms: of the global batch, in the order of the ranks, shape ``(V, N)``. Every rank must compute the
+            same function of it, as with :func:`~radial_vicreg.runtime.distributed.gather_with_grad`.
     """
 
     invariance: Tensor
@@ -42,6 +45,7 @@ class ViewStatistics(NamedTuple):
     covariance: Tensor
     squared_norms: Tensor
     mean: Tensor
+    all_squared_norms: Tensor
 
 
 def view_statistics(
@@ -62,8 +66,8 @@ def view_statistics(
         The statistics; DDP's average of their gradients over ranks equals the gradient in one process.
     """
     if needs_plain_autograd(views):
-        invariance, variance, covariance, squared, mean = _plain_statistics(views, gather, center)
-        return ViewStatistics(invariance, variance, covariance, squared, mean if differentiable_mean else mean.detach())
+        found = ViewStatistics(*_plain_statistics(views, gather, center))
+        return found if differentiable_mean else found._replace(mean=found.mean.detach())
     return ViewStatistics(*_Statistics.apply(*views, gather, center, differentiable_mean))
 
 
@@ -84,11 +88,13 @@ class _Statistics(torch.autograd.Function):
             torch.sub(z, mean[view], out=deviations[view])
         first = rank() * rows if exchange else 0
         own = deviations[:, first : first + rows]
-        moments = _gram_moments(own, deviations, gather) if wide else _covariance_moments(deviations, count, gather)
-        matrix, variances, covariances = moments
+        squared = _row_squares(own) if center else torch.stack([_row_squares(z) for z in views])
+        if wide:
+            matrix, variances, covariances, everyone = _gram_moments(own, deviations, squared, gather)
+        else:
+            matrix, variances, covariances, everyone = _covariance_moments(deviations, squared, gather)
         deviation = (variances + VARIANCE_EPS).sqrt()
         invariance, reference = _invariance(views)
-        squared = _row_squares(own) if center else torch.stack([_row_squares(z) for z in views])
         ctx.gather, ctx.center, ctx.differentiable_mean = gather, center, differentiable_mean
         ctx.number, ctx.count, ctx.first = len(views), count, first
         kept = own.clone() if exchange else own  # the clone frees the other ranks' rows
@@ -101,6 +107,7 @@ class _Statistics(torch.autograd.Function):
             covariances.clamp(min=0).sum() / parts,
             squared.clamp(min=MIN_SQUARED_NORM),
             mean,
+            everyone.clamp(min=MIN_SQUARED_NORM),
         )
         if not differentiable_mean:
             ctx.mark_non_differentiable(mean)
@@ -123,7 +130,9 @@ class _Statistics(torch.autograd.Function):
         share = ranks / (dim * number / 2 * (ctx.count - 1))
         columns = -share * grads[1] * (deviation < VARIANCE_GAMMA) / deviation
         pull = 4 * share * grads[2] * (covariances >= 0)[:, None]
-        stretch = 2 * grads[3] * (squared >= MIN_SQUARED_NORM)
+        place = rank() * squared.shape[1] if ctx.gather else 0
+        of_all = grads[5][:, place : place + squared.shape[1]]
+        stretch = 2 * (grads[3] + ranks * of_all) * (squared >= MIN_SQUARED_NORM)
         mixing = matrix * pull[:, None]
         gradient = torch.empty_like(own)
         if ctx.count <= dim:
@@ -177,43 +186,71 @@ def twice_the_mean(terms: Sequence[Tensor]) -> Tensor:
     return 2 * torch.stack([*terms]).mean()
 
 
-def _gram_moments(own: Tensor, deviations: Tensor, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute this rank's rows of the Gram matrices, variances, and sums of squared off-diagonal covariances."""
+def _gram_moments(
+    own: Tensor, deviations: Tensor, squared: Tensor, gather: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute this rank's rows of the Gram matrices, variances, and sums of squared off-diagonal covariances.
+
+    The last tensor returned has the squared norms of all ranks. They are gathered together with the shares of the sums.
+    """
     divisor = deviations.shape[1] - 1
     gram = torch.bmm(own, deviations.mT).div_(divisor)
     squares = torch.empty_like(deviations[0])  # reused for each view
     sums = [_column_sums(torch.mul(view, view, out=squares)) for view in deviations]
     variances = torch.stack(sums) / divisor
-    mass = _square_sum(gram)
-    return gram, variances, (sum_over_ranks(mass) if gather else mass) - variances.square().sum(dim=1)
+    mass, everyone = _square_sum(gram), squared
+    if gather:
+        of_ranks = all_gather(torch.cat([mass[:, None], squared], dim=1)[None])
+        mass, everyone = of_ranks[:, :, 0].sum(dim=0), of_ranks[:, :, 1:].transpose(0, 1).flatten(1)
+    return gram, variances, mass - variances.square().sum(dim=1), everyone
 
 
-def _covariance_moments(deviations: Tensor, count: int, gather: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the global covariance matrices without their diagonals, the diagonals, and the sums of squares."""
-    local = torch.bmm(deviations.mT, deviations).div_(count - 1)
-    covariance = sum_over_ranks(local) if gather else local
+def _covariance_moments(deviations: Tensor, squared: Tensor, gather: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Compute the global covariance matrices without their diagonals, the diagonals, and the sums of squares.
+
+    The last tensor returned has the squared norms of all ranks. They are sent behind the second moments, each rank's in
+    a place of its own, so that there is one collective for both.
+    """
+    number, rows, dim = deviations.shape
+    count = rows * (world_size() if gather else 1)
+    sent = deviations.new_empty(number * (dim * dim + count))
+    covariance = sent[: number * dim * dim].view(number, dim, dim)
+    torch.bmm(deviations.mT, deviations, out=covariance)
+    covariance.div_(count - 1)
+    everyone = squared
+    if gather:
+        everyone = sent[number * dim * dim :].view(number, count).zero_()
+        everyone[:, rank() * rows : (rank() + 1) * rows] = squared
+        add_over_ranks(sent)
     diagonal = covariance.diagonal(dim1=1, dim2=2)
     variances = diagonal.clone()
     # Zero the diagonal before squaring: subtracting it from the sum afterwards cancels on whitened data.
     diagonal.zero_()
-    return covariance, variances, _square_sum(covariance)
+    return covariance, variances, _square_sum(covariance), everyone
 
 
 def _plain_statistics(views: tuple[Tensor, ...], gather: bool, center: bool) -> tuple[Tensor, ...]:
     """Compute the outputs of :class:`_Statistics` by autograd."""
-    gathered = [gather_with_grad(z) if gather else z for z in views]
+    gathered = gathered_views(views) if gather else views
     batch = [centred(z) for z in gathered]
     own = views
     if center:
-        means = (z.mean(dim=0) for z in views)
-        own = tuple(z - (mean_over_ranks(mean) if gather else mean) for z, mean in zip(views, means, strict=True))
+        means = torch.stack([z.mean(dim=0) for z in views])
+        own = tuple(z - mean for z, mean in zip(views, mean_over_ranks(means) if gather else means, strict=True))
+    squared = torch.stack([squared_norms(z) for z in own])
     return (
         invariance_of(views),
         twice_the_mean([variance_of(deviations) for deviations in batch]),
         twice_the_mean([covariance_of(deviations) for deviations in batch]),
-        torch.stack([squared_norms(z) for z in own]),
+        squared,
         torch.stack([z.mean(dim=0) for z in gathered]),
+        gather_with_grad(squared.T).T if gather else squared,
     )
+
+
+def gathered_views(views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Gather all views of all ranks with gradients, in one collective; see ``gather_with_grad``."""
+    return gather_with_grad(torch.stack(views, dim=1)).unbind(1)
 
 
 def _column_sums(x: Tensor) -> Tensor:

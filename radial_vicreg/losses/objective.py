@@ -17,7 +17,7 @@ from radial_vicreg.losses._checks import (
 from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses._draws import DrawingModule
 from radial_vicreg.losses._log_terms import LogTerms
-from radial_vicreg.losses._statistics import ViewStatistics, twice_the_mean, view_statistics
+from radial_vicreg.losses._statistics import ViewStatistics, gathered_views, twice_the_mean, view_statistics
 from radial_vicreg.losses._tracing import is_exported, is_transformed
 from radial_vicreg.losses.e2mc import e2mc_of
 from radial_vicreg.losses.mean import mean_loss_of
@@ -29,7 +29,7 @@ from radial_vicreg.losses.radial import (
     wasserstein_of,
 )
 from radial_vicreg.names.terms import ADDED, VICREG, terms_of
-from radial_vicreg.runtime.distributed import gather_with_grad, is_distributed, world_size
+from radial_vicreg.runtime.distributed import is_distributed, world_size
 
 
 class RadialVICRegLoss(DrawingModule):
@@ -175,14 +175,14 @@ class RadialVICRegLoss(DrawingModule):
         targets = self._chi_targets(count, views)
         with full_precision(views[0]):
             statistics = view_statistics(views, gather, self.radial_center, self.mean_loss_weight > 0)
-            ordered = self._ordered_radii(statistics.squared_norms, gather)
+            ordered = self._ordered_radii(statistics.all_squared_norms)
             terms = self._vicreg_terms(statistics) | self._radial_terms(statistics, ordered, targets, m)
             terms["loss"] = terms["vicreg_loss"]
             # Do not add zero: torch.compile would take the sum for the detached `vicreg_loss` and drop its gradient.
             if self.radial_objective != "none":
                 terms["loss"] = terms["loss"] + terms["radial_loss"]
             if self.e2mc_loss_weight > 0:
-                terms["e2mc"] = twice_the_mean([e2mc_of(gather_with_grad(z) if gather else z) for z in views])
+                terms["e2mc"] = twice_the_mean([e2mc_of(z) for z in (gathered_views(views) if gather else views)])
                 terms["loss"] = terms["loss"] + self.e2mc_loss_weight * terms["e2mc"]
             if self.mean_loss_weight > 0:
                 terms["mean_loss"] = 2 * mean_loss_of(statistics.mean)
@@ -222,11 +222,9 @@ class RadialVICRegLoss(DrawingModule):
         shown = (name for name in defaults if name in read or getattr(self, name) != defaults[name])
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
 
-    def _ordered_radii(self, squared: Tensor, gather: bool) -> Tensor:
+    def _ordered_radii(self, squared: Tensor) -> Tensor:
         """Sort the radii of all ranks, one column per view; with gradient if a term needs it."""
-        # Not when `terms` is read: one rank may read it alone, and this exchange needs all ranks.
-        radii = (squared if self._uses_order else squared.detach()).sqrt().T
-        return (gather_with_grad(radii) if gather else radii).sort(dim=0).values
+        return (squared if self._uses_order else squared.detach()).sqrt().T.sort(dim=0).values
 
     def _vicreg_terms(self, statistics: ViewStatistics) -> dict[str, Tensor]:
         return {

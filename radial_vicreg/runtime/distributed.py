@@ -71,6 +71,16 @@ def sum_over_ranks(x: Tensor) -> Tensor:
     return _reduce_sum(x) if is_distributed() else x
 
 
+def add_over_ranks(x: Tensor) -> None:
+    """Replace ``x`` by its sum over ranks, without gradients and without a copy.
+
+    Args:
+        x: contiguous, any shape, the same on every rank.
+    """
+    if is_distributed():
+        dist.all_reduce(x)
+
+
 def gather_with_grad(x: Tensor) -> Tensor:
     """Concatenate ``x`` of every rank along its first dimension, in rank order, with gradients.
 

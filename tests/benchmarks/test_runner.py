@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks import runner, scaling
+from radial_vicreg.losses._statistics import view_statistics
 
 
 def test_contestants_take_turns_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,3 +65,12 @@ def test_the_chosen_way_has_the_fewest_operations_and_at_most_twice_the_bytes(di
         taken = ways[scaling.chosen(gpus, 256, dim)]
         assert taken.flops == min(cost.flops for cost in ways.values())
         assert taken.bytes <= 2.01 * min(cost.bytes for cost in ways.values())
+
+
+@pytest.mark.parametrize(("rows", "dim"), [(1024, 128), (128, 1024)])
+def test_the_model_s_memory_is_that_of_a_forward_pass(rows: int, dim: int) -> None:
+    views = tuple(torch.randn(rows, dim, requires_grad=True) for _ in range(2))
+    found = runner.peak_extra_bytes(lambda: view_statistics(views, gather=False, center=False))
+    way = getattr(scaling, scaling.chosen(1, rows, dim))
+    gathered = 2 * rows * dim * 4 if way is scaling.exchange else 0  # one process has its batch without gathering
+    assert found == pytest.approx(way(1, rows, dim).memory - gathered, rel=0.05)

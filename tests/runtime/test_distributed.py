@@ -255,11 +255,12 @@ def test_many_samples_send_second_moments_and_few_send_embeddings(ranks: list[di
     world = len(ranks)
     for place, (dimension, center, number) in enumerate(SENT):
         dim, found = dimension(world), ranks[0]["sent"][place]
-        if dim < world * PER_RANK:
-            reduced, gathered = [number * dim, number * dim * dim], [number * PER_RANK]
-        else:  # squared norms of the Gram matrices; embeddings, and radii
-            reduced, gathered = [number], [number * PER_RANK * dim, number * PER_RANK]
-        assert found["forward"] == {"all_reduce": reduced, "all_gather": [3, *gathered]}, "3: a batch's shape"
+        if dim < world * PER_RANK:  # sums; second moments and radii
+            sent = {"all_reduce": [number * dim, number * (dim * dim + world * PER_RANK)], "all_gather": []}
+        else:  # embeddings; squared norms of the Gram matrices and radii
+            sent = {"all_gather": [number * PER_RANK * dim, number * (1 + PER_RANK)]}
+        sent["all_gather"].insert(0, 3)  # a batch's shape
+        assert found["forward"] == sent
         assert found["backward"] == ({"all_reduce": [number * dim]} if center else {}), "at most a mean"
 
         views = [z.requires_grad_() for z in _views(world * PER_RANK, dim, number)]
