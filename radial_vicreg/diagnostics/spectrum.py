@@ -10,9 +10,9 @@ from torch import Tensor
 _MAX_ROWS = 2048  # singular values cost N d min(N, d), pairs N^2 d
 
 
-def evenly_spaced_rows(z: Tensor) -> Tensor:
-    """Take every k-th row ``(M, d)``, with the smallest k that leaves at most 2,048."""
-    return z[:: math.ceil(len(z) / _MAX_ROWS)]
+def evenly_spaced_rows(z: Tensor, most: int = _MAX_ROWS) -> Tensor:
+    """Take every k-th row ``(M, d)``, with the smallest k that leaves at most so many."""
+    return z[:: math.ceil(len(z) / most)]
 
 
 def effective_rank(z: Tensor) -> float:

@@ -1,0 +1,115 @@
+"""Statistics of single dimensions and of pairs of dimensions, and LiDAR."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from torch import Tensor
+
+from radial_vicreg.diagnostics import dimension_statistics, gaussianity_statistics, lidar, normal_statistics
+
+N, D = 1000, 64
+
+
+def normal(rows: int = N, dim: int = D, seed: int = 0) -> Tensor:
+    return torch.randn(rows, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def signs_with_chi_radii() -> Tensor:
+    """Vertices of a cube, each moved to a radius of the chi distribution."""
+    return normal(seed=1).sign() / math.sqrt(D) * normal(seed=2).norm(dim=1, keepdim=True)
+
+
+def test_a_cube_whose_slices_and_radii_are_normal_fails_in_every_dimension() -> None:
+    z = signs_with_chi_radii()
+    averaged, expected = gaussianity_statistics(z), normal_statistics(N, D)
+    for name in ("w1_chi", "sliced_w2", "epps_pulley"):
+        assert averaged[name] == pytest.approx(expected[name], rel=0.5), "what random slices and radii see"
+    assert dimension_statistics(z)["failing_dimensions"] == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_normal_sample_has_what_the_docstring_says(seed: int) -> None:
+    found = dimension_statistics(normal(2000, 200, seed))
+    assert found["failing_dimensions"] == pytest.approx(0.05, abs=0.05)
+    assert found["worst_statistic"] == pytest.approx(2 * math.log(200), abs=12)
+    assert found["pair_correlation"] == pytest.approx(1, abs=0.03)
+    assert found["pair_square_correlation"] == pytest.approx(1, abs=0.05)
+
+
+def test_statistics_are_those_of_scipy_and_numpy() -> None:
+    z = normal(50, 5).double()
+    z[:, 3] = z[:, 3].exp()
+    found, statistic = dimension_statistics(z), stats.normaltest(z.numpy()).statistic
+    assert found["failing_dimensions"] == np.mean(stats.normaltest(z.numpy()).pvalue < 0.05)
+    assert (found["worst_dimension"], found["worst_statistic"]) == (3, pytest.approx(statistic[3]))
+    for name, of in (("pair_correlation", z), ("pair_square_correlation", (z - z.mean(dim=0)).square())):
+        correlations = np.corrcoef(of.numpy().T)[np.triu_indices(5, 1)]
+        assert found[name] == pytest.approx(math.sqrt((correlations**2).mean() * 49), rel=1e-4)
+
+
+def test_more_dimensions_than_rows_have_the_same_pairs() -> None:
+    wide = normal(30, 80).double()
+    correlations = np.corrcoef(wide.numpy().T)[np.triu_indices(80, 1)]
+    assert dimension_statistics(wide)["pair_correlation"] == pytest.approx(
+        math.sqrt((correlations**2).mean() * 29), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("kind", ["x", "sphere", "mixture"])
+def test_squares_of_uncorrelated_dimensions_depend_on_each_other(kind: str) -> None:
+    z = normal(N, 4)
+    if kind == "x":
+        z[:, 1] = z[:, 0] * normal(N, 1, seed=1)[:, 0].sign()
+    elif kind == "sphere":
+        z = z / z.norm(dim=1, keepdim=True)
+    else:
+        z = z * torch.where(torch.arange(N)[:, None] % 2 == 0, 0.5, 1.3)
+    found = dimension_statistics(z)
+    assert found["pair_correlation"] < 2.5
+    assert found["pair_square_correlation"] > 4
+
+
+@given(st.floats(-50, 50), st.floats(0.01, 100), st.integers(0, 3))
+def test_mean_and_scale_of_a_dimension_do_not_matter(shift: float, scale: float, index: int) -> None:
+    z = normal(100, 4).double()
+    moved = z.clone()
+    moved[:, index] = shift + scale * moved[:, index]
+    assert dimension_statistics(moved) == pytest.approx(dimension_statistics(z), rel=1e-4)
+
+
+def test_dimensions_without_variance_are_excluded() -> None:
+    z = normal(100, 4)
+    with_constant = torch.cat([torch.full((100, 1), 7.0), z], dim=1)
+    found, expected = dimension_statistics(with_constant), dimension_statistics(z)
+    assert found.pop("worst_dimension") == expected.pop("worst_dimension") + 1
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("z", [torch.zeros(100, 3), torch.randn(19, 3)], ids=["constant", "too few"])
+def test_without_enough_to_test_there_is_no_number(z: Tensor) -> None:
+    assert all(math.isnan(value) for value in dimension_statistics(z).values())
+
+
+def test_lidar_is_the_rank_of_the_generalised_eigenvalues() -> None:
+    images = normal(40, 6).double() * torch.arange(1.0, 7.0)
+    views = images + 0.3 * torch.randn(3, 40, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    means = views.mean(dim=0)
+    around = (views - means).reshape(-1, 6)
+    within = (around.T @ around / (40 * 2)).numpy() + 1e-4 * np.eye(6)
+    values = np.clip(scipy.linalg.eigh(np.cov(means.numpy().T), within, eigvals_only=True), 0, None)
+    share = values / values.sum()
+    assert lidar(views) == pytest.approx(math.exp(-(share * np.log(share)).sum()), rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(10, 3), (1, 10, 3), (4, 1, 3)])
+def test_lidar_needs_views_of_images(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"expected shape \(V, N, d\)"):
+        lidar(torch.zeros(shape))
