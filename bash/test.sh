@@ -59,4 +59,4 @@ if [ -z "$without_solo" ] && ! bash bash/install_solo_learn.sh "$VENV"; then
     echo "solo-learn does not work with the lowest versions: without it"
 fi
 # One thread a process: two processes with two threads each are slower on two cores.
-OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 "$VENV/bin/python" -m pytest -n 2 --dist loadfile "$@"
+OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 "$VENV/bin/python" -m pytest -n 2 --dist worksteal "$@"

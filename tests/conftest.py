@@ -33,7 +33,7 @@ from PIL import Image
 REPOSITORY = Path(__file__).parents[1]
 
 settings.register_profile("fast", max_examples=15, deadline=None)
-settings.register_profile("slow", max_examples=100, deadline=None)
+settings.register_profile("slow", max_examples=50, deadline=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightning.pytorch as pl
 import numpy as np
@@ -30,6 +30,7 @@ from radial_vicreg.io.files import write_json
 from radial_vicreg.nets.models import build_encoder
 from radial_vicreg.runs.checkpoints import find_checkpoint
 from radial_vicreg.runs.provenance import describe_run
+from radial_vicreg.solo.detect import find_solo_learn
 
 #: What most tests train: a ViT of four tokens, with small checkpoints. solo-learn needs :func:`make_solo_vit_small`.
 TINY_VIT = [
@@ -304,6 +305,35 @@ def on_two_nodes(command: Sequence[str], cwd: Path, timeout: float = 300) -> lis
         for node in nodes:
             node.kill()
             node.wait()
+
+
+class Typed(NamedTuple):
+    """A command line that has ended, in its folder."""
+
+    folder: Path
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def type_rows(rows: Sequence[Sequence[str]], folder: Path, timeout: float = 1500) -> list[Typed]:
+    """Type ``main_pretrain.py`` and the arguments of each row in ``folder/N``, in forks of one process.
+
+    Args:
+        rows: arguments; the folder of a row may be there before.
+        folder: of all rows.
+        timeout: seconds.
+    """
+    script = find_solo_learn().location.parent / "main_pretrain.py"  # type: ignore[union-attr]
+    places = [folder / str(number) for number in range(len(rows))]
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+    (folder / "rows.json").write_text(json.dumps(list(map(list, rows))))
+    typist = [sys.executable, str(TESTS / "solo_host" / "type_rows.py"), str(script)]
+    done = finished(started([*typist, str(folder / "rows.json"), str(folder)], PYTHONWARNINGS="default"), timeout)
+    assert done.returncode == 0, done.stderr[-2000:]
+    read = [[(place / name).read_text() for name in ("status", "out", "err")] for place in places]
+    return [Typed(place, int(status), *said) for place, (status, *said) in zip(places, read, strict=True)]
 
 
 def one_line(error: str, *words: str) -> None:

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 STUDIES = [name for name in studies.STUDIES if (studies.EVIDENCE / f"{name}_tune").is_dir()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_page_holds_every_table_of_the_script(name: str) -> None:
     page = (ROOT / "docs" / f"{name}.md").read_text()

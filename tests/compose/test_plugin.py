@@ -198,6 +198,7 @@ def test_what_an_application_tells_of_itself_ends_well(
     assert "radial-vicreg" not in done.stdout
 
 
+@pytest.mark.slow
 def test_the_losses_import_no_more_than_torch_numpy_and_scipy(run_python: Run) -> None:
     code = (
         "import sys, radial_vicreg.losses; "

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from celeba_copy import ATTRIBUTES
-from helpers import HOSTS, HOSTS_SOLO_SLOW
+from helpers import HOSTS
 from sklearn.metrics import balanced_accuracy_score
 
 from radial_vicreg import cli
@@ -66,7 +66,8 @@ def balanced_accuracy_of(folder: Path, sizes: list[int]) -> tuple[float, float]:
     return score(logits, targets), float(np.mean([score(*batch) for batch in batches]))
 
 
-@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+@pytest.mark.slow
+@pytest.mark.parametrize("host", HOSTS)
 def test_it_trains_and_validates_on_either_host(host: str, celeba_overrides: list[str], tmp_path: Path) -> None:
     status = cli.main(
         ["pretrain", "--config-name", "celeba/resnet18/radial_kl_d512", *celeba_overrides, f"host={host}"]
@@ -91,7 +92,8 @@ def test_it_trains_and_validates_on_either_host(host: str, celeba_overrides: lis
         assert load_sweep(sweep).content["metric"]["name"] in epoch
 
 
-@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+@pytest.mark.slow
+@pytest.mark.parametrize("host", HOSTS)
 def test_without_online_probes_the_results_have_the_host_s_own_figures(
     host: str, celeba_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,7 +121,7 @@ def trained(runs: Path) -> Iterator[Trained]:
         yield train
 
 
-@pytest.mark.parametrize(("kind", "host"), cells(FAST))
+@pytest.mark.parametrize(("kind", "host"), cells())
 def test_a_run_is_resumed_and_knows_its_images(kind: str, host: str, trained: Trained) -> None:
     results = read_results(trained(kind, host))
     assert (results["host"], results["status"], results["epochs"]) == (host, "finished", 2)

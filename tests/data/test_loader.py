@@ -391,6 +391,7 @@ def test_another_host_than_standalone_is_refused(
     assert f"{option} needs host=standalone" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_on_the_device_leaves_all_a_run_leaves(pretrain_overrides: list[str], tmp_path: Path) -> None:
     settings = ["data.format=device", "max_epochs=1", "probes.frozen_linear=true"]
     assert cli.main(["pretrain", *pretrain_overrides, *settings]) == 0

@@ -157,11 +157,15 @@ STEPS: dict[str, dict[str, Any]] = {
     "custom_loss": {"backbone": SMALL, "method": "mse", "loss": {"_target_": "torch.nn.MSELoss"}},
     "channels_first": {"backbone": SMALL, "performance": {"disable_channel_last": True}},
 }
+OTHER_STEPS = {"attributes", "small_crops", "custom_loss", "channels_first"}  # slow
 
 
 @pytest.mark.parametrize(
     ("what", "dtype"),
-    [*((what, torch.float32) for what in STEPS), ("no_labels", torch.bfloat16), ("transformer", torch.float16)],
+    [
+        *(pytest.param(what, torch.float32, marks=pytest.mark.slow if what in OTHER_STEPS else ()) for what in STEPS),
+        *(("no_labels", torch.bfloat16), pytest.param("transformer", torch.float16, marks=pytest.mark.slow)),
+    ],
     ids=str,
 )
 def test_a_training_step_stays_on_the_device_and_never_waits(

@@ -38,7 +38,9 @@ DRAWING = {
 }
 
 
-@pytest.mark.parametrize("what", DRAWING)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=pytest.mark.slow if "path" in what else ()) for what in DRAWING]
+)
 def test_a_resumed_run_draws_on_the_device_as_an_uninterrupted_one(
     what: str, device: DeviceGenerator, tiny_overrides: list[str], tmp_path: Path
 ) -> None:

@@ -1,8 +1,8 @@
-"""Radii and the frozen probe of several processes: shared, and those of one process."""
+"""Radii and probes of several processes: shared, and those of one process."""
 
 from __future__ import annotations
 
-import subprocess
+import sys
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -11,32 +11,65 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import only_run, read_results
+from helpers import finished, only_run, read_results, started, tiny_settings, write_images
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from radial_vicreg.data.build import open_data
+from radial_vicreg.data.loader import build_val_loader
 from radial_vicreg.diagnostics.embeddings import embed
+from radial_vicreg.probes.heads import layers
 from radial_vicreg.probes.linear import LinearProbe
+from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.train.callbacks import radius_monitor as radii
 from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
 from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor
 
+HIDDEN, CLASSES = 16, 3  # of the probe with a hidden layer
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes with every probe."""
+    root = tmp_path_factory.mktemp("two")
+    images = write_images(root / "train"), write_images(root / "val", per_class=4)
+    settings = ["host=standalone", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "probes.frozen_linear=true"]
+    more = ["probes.encoder_knn=true", f"probes.mlp_hidden_dim={HIDDEN}", "probes.lr=0.05"]
+    command = ["-m", "radial_vicreg.cli", "pretrain", *tiny_settings(*images, root), *settings, *more]
+    done = finished(started([sys.executable, *command], root))
+    assert done.returncode == 0, done.stderr
+    return only_run(root / "runs")
+
 
 @pytest.mark.slow
-def test_two_processes_measure_what_one_measures(
-    finished_run: Callable[[str], Path],
-    tiny_overrides: list[str],
-    tmp_path: Path,
-    run_python: Callable[..., subprocess.CompletedProcess[str]],
-) -> None:
-    settings = ["host=standalone", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "probes.frozen_linear=true"]
-    done = run_python("-m", "radial_vicreg.cli", "pretrain", *tiny_overrides, *settings)
-    assert done.returncode == 0, done.stderr
-    found, expected = read_results(only_run(tmp_path / "runs")), read_results(finished_run("standalone"))
+def test_two_processes_measure_what_one_measures(finished_run: Callable[[str], Path], two_processes: Path) -> None:
+    found, expected = read_results(two_processes), read_results(finished_run("standalone"))
     assert found["processes"] == 2
     assert found["probes"]["frozen_linear"]["untrained"] == expected["probes"]["frozen_linear"]["untrained"]
     for mode in ("eval", "batch"):  # of the untrained network, which is the same
         assert found["radii"]["initial"][mode] == pytest.approx(expected["radii"]["initial"][mode], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_online_probes_of_two_processes_report_what_one_computes_from_the_checkpoint(two_processes: Path) -> None:
+    probes, run = read_results(two_processes)["probes"], open_run(two_processes)
+    checkpoint = torch.load(run.checkpoint, weights_only=True)
+    (state,) = (value for name, value in checkpoint["callbacks"].items() if "OnlineProbes" in name)
+    loader = build_val_loader(run.config, open_data(run.config))
+    assert loader is not None
+    with torch.no_grad():
+        pairs = [(run.model(images), labels) for images, labels in loader]
+    labels = torch.cat([target for _, target in pairs])
+    assert len(labels) == 12  # both processes have six, so none is counted twice
+    for name, hidden, features in (("projector_linear", [], "z"), ("mlp", [HIDDEN], "feats")):
+        inputs = torch.cat([out[features] for out, _ in pairs])
+        head = layers(inputs.shape[1], *hidden, CLASSES)
+        own = {key.removeprefix(f"{name}."): value for key, value in state["trainer"]["heads"].items()}
+        head.load_state_dict({key: value for key, value in own.items() if key in head.state_dict()})
+        right = head(inputs).argmax(dim=1) == labels
+        assert probes[f"online_{name}"]["top1"] == pytest.approx(100 * float(right.float().mean()), abs=1e-3)
+    right = probes["online_knn20"]["top1"] * len(labels) / 100
+    assert right == pytest.approx(round(right), abs=1e-3)  # a share of all images, each counted once
 
 
 class Flat(nn.Module):

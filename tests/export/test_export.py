@@ -25,11 +25,11 @@ from radial_vicreg.runs.loaded import open_run
         pytest.param(RESNET, "timm", marks=pytest.mark.slow),
         (SMALL_STEM, "torchvision"),
         ([], "timm"),
-        (["backbone.name=timm:test_resnet", "backbone.kwargs=null"], "timm"),
+        pytest.param(["backbone.name=timm:test_resnet", "backbone.kwargs=null"], "timm", marks=pytest.mark.slow),
         (["backbone.name=timm:test_resnet", "backbone.kwargs=null"], "hf"),
         ([], "safetensors"),
         pytest.param(RESNET, "hf", marks=pytest.mark.slow),
-        ([], "hf"),
+        pytest.param([], "hf", marks=pytest.mark.slow),
     ],
 )
 def test_features_after_loading_back_are_the_checkpoint_s(make_run: Callable, overrides: list[str], fmt: str) -> None:

@@ -45,8 +45,8 @@ def test_the_mark_shows_an_import(foreign_run: Callable[[], bool]) -> None:
     "command",
     [
         ["probe", "runs/a/b"],
-        ["export", "runs/a/b", "--format", "safetensors", "--out", "exported"],
-        ["report", "runs"],
+        pytest.param(["export", "runs/a/b", "--format", "safetensors", "--out", "exported"], marks=pytest.mark.slow),
+        pytest.param(["report", "runs"], marks=pytest.mark.slow),
     ],
 )
 def test_a_run_with_a_loss_of_its_own_is_read_without_it(command: list[str], foreign_run: Callable[[], bool]) -> None:

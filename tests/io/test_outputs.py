@@ -75,6 +75,7 @@ def test_a_report_is_claimed_before_runs_are_read(
     _refused(["report", str(tmp_path), "--out", str(tmp_path / "report")], capsys, there)
 
 
+@pytest.mark.slow
 def test_an_export_is_claimed_before_the_checkpoint_is_read(
     run_folder: Path, taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -181,13 +181,8 @@ def test_a_transform_of_the_objective_can_be_compiled() -> None:
     torch.testing.assert_close(compiled(z1, z2), gradient(z1, z2))
 
 
-@pytest.mark.parametrize(
-    "drawing",
-    [
-        pytest.param(drawing, id=name, marks=() if name == "wasserstein" else pytest.mark.slow)
-        for name, drawing in DRAWING.items()
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("drawing", DRAWING.values(), ids=DRAWING)
 def test_draws_break_the_graph_without_a_warning(
     drawing: Callable[..., Tensor], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,10 +240,7 @@ FORMS: dict[str, Callable[..., tuple[Views, dict[str, Tensor]]]] = {
     "together": lambda *views: ((torch.stack(views),), {}),
     "named": lambda z1, z2, *_: ((), {"z1": z1, "z2": z2}),
 }
-forms = pytest.mark.parametrize(
-    "form",
-    [pytest.param(form, id=name, marks=pytest.mark.slow if name != "together" else ()) for name, form in FORMS.items()],
-)
+forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
 
 @pytest.mark.slow
@@ -268,6 +260,7 @@ def test_any_number_of_views_is_one_graph_for_the_compiler(
     assert "Graph break" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.slow
 @exports
 @forms
 def test_the_exported_objective_of_any_number_of_views_gives_the_same_values(form: Callable[..., Any]) -> None:

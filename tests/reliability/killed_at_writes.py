@@ -1,12 +1,15 @@
-"""Trains once to the end, then again and again with ``kill -9`` before a write of the last epoch, each time resumed.
+"""Trains once to the end, keeping what a ``kill -9`` before each write of the last epoch leaves; resumes each of those.
 
     PYTHONPATH=tests python killed_at_writes.py FOLDER pretrain ARGUMENT ...
     PYTHONPATH=tests python killed_at_writes.py FOLDER main_pretrain ARGUMENT ...
 
-ARGUMENT is what follows ``radial-vicreg pretrain`` or ``main_pretrain.py``. Every attempt is a fork of this process,
-which has imported everything and computed nothing. A write is the opening of a file for writing, a renaming, a removal
-or a link in the runs' folder, as Python's audit events report them: whatever is added to a run's last epoch is among
-them. Prints a line of JSON for each write.
+ARGUMENT is what follows ``radial-vicreg pretrain`` or ``main_pretrain.py``. A write is the opening of a file for
+writing, a renaming, a removal or a link in the runs' folder, as Python's audit events report them: whatever is added to
+a run's last epoch is among them. A killed process leaves what is on the disk, so a copy of the runs' folder before each
+write stands for a run that is killed there; it is resumed where it was made, in FOLDER/runs. Two kinds of copies would
+show nothing more: before a temporary file is opened, all is there that is there before its renaming; and the forms of a
+figure are written in the same way. Every training is a fork of this process, which has imported everything and computed
+nothing. Prints a line of JSON for each write.
 """
 
 from __future__ import annotations
@@ -23,15 +26,15 @@ import killed_runs
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 import pytest
 from helpers import make_solo_vit_small, read_results
-from killed_runs import die, in_fork
+from killed_runs import in_fork
 
+from radial_vicreg import cli
 from radial_vicreg.errors import UserError
 from radial_vicreg.report.collect import collect
 from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.train.step import RadialTraining
 
 CHANGES = ("os.rename", "os.remove", "os.symlink", "os.link")
-Attempt = Callable[..., int]
 
 
 def watch_writes(below: Path, at: Callable[[int, str], None]) -> None:
@@ -61,26 +64,21 @@ def is_for_writing(flags: int) -> bool:
     return bool(flags & (os.O_WRONLY | os.O_RDWR))
 
 
-def die_at_write(below: Path, nth: int) -> None:
-    watch_writes(below, lambda number, _: die() if number == nth else None)
+def shows_more(name: str) -> bool:
+    """Whether what is left before a write differs from what is left before the others."""
+    return not (name.startswith("open ") and name.endswith(".tmp")) and not name.endswith((".pdf", ".svg"))
 
 
-def die_before(below: Path, name: str, nth: int) -> None:
-    """Before the nth write of that name, such as ``os.rename results.json``."""
-    seen = []
-    watch_writes(below, lambda _, found: (seen.append(found), seen.count(name) == nth and die()))
+def train_and_copy(train: Callable[[], int], below: Path, place: Path, copies: Path) -> int:
+    """Train; copy ``place`` before each write of the last epoch to ``copies``, and note the write next to the copy."""
 
+    def copy(number: int, name: str) -> None:
+        if shows_more(name):
+            shutil.copytree(place, copies / str(number), symlinks=True)
+            (copies / f"{number}.write").write_text(name)
 
-def writes_of(attempt: Attempt, folder: Path, below: Path) -> list[str]:
-    """Trains to the end; the writes of the last epoch, in their order."""
-    record = folder.with_suffix(".writes")
-
-    def note(_: int, name: str) -> None:
-        with open(record, "a") as stream:
-            stream.write(f"{name}\n")
-
-    assert attempt(folder, lambda: watch_writes(below, note)) == 0, folder.with_suffix(".log").read_text()
-    return record.read_text().splitlines()
+    watch_writes(below, copy)
+    return train()
 
 
 def runs_in(folder: Path) -> dict[Path, dict[str, Any]]:
@@ -92,7 +90,7 @@ def runs_in(folder: Path) -> dict[Path, dict[str, Any]]:
 def check_what_was_left(folder: Path) -> dict[str, Any]:
     """What the run says of itself, and whether commands that need weights take it; never with figures of others."""
     ((run, results),) = runs_in(folder).items()
-    counted = [found.path for found in collect(folder)[0]]
+    counted, problems = collect(folder)
     assert bool(counted) == (results["status"] == "finished") == ("checkpoint" in results), (counted, results["status"])
     try:
         opened: str | int | None = open_run(run).epoch
@@ -100,14 +98,12 @@ def check_what_was_left(folder: Path) -> dict[str, Any]:
     except UserError as error:
         opened = str(error)
     found = {"status": results["status"], "epochs": results["epochs"], "opened": opened}
-    return {**found, "run": str(run), "results": results}
+    found["reasons"] = [problem.reason for problem in problems]
+    return {**found, "run": str(run), "results": results, "written": times_of_checkpoints(run)}
 
 
-def told_by_fork(log: Path, work: Callable[[], Any]) -> Any:
-    """What ``work`` returns in a fork, so that this process computes nothing: forks of one that has may hang."""
-    answer = log.with_suffix(".json")
-    assert in_fork(log, lambda: answer.write_text(json.dumps(work())) and 0) == 0, log.read_text()
-    return json.loads(answer.read_text())
+def times_of_checkpoints(run: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in run.rglob("*.ckpt")}
 
 
 def compare(folder: Path, whole: Path, left: dict[str, Any]) -> None:
@@ -129,6 +125,8 @@ def compare(folder: Path, whole: Path, left: dict[str, Any]) -> None:
         assert names(run) == names(expected)
     if left["opened"] == wanted["epochs"] and left["run"] == str(run):
         assert without_word(results) == without_word(left["results"])
+        name = results["checkpoint"]["name"]
+        assert times_of_checkpoints(run)[name] == left["written"][name]
 
 
 def without_word(results: dict[str, Any]) -> dict[str, Any]:
@@ -148,36 +146,50 @@ def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
+def resume(train: Callable[[], int], place: Path, whole: Path, answer: Path) -> int:
+    """Check what was left, run the same command again and compare the end with ``whole``."""
+    left = check_what_was_left(place)
+    answer.write_text(
+        json.dumps({key: value for key, value in left.items() if key not in ("run", "results", "written")})
+    )
+    status = train()
+    compare(place, whole, left)
+    return status
+
+
 def main(folder: Path, program: str, arguments: list[str]) -> int:
+    place, whole, copies = folder / "runs", folder / "whole", folder / "copies"
     if program == "main_pretrain":
-        import killed_main_pretrain
+        from killed_main_pretrain import run_script
 
-        inner = "trained_models"  # not what other loggers write in the working directory
+        inner = place / "trained_models"  # not what other loggers write in the working directory
 
-        def attempt(runs: Path, arm: Callable[[], None] = lambda: None) -> int:
-            return killed_main_pretrain.attempt(arguments, runs, arm)
+        def train() -> int:
+            os.chdir(place)
+            return run_script(arguments)
     else:
-        inner = ""
+        inner = place
 
-        def attempt(runs: Path, arm: Callable[[], None] = lambda: None) -> int:
-            return killed_runs.attempt(["pretrain", *arguments], runs, arm)
+        def train() -> int:
+            return cli.main(["pretrain", *arguments, f"runs_dir={place}", "ckpt=auto"])
 
     if program == "main_pretrain" or "host=solo" in arguments:
         make_solo_vit_small(pytest.MonkeyPatch())
-    whole = folder / "whole"
-    writes = writes_of(attempt, whole, whole / inner)
-    for number, name in enumerate(writes, 1):
-        runs = folder / str(number)
-        log = runs.with_suffix(".log")
-        line: dict[str, Any] = {"write": f"{number} of {len(writes)}: {name}"}
-        line["killed"] = attempt(runs, lambda runs=runs, number=number: die_at_write(runs / inner, number))
-        left = told_by_fork(log, lambda runs=runs: check_what_was_left(runs))
-        line["left"] = {key: value for key, value in left.items() if key not in ("run", "results")}
-        line["resumed"] = attempt(runs)
-        line["compared"] = in_fork(log, lambda runs=runs, left=left: compare(runs, whole, left) or 0)
+    log = folder / "log"
+    for made in (place, copies):
+        made.mkdir()
+    if in_fork(log, lambda: train_and_copy(train, inner, place, copies)) != 0:
+        raise SystemExit(log.read_text())
+    place.rename(whole)
+    for note in sorted(copies.glob("*.write"), key=lambda path: int(path.stem)):
+        log.unlink()
+        answer = note.with_suffix(".json")
+        note.with_suffix("").rename(place)
+        status = in_fork(log, lambda answer=answer: resume(train, place, whole, answer))
+        left = json.loads(answer.read_text()) if answer.exists() else None
+        line = {"write": note.read_text(), "left": left, "resumed": status, "said": log.read_text()[-3000:]}
         print(json.dumps(line), flush=True)
-        if line["compared"] == 0:
-            shutil.rmtree(runs)
+        shutil.rmtree(place)
     return 0
 
 

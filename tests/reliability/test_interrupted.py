@@ -13,7 +13,7 @@ from pathlib import Path
 
 import lightning.pytorch as pl
 import pytest
-from helpers import HOSTS_SOLO_SLOW, AtStep, assert_same_run, checkpoint_of, only_run, results_of, with_resnet
+from helpers import HOSTS, HOSTS_SOLO_SLOW, AtStep, assert_same_run, checkpoint_of, only_run, results_of, with_resnet
 
 from radial_vicreg import cli
 from radial_vicreg.io.locks import HeldLock
@@ -46,7 +46,8 @@ def uninterrupted(run_settings: list[str], tmp_path: Path) -> Callable[[str], Pa
     return run
 
 
-@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
+@pytest.mark.slow
+@pytest.mark.parametrize("host", HOSTS)
 def test_sigterm_stops_cleanly_and_the_run_goes_on_to_the_same_end(
     host: str, run_settings: list[str], tmp_path: Path, add_callback: Add, uninterrupted: Callable[[str], Path],
     capsys: pytest.CaptureFixture[str],

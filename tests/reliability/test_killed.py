@@ -1,4 +1,4 @@
-"""``kill -9`` at twenty moments, the writing of checkpoints included: what is left is resumed to the very same end."""
+"""``kill -9`` anywhere and within the file of a checkpoint: what is left is resumed to the very same end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_killed_run_goes_on_to_the_same_end(
     assert done.returncode == 0, done.stderr
     print(done.stdout)
     attempts = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(attempts) == 20
+    assert len(attempts) == 5
     for index, attempt in enumerate(attempts):
         outcome = (attempt["killed"], attempt["resumed"], attempt["compared"])
         assert outcome == (KILLED, 0, 0), f"{attempt}\n{(tmp_path / f'{index}.log').read_text()}"

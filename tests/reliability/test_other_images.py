@@ -12,6 +12,7 @@ from helpers import results_of
 from radial_vicreg import cli
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_its_images_wherever_they_lie_and_with_no_others(
     run_settings: list[str],
     image_folder: Callable[..., Path],

@@ -194,6 +194,7 @@ def test_going_back_sets_the_later_epochs_aside(
     assert names == {"epoch-1.ckpt", "epoch-2.ckpt", "former-epoch-2.ckpt"}
 
 
+@pytest.mark.slow
 def test_figures_that_a_probe_has_added_survive_while_they_are_of_the_network(
     run_settings: list[str], tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_legend_of_long_names_stays_inside_the_figure(make_run: Callable, expe
 STRANGE_NAMES = ("$_{$", "5 $ for", "$x^2$", "$^$", "long " * 60)
 
 
+@pytest.mark.slow
 def test_names_are_no_mathematics(make_run: Callable, experiments: Callable) -> None:
     strange = "$\\nosuch$"
     for objective in ("none", "wasserstein"):

@@ -122,14 +122,12 @@ def test_the_commands_find_a_checkout_where_they_are_typed_and_beside_the_script
     checkout, outside = location.parent, tmp_path
     refused = command("solo", "main_pretrain.py", "--help", cwd=outside)
     assert (refused.returncode, "solo-learn is not installed; git clone" in refused.stderr) == (2, True), refused.stderr
-    for script, cwd in (("main_pretrain.py", checkout), (str(checkout / "main_pretrain.py"), outside)):
-        done = command("solo", script, "--help", cwd=cwd)
-        assert done.returncode == 0, done.stderr
-        assert "main_pretrain is powered by Hydra" in done.stdout
+    done = command("solo", str(checkout / "main_pretrain.py"), "--help", cwd=outside)
+    assert done.returncode == 0, done.stderr
+    assert "main_pretrain is powered by Hydra" in done.stdout
     told = command("doctor", cwd=checkout).stdout
     assert f"solo-learn in {location}: the working directory, taken by its own scripts, radial-vicreg solo" in told
     assert "radial-vicreg pretrain would use the standalone host" in told
-    assert "solo-learn is not installed; git clone" in command("doctor", cwd=outside).stdout
 
 
 @pytest.mark.solo

@@ -225,6 +225,7 @@ def finished(script_cfg: MakeCfg, tmp_path: Path) -> Callable[[DictConfig], Path
     return lambda cfg: resumer.find_checkpoint(cfg)[0]
 
 
+@pytest.mark.slow
 def test_a_run_resumes_however_its_numbers_are_written_and_never_from_one_that_differs_in_a_value(
     script_cfg: MakeCfg, finished: Callable[[DictConfig], Path | None]
 ) -> None:

@@ -6,14 +6,13 @@ import importlib.util
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import NamedTuple
 
 import pytest
 import torch
-from helpers import write_images
+from helpers import Typed, type_rows, write_images
 
 from radial_vicreg.solo.limits import knn_fails
 
@@ -30,7 +29,7 @@ TINY = [
         "max_epochs=1",
     ),
     *("accelerator=cpu", "precision=32", "scheduler.warmup_epochs=0"),
-    *("method_kwargs.proj_hidden_dim=16", "method_kwargs.proj_output_dim=16"),
+    *("method_kwargs.proj_hidden_dim=16", "method_kwargs.proj_output_dim=16", "diagnostics.enabled=false"),
 ]
 """Before what is typed: a dozen images, two steps."""
 
@@ -65,16 +64,25 @@ class Row(NamedTuple):
             return "wandb" not in self.typed or importlib.util.find_spec("wandb") is not None
         return not any(here and name in self.result for name, here in INSTALLED.items())
 
-    def differs(self, folder: Path) -> str | None:
-        """Say how the run in a folder ended, where the table says something else."""
-        status, said = int((folder / "status").read_text()), (folder / "said").read_text()
-        states = [json.loads(path.read_text())["status"] for path in folder.glob("trained_models/*/*/results.json")]
+    @property
+    def sections(self) -> set[str]:
+        """What it sets, by the section of the configuration: rows of different ones may be typed together."""
+        keys = (item.lstrip("+").partition("=")[0].removeprefix("radialvicreg/") for item in shlex.split(self.typed))
+        return {
+            key.partition(".")[0].replace("augmentations", "augment").replace("augmentation", "augment") for key in keys
+        }
+
+    def differs(self, done: Typed) -> str | None:
+        """Say how a run ended, where the table says something else."""
+        said = done.stdout + done.stderr
+        results = done.folder.glob("trained_models/*/*/results.json")
+        states = [json.loads(path.read_text())["status"] for path in results]
         if self.result == WORKS:
-            as_written = status == 0 and set(states) == {"finished"}
+            as_written = done.returncode == 0 and set(states) == {"finished"}
         else:
             line = ".*".join(re.escape(part) for part in self.result.split("..."))
-            as_written = status != 0 and any(re.fullmatch(line, given.strip()) for given in said.splitlines())
-        return None if as_written else f"{self.typed}: status {status}, {states}, {said[-600:]}"
+            as_written = done.returncode != 0 and any(re.fullmatch(line, given.strip()) for given in said.splitlines())
+        return None if as_written else f"{self.typed}: status {done.returncode}, {states}, {said[-600:]}"
 
 
 def rows() -> list[Row]:
@@ -85,30 +93,37 @@ def rows() -> list[Row]:
     return [Row(typed, works or line) for typed, works, line in cells]
 
 
+def together(rows: Iterable[Row]) -> list[Row]:
+    """Join rows that work and set different sections; networks are typed alone, and so are several runs at once."""
+    joined: list[Row] = []
+    for row in rows:
+        alone = row.result != WORKS or "backbone" in row.sections or row.typed.startswith("-")
+        fits = (
+            index for index, other in enumerate(joined) if other.result == WORKS and not row.sections & other.sections
+        )
+        free = None if alone else next((i for i in fits if not joined[i].sections & {"backbone", "-m"}), None)
+        if free is None:
+            joined.append(row)
+        else:
+            joined[free] = Row(f"{joined[free].typed} {row.typed}", WORKS)
+    return joined
+
+
 @pytest.mark.slow
 @pytest.mark.solo
-def test_what_solo_learn_users_type_does_what_the_table_says(
-    run_python: Callable[..., CompletedProcess[str]], tmp_path: Path
-) -> None:
-    from radial_vicreg.solo.detect import find_solo_learn
-
-    location = find_solo_learn().location
-    assert location is not None
+def test_what_solo_learn_users_type_does_what_the_table_says(tmp_path: Path) -> None:
     found = rows()
     assert len(found) >= FEWEST_ROWS
-    tried = [row for row in found if row.can_be_tried]
+    tried = together(row for row in found if row.can_be_tried)
+    images = tmp_path / "images"
     for name in ("train", "val"):
-        write_images(tmp_path / name, per_class=4)
-    (write_images(tmp_path / "one", classes=1, per_class=12) / "class_0").rename(tmp_path / "flat")
-    (tmp_path / "images.h5").touch()
+        write_images(images / name, per_class=4)
+    (write_images(images / "one", classes=1, per_class=12) / "class_0").rename(images / "flat")
+    (images / "images.h5").touch()
     for number in range(len(tried)):
-        (tmp_path / "rows" / str(number)).mkdir(parents=True)
+        (tmp_path / str(number)).mkdir()
         for name in ("train", "val", "flat", "images.h5"):
-            (tmp_path / "rows" / str(number) / name).symlink_to(tmp_path / name)
-    (tmp_path / "rows.json").write_text(json.dumps([row.arguments for row in tried]))
-    typist = str(Path(__file__).with_name("type_rows.py"))
-    script = str(location.parent / "main_pretrain.py")
-    done = run_python(typist, script, str(tmp_path / "rows.json"), str(tmp_path / "rows"), timeout=1500)
-    assert done.returncode == 0, done.stderr[-2000:]
-    wrong = [row.differs(tmp_path / "rows" / str(number)) for number, row in enumerate(tried)]
+            (tmp_path / str(number) / name).symlink_to(images / name)
+    ended = type_rows([row.arguments for row in tried], tmp_path)
+    wrong = [row.differs(done) for row, done in zip(tried, ended, strict=True)]
     assert not any(wrong), "\n\n".join(filter(None, wrong))

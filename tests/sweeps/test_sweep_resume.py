@@ -18,7 +18,7 @@ from radial_vicreg.sweeps.grid import SweepRun
 
 FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "radialvicreg" / "sweeps"
 #: Of each kind of sweep one: over values, over values and attributes, over cells, over methods.
-KINDS = ("tables/figure4", "cifar100_resnet18_d2048", "celeba_resnet18", "study_full_tune", "study2")
+KINDS = ("tables/figure4", "celeba_resnet18", "study_full_tune", "study2")
 kinds = pytest.mark.parametrize("name", [KINDS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in KINDS[1:])])
 
 

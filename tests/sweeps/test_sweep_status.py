@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import with_resnet, without
+from helpers import without
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
@@ -182,12 +182,12 @@ def test_an_index_that_is_finished_trains_nothing(
 
 
 @pytest.mark.slow
-def test_a_sweep_trains_goes_on_after_a_failure_and_takes_up_what_is_left(
+def test_a_sweep_trains_its_other_runs_after_a_failure(
     small_sweep: Path, tiny_overrides: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     text = small_sweep.read_text().replace("method_kwargs.radial_ce_loss_weight", "backbone.name")
-    small_sweep.write_text(text.replace("[0, 1]", "[resnet19, resnet18]").replace("[5, 6]", "[5]"))
-    overrides = [*with_resnet(tiny_overrides), "diagnostics.enabled=false", "host=standalone"]
+    small_sweep.write_text(text.replace("[0, 1]", "[resnet19, vit_tiny]").replace("[5, 6]", "[5]"))
+    overrides = [*without(tiny_overrides, "backbone.name"), "diagnostics.enabled=false", "host=standalone"]
     command = ["sweep", str(small_sweep), *without(overrides, "optimizer.lr")]
     assert cli.main([*command, "--run"]) == 1
     said = capfd.readouterr().err
@@ -196,12 +196,9 @@ def test_a_sweep_trains_goes_on_after_a_failure_and_takes_up_what_is_left(
     assert cli.main([*command, "--status"]) == 0
     assert capfd.readouterr().out.splitlines()[-1] == "small: 2 runs, 1 finished, 1 missing"
     log = tmp_path / "runs" / "sweeps" / "small" / "1.log"
-    first = log.read_text()
-    assert "finished: 2 epochs, 6 steps" in first
+    assert "finished: 2 epochs, 6 steps" in log.read_text()
     assert cli.main([*command, "--index", "1"]) == 0
     assert "run 1 is finished" in capfd.readouterr().out
-    assert cli.main([*command, "--run"]) == 1  # run 0 once more, run 1 not
-    assert log.read_text() == first
 
 
 def test_points_that_differ_in_an_argument_of_the_trainer_are_runs_of_their_own(

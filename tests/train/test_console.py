@@ -135,6 +135,7 @@ def test_a_pipe_gets_plain_lines_and_one_an_epoch(show: Show) -> None:
     assert re.findall(r"^epoch \d/2  loss", text, re.MULTILINE) == ["epoch 1/2  loss", "epoch 2/2  loss"]
 
 
+@pytest.mark.slow
 def test_no_color_leaves_the_bar_without_colours(show: Show) -> None:
     assert COLOUR.search(show(60))
     plain = show(60, no_color=True)

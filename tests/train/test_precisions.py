@@ -31,7 +31,11 @@ def has_half_on_cpu() -> bool:
 
 
 needs_half = pytest.mark.skipif(not has_half_on_cpu(), reason=f"PyTorch {torch.__version__} has no float16 on a CPU")
-PRECISIONS = ["32-true", "64-true", "16-mixed", "bf16-mixed", "bf16-true", pytest.param("16-true", marks=needs_half)]
+PRECISIONS = [
+    *("16-mixed", "bf16-true"),
+    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("32-true", "64-true", "bf16-mixed")),
+    pytest.param("16-true", marks=[needs_half, pytest.mark.slow]),
+]
 SMALLEST = [
     # No Adam: its eps of 1e-8 is 0 in float16.
     *("radialvicreg/optimizer=sgd", "optimizer.batch_size=8", "optimizer.lr=1e-3", "optimizer.classifier_lr=1e-3"),
