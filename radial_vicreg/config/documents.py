@@ -65,7 +65,7 @@ def _identity_table() -> list[str]:
     for name, argument in TRAINER_ARGUMENTS.items():
         if argument.outside is not None:
             reasons.setdefault(argument.outside, []).append(name)
-    sometimes = [(key.name, mark.where) for key in leaves() if (mark := added(key.field)) is not None and mark.where]
+    sometimes = [(key.name, found.where) for key in leaves() if (found := added(key.field)) and found.where]
     counted = ", ".join(f"`{name}`" for name, argument in TRAINER_ARGUMENTS.items() if argument.outside is None)
     return [
         "## What makes two runs one experiment",

@@ -35,8 +35,8 @@ SOLO_BACKBONES = (
 )
 """Further backbones of solo-learn; a test compares this list with solo-learn."""
 
-# Families without statistics of a batch, which draw no random numbers unless an argument says so. Hybrids of ResNets and
-# transformers have BatchNorm, and those with relative positions have dropout.
+# Families without statistics of a batch, which draw no random numbers unless an argument says so. Hybrids of ResNets
+# and transformers have BatchNorm, and those with relative positions have dropout.
 _SINGLE_IMAGES = re.compile(
     r"vit_(tiny|small|base|large)|(poolformer|convnext)_[a-z0-9]+"
     r"|timm:(vit_[a-z0-9]+_patch|deit3?_|convnext(v2)?_|beit(v2|3)?_|eva(02)?_).*"

@@ -32,7 +32,7 @@ def use_micro_batches(backbone: nn.Module, size: int) -> None:
         backbone: maps images ``(N, 3, H, W)`` to one tensor of features ``(N, ...)``; changed in place.
         size: largest number of images of a micro-batch. A batch is split as evenly as possible.
     """
-    backbone.forward = _MicroBatches(backbone, size)  # type: ignore[method-assign]
+    backbone.forward = _MicroBatches(backbone, size)
 
 
 def has_batch_norm(backbone: nn.Module) -> bool:

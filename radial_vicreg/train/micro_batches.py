@@ -1,4 +1,4 @@
-"""Micro-batches of a run (``optimizer.micro_batch_size``): what is refused, what is printed, and the backbone's part."""
+"""Micro-batches of a run (``optimizer.micro_batch_size``): checks, the line at its start, and the backbone's part."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def refuse_micro_batches(config: RunConfig, backbone: nn.Module) -> None:
     converted = any(isinstance(module, nn.SyncBatchNorm) for module in backbone.modules())
     if config.processes > 1 and (converted or effective_hardware(config)["sync_batchnorm"]):
         raise UserError(
-            f"optimizer.micro_batch_size={size} with sync_batchnorm=true: the BatchNorm layers of {config.backbone.name}"
+            f"optimizer.micro_batch_size={size} with sync_batchnorm=true: BatchNorm layers of {config.backbone.name}"
             f" would exchange statistics between {config.processes} processes a second time, within the backward pass;"
             " set sync_batchnorm=false, or leave micro_batch_size out"
         )
