@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 from radial_vicreg.config.fields import Key, leaves
 from radial_vicreg.config.schema import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
-from radial_vicreg.config.types import OpenSection, outside
+from radial_vicreg.config.types import OpenSection, added, outside
 from radial_vicreg.config.words import expected, inner_model
 
 _INTERPOLATION = {"type": "string", "pattern": r"\$\{"}
@@ -65,6 +65,7 @@ def _identity_table() -> list[str]:
     for name, argument in TRAINER_ARGUMENTS.items():
         if argument.outside is not None:
             reasons.setdefault(argument.outside, []).append(name)
+    sometimes = [(key.name, found.where) for key in leaves() if (found := added(key.field)) and found.where]
     counted = ", ".join(f"`{name}`" for name, argument in TRAINER_ARGUMENTS.items() if argument.outside is None)
     return [
         "## What makes two runs one experiment",
@@ -74,6 +75,8 @@ def _identity_table() -> list[str]:
         "| keys | reason |",
         "| --- | --- |",
         *(f"| {', '.join(f'`{key}`' for key in keys)} | {reason} |" for reason, keys in reasons.items()),
+        "",
+        f"Not everywhere part of it: {'; '.join(f'`{name}` ({where})' for name, where in sometimes)}.",
         "",
         f"Of the arguments of Lightning's Trainer, these count where they are not at their defaults: {counted}.",
         "",

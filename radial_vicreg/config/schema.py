@@ -45,6 +45,7 @@ from radial_vicreg.config.types import (
     Word,
 )
 from radial_vicreg.names.data_sets import facts_of
+from radial_vicreg.names.networks import sees_single_images
 from radial_vicreg.names.terms import LOSS_DEFAULTS, METHODS
 
 _PLACE = Outside("a place of files")
@@ -203,6 +204,14 @@ class RunConfig(OpenSection):
     def global_batch(self) -> int:
         """Number of images per forward pass over all processes."""
         return self.optimizer.batch_size * self.processes
+
+    @property
+    def counted_micro_batch(self) -> int | None:
+        """``optimizer.micro_batch_size`` where it can change the weights; None elsewhere, but for rounding."""
+        size, backbone = self.optimizer.micro_batch_size, self.backbone
+        if size is None or size >= self.optimizer.batch_size or sees_single_images(backbone.name, backbone.arguments()):
+            return None
+        return size
 
     @property
     def rates(self) -> Rates:

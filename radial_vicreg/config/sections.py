@@ -38,6 +38,7 @@ _IMAGES = Outside("which images: it stands with the figures")
 _COUNTED = Outside("follows from the images or the augmentations")
 _CROPS = WhoReads("script", instead="the crops are counted from augmentations (num_crops)")
 _OTHER_FOLDER = WhoReads("script", instead="here, runs_dir is the folder of all runs")
+_ONE_BY_ONE = "smaller than the batch, with a backbone that has statistics of the batch or draws random numbers"
 _MOST_WORKERS = 1024  # a typing error must not start a million processes
 
 
@@ -239,6 +240,13 @@ class OptimizerConfig(Section):
         description="radialvicreg/optimizer=NAME brings its arguments, too"
     )
     batch_size: int = Field(ge=2, le=LARGEST_COUNT, description="of each process; BatchNorm needs 2")
+    micro_batch_size: Annotated[int | None, Added("0.3", where=_ONE_BY_ONE), ALL] = Field(
+        None,
+        ge=1,
+        le=LARGEST_COUNT,
+        description="images that the backbone sees at a time, computed once more in the backward pass: less memory for"
+        " the same batch; null: all",
+    )
     lr: float = Field(ge=0, description="peak rate of backbone and projector for 256 images")
     classifier_lr: float = Field(ge=0, description="peak rate of the online linear probe for 256 images")
     weight_decay: float = Field(ge=0, description="of backbone and projector")

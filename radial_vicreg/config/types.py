@@ -43,9 +43,15 @@ class Added(NamedTuple):
 
     Runs of earlier releases keep their identities. Changing such a default would change the meaning of earlier runs;
     add a new key instead.
+
+    Attributes:
+        since: the release.
+        where: condition under which the key can change the weights, in words; elsewhere it is not part of the identity
+            (:func:`radial_vicreg.runs.identity.identity_parts`). Empty: it is part everywhere.
     """
 
     since: str
+    where: str = ""
 
 
 class WhoReads(NamedTuple):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 OPTIMIZER_DEFAULTS: dict[str, dict[str, float | bool | list[float]]] = {
     "sgd": {"momentum": 0.9},
     "lars": {"momentum": 0.9, "eta": 1e-3, "clip_lr": False, "exclude_bias_n_norm": False},
@@ -31,6 +34,34 @@ SOLO_BACKBONES = (
     *("wide_resnet28w2", "wide_resnet28w8"),
 )
 """Further backbones of solo-learn; a test compares this list with solo-learn."""
+
+# Families without statistics of a batch, which draw no random numbers unless an argument says so. Hybrids of ResNets
+# and transformers have BatchNorm, and those with relative positions have dropout.
+_SINGLE_IMAGES = re.compile(
+    r"vit_(tiny|small|base|large)|(poolformer|convnext)_[a-z0-9]+"
+    r"|timm:(vit_[a-z0-9]+_patch|deit3?_|convnext(v2)?_|beit(v2|3)?_|eva(02)?_).*"
+)
+_HARMLESS_ARGUMENTS = {
+    *("img_size", "patch_size", "dynamic_img_size", "dynamic_img_pad", "strict_img_size", "in_chans"),
+    *("embed_dim", "depth", "num_heads", "mlp_ratio", "depths", "dims"),
+    *("qkv_bias", "qk_norm", "init_values", "ls_init_value"),
+    *("class_token", "reg_tokens", "no_embed_class", "pre_norm", "global_pool"),
+}
+
+
+def sees_single_images(name: str, arguments: Mapping[str, object]) -> bool:
+    """Return whether the features of an image depend on this image alone, however many images come with it.
+
+    That is so without statistics of the batch (BatchNorm) and without random numbers (dropout, stochastic depth). It is
+    decided by names, so that it is the same on every machine, and false wherever it is not known.
+
+    Args:
+        name: value of ``backbone.name``.
+        arguments: ``backbone.kwargs``.
+    """
+    unknown = [key for key, value in arguments.items() if key not in _HARMLESS_ARGUMENTS]
+    return bool(_SINGLE_IMAGES.fullmatch(name)) and all("drop" in key and not arguments[key] for key in unknown)
+
 
 SOLO_LARGE_VIEWS = 2
 """Number of large crops that solo-learn's methods require."""

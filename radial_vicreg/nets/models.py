@@ -38,6 +38,11 @@ def timm_architecture(name: str) -> str | None:
     return name.removeprefix(_TIMM) if name.startswith(_TIMM) else VISION_TRANSFORMERS.get(name)
 
 
+def is_embedded(name: str) -> bool:
+    """Return whether the embedded host has a backbone of this name, as far as can be seen from it."""
+    return name in _RESNETS or timm_architecture(name) is not None
+
+
 def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
     """Build the backbone of a configuration, without a classification head.
 
@@ -82,7 +87,7 @@ def check_backbone(config: RunConfig) -> None:
     """
     arguments = config.backbone.arguments()
     name = config.backbone.name
-    if (name in _RESNETS and not arguments) or (name not in _RESNETS and timm_architecture(name) is None):
+    if (name in _RESNETS and not arguments) or not is_embedded(name):
         return  # a plain ResNet takes any size; a host names the backbones that it has
     with own_random_numbers(config.seed):
         backbone = build_backbone(config)[0].to("meta")  # timm before 1.0.21 cannot build a ViT there

@@ -133,7 +133,8 @@ def identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
         Trainer are not at their defaults.
     """
     parts = parts_of_release_0_2(config, processes)
-    _add(parts, config)
+    counted = config.optimizer.model_copy(update={"micro_batch_size": config.counted_micro_batch})
+    _add(parts, config.model_copy(update={"optimizer": counted}))
     if arguments := canonical_arguments(config.plain()):
         parts["trainer"] = _canonical(arguments)
     return parts

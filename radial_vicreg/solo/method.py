@@ -77,7 +77,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
         self.own_loop = own is not None
         self.config = script_config(self.cfg, _keys_of_the_host(self.cfg)) if own is None else own
         self._apply_stem()
-        self.add_radial_parts(self.features_dim)
+        with in_one_line():
+            self.add_radial_parts(self.features_dim)
         self._warned_about_size = False
         self._step_metrics: dict[str, Tensor] = {}
         self.multi_label = self.config.data.multi_label

@@ -11,6 +11,7 @@ from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.data.sets import data_set
 from radial_vicreg.nets.stability import equilibrium_note, stability_warnings
 from radial_vicreg.runs.checkpoints import check_resumable
+from radial_vicreg.train.micro_batches import micro_batch_note
 from radial_vicreg.train.run import Host, embedded, prepared_trainer, set_up
 from radial_vicreg.train.run_folder import claim_runs_dir, find_run_folder
 from radial_vicreg.train.trainer import batches_per_epoch, steps_per_epoch
@@ -66,13 +67,15 @@ def _lines(
         check_resumable(place.checkpoint, model)
     resumes = "" if place.checkpoint is None else f", resuming from {place.checkpoint}"
     batches = batches_per_epoch(trainer, config, sizes[0])
-    note = equilibrium_note(config)
+    notes = [equilibrium_note(config)]
+    if model is not None:
+        notes.append(micro_batch_note(config, model.backbone))  # type: ignore[arg-type]
     return [
         f"run folder: {place.path or place.parent / 'TIME'}{resumes}",
         f"images: {sizes[0]:,} for training, {sizes[1]:,} for validation",
         _steps(trainer, config, batches),
         *(f"warning: {text}" for text in stability_warnings(config, steps_per_epoch(config, batches))),
-        *([] if note is None else [note]),
+        *(note for note in notes if note is not None),
         "checked: nothing was started or written",
     ]
 
@@ -88,4 +91,6 @@ def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
     text = f"steps: {total:,} ({length}), global batch {config.global_batch:,}"
     if config.accumulation > 1:
         text += f", {config.accumulation} of them a step"
+    if (size := config.optimizer.micro_batch_size) is not None:
+        text += f", the backbone sees {size:,} images at a time"
     return f"{text}, optimizer.lr {config.optimizer.lr:g} scaled to {config.rates.lr:g}"

@@ -38,6 +38,7 @@ from radial_vicreg.train.callbacks.waiting import WaitingAdvice
 from radial_vicreg.train.endings import fit
 from radial_vicreg.train.hardware import precision_as_begun, precision_note
 from radial_vicreg.train.loss import check_objective
+from radial_vicreg.train.micro_batches import check_micro_batches
 from radial_vicreg.train.processes import adopt_rank, check_launcher
 from radial_vicreg.train.run_folder import choose_run_folder, claim_runs_dir, no_empty_folder
 from radial_vicreg.train.run_name import named
@@ -243,7 +244,8 @@ def prepare(config: RunConfig) -> RunConfig:
         UserError: a number of processes that torchrun or Slurm did not start, a loss that cannot be built or called, a
             key that only solo-learn's script reads, a strategy that Lightning lacks, a logger whose package is missing,
             a network that does not take the images, a data format or accelerator that is not available, a spacing that
-            the batch does not allow, an optimizer or scheduler that cannot be built.
+            the batch does not allow, micro-batches that the backbone cannot have, an optimizer or scheduler that cannot
+            be built.
     """
     check_launcher(config)
     refuse_unread(config, "pretrain")
@@ -264,6 +266,7 @@ def prepare(config: RunConfig) -> RunConfig:
         changes["strategy"] = "auto"
     config = config.model_copy(update=changes)
     _check_first_step(config)
+    check_micro_batches(config)
     check_objective(config, process_device(on_gpu))
     return named(config, runs=Path(config.runs_dir))
 

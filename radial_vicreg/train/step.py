@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.utilities import rank_zero_only
-from torch import Tensor
+from torch import Tensor, nn
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import canonical_arguments
@@ -31,6 +31,7 @@ from radial_vicreg.train.callbacks.solo_checkpoints import write_checkpoints_las
 from radial_vicreg.train.callbacks.stop_on_signal import ExitAfterSignal, StopOnSignal
 from radial_vicreg.train.guard import FiniteGuard
 from radial_vicreg.train.loss import build_objective
+from radial_vicreg.train.micro_batches import apply_micro_batches, micro_batch_note, refuse_micro_batches
 from radial_vicreg.train.processes import adopt_rank, check_processes
 
 if TYPE_CHECKING:
@@ -50,15 +51,20 @@ class RadialTraining(_Base):
 
     config: RunConfig
     host: str
+    backbone: nn.Module
     results_folder: str | None = None  # None: next to solo-learn's checkpoints
     own_loop = True  # False: solo-learn's script trains
 
     def add_radial_parts(self, features_dim: int) -> None:
-        """Build projector and objective of :attr:`config`.
+        """Build projector and objective of :attr:`config`, and let the backbone see micro-batches.
 
         Args:
             features_dim: width of the backbone's output.
+
+        Raises:
+            UserError: see :func:`radial_vicreg.train.micro_batches.apply_micro_batches`.
         """
+        apply_micro_batches(self.config, self.backbone)
         settings = self.config.method_kwargs
         self.projector = build_projector(features_dim, settings.proj_hidden_dim, settings.proj_output_dim)
         self.objective = build_objective(self.config)
@@ -136,8 +142,10 @@ class RadialTraining(_Base):
         """Move solo-learn's checkpoints after our callbacks, and warn if settings diverge or lead away from chi."""
         super().on_train_start()
         write_checkpoints_last(self.trainer)
-        if (note := equilibrium_note(self.config)) is not None:
-            rank_zero_only(print)(note)
+        refuse_micro_batches(self.config, self.backbone)  # by now Lightning has converted BatchNorm
+        for note in (equilibrium_note(self.config), micro_batch_note(self.config, self.backbone)):
+            if note is not None:
+                rank_zero_only(print)(note)
         steps = self.trainer.num_training_batches
         if steps != float("inf"):
             # The last step of an epoch may have fewer batches.
