@@ -32,5 +32,15 @@ SOLO_BACKBONES = (
 )
 """Further backbones of solo-learn; a test compares this list with solo-learn."""
 
+_DDP = ("ddp", "ddp_spawn", "ddp_fork", "ddp_notebook")
+
+STRATEGIES = (
+    "auto",
+    *_DDP,
+    *(f"{name}_find_unused_parameters_{value}" for name in _DDP for value in ("false", "true")),
+    "single_device",
+)
+"""Lightning's strategies that are supported; a test compares this list with Lightning."""
+
 SOLO_LARGE_VIEWS = 2
 """Number of large crops that solo-learn's methods require."""
