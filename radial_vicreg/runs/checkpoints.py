@@ -6,7 +6,6 @@ PyTorch is imported only to read or write one.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import pickle
 import re
@@ -285,6 +284,8 @@ def file_checksum(path: str | Path) -> str:
 def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
     """Write a checkpoint atomically: a reader finds the old file or the complete new one.
 
+    One tensor after another is written, so that the file is not built in memory first.
+
     Args:
         content: content for ``torch.save``.
         path: target.
@@ -294,10 +295,8 @@ def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
     """
     import torch
 
-    buffer = io.BytesIO()  # torch.save into a file hides the reason when the disk is full
-    torch.save(content, buffer)
-    with atomic_file(path) as stream:
-        stream.write(buffer.getbuffer())
+    with atomic_file(path) as stream:  # keeps the reason of a failed write, which torch.save replaces by its own error
+        torch.save(content, stream)
 
 
 def link_last(checkpoint: Path) -> None:
