@@ -45,7 +45,7 @@ from radial_vicreg.config.types import (
     Word,
 )
 from radial_vicreg.names.data_sets import facts_of
-from radial_vicreg.names.networks import sees_single_images
+from radial_vicreg.names.networks import STRATEGIES, sees_single_images
 from radial_vicreg.names.terms import LOSS_DEFAULTS, METHODS
 
 _PLACE = Outside("a place of files")
@@ -134,7 +134,7 @@ class RunConfig(OpenSection):
         "auto", description="auto: a GPU where there is one"
     )
     num_nodes: Annotated[int | None, ALL] = Field(1, ge=1, le=LARGEST_COUNT, description="machines of the job")
-    strategy: Annotated[Text | None, _DEVICE, ALL, Stored()] = Field(
+    strategy: Annotated[Text | None, Choices(STRATEGIES), _DEVICE, ALL, Stored()] = Field(
         "ddp", description="Lightning's, with several processes"
     )
     sync_batchnorm: Annotated[bool, ALL, Stored()] = Field(False, description="statistics over all GPUs")

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import open_image, shown, unreadable_images
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted, Paths, flat_files
+from radial_vicreg.data.places import require_directory
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.io.locks import LockedError, changing

@@ -11,11 +11,10 @@ from torchvision.datasets import ImageFolder
 
 from radial_vicreg.data.image import open_image, unreadable_images
 from radial_vicreg.data.image_set import ImageSet
-from radial_vicreg.data.listing import LabelledPaths, Omitted, Paths, class_folders, flat_files, labelled_files
+from radial_vicreg.data.listing import LabelledPaths, Omitted, Paths, flat_files, labelled_files
+from radial_vicreg.data.places import require_classes, require_directory, shorten
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
-
-_NAMED = 5  # classes in an error
 
 
 class LabelledFolder(ImageFolder, ImageSet):
@@ -63,12 +62,7 @@ class LabelledFolder(ImageFolder, ImageSet):
 
     def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:
         """Name the classes: the sub-folders that are not hidden, sorted."""
-        names = class_folders(directory, self.omitted)
-        if not names:
-            raise UserError(
-                f"{self.key}={directory} has no class sub-folders: expected {directory}/CLASS/*.jpg"
-                " (images without labels: data.no_labels=true)"
-            )
+        names = require_classes(directory, self.key, self.omitted)
         return names, {name: index for index, name in enumerate(names)}
 
     def make_dataset(
@@ -86,7 +80,7 @@ class LabelledFolder(ImageFolder, ImageSet):
         empty = [name for name, target in self.class_to_idx.items() if target not in filled]
         if empty:
             raise UserError(
-                f"{self.key}={self.root} has class sub-folders without {what}: {_shorten(empty)} (image files end in"
+                f"{self.key}={self.root} has class sub-folders without {what}: {shorten(empty)} (image files end in"
                 f" {', '.join(IMAGE_EXTENSIONS)}); fill or remove them"
             )
 
@@ -109,47 +103,6 @@ def check_batch_fits(num_images: int, batch_size: int, num_processes: int = 1, w
             f"the training set{place} has {num_images} images, too few for a batch of {batch_size} on each of"
             f" {num_processes} process(es): lower optimizer.batch_size or add images"
         )
-
-
-def check_same_classes(train_classes: Sequence[str], val_classes: Sequence[str]) -> None:
-    """Require equal class names in training and validation, since targets are positions among them.
-
-    Args:
-        train_classes: class names of the training folder.
-        val_classes: class names of the validation folder.
-
-    Raises:
-        UserError: they differ; the message names the differing ones.
-    """
-    only_train = sorted(set(train_classes) - set(val_classes))
-    only_val = sorted(set(val_classes) - set(train_classes))
-    if only_train or only_val:
-        raise UserError(
-            f"training and validation classes differ: only in training {_shorten(only_train)},"
-            f" only in validation {_shorten(only_val)}; give both folders the same class sub-folders"
-        )
-
-
-def require_directory(path: str | Path | None, key: str) -> Path:
-    """Return ``path`` as a ``Path`` when it is a folder.
-
-    Args:
-        path: value of a configuration key.
-        key: the key's name, for the message.
-
-    Returns:
-        The folder.
-
-    Raises:
-        UserError: no value, or no such folder.
-    """
-    if path is None or str(path) == "":
-        raise UserError(f"{key} is not set: give the folder that holds the images, {key}=DIR")
-    root = Path(path)
-    if not root.is_dir():
-        state = "is not a folder" if root.exists() else "does not exist"
-        raise UserError(f"{key}={root} {state} (looked for {root.resolve()}): correct the path, {key}=DIR")
-    return root
 
 
 class UnlabelledFolder(ImageSet):
@@ -222,11 +175,3 @@ class IndexedDataset(Dataset[tuple[int, Any, int]]):
     def __len__(self) -> int:
         """Return the length of the wrapped dataset."""
         return len(self.dataset)  # type: ignore[arg-type]
-
-
-def _shorten(names: Sequence[str]) -> str:
-    """List the first names and the number of the rest."""
-    if not names:
-        return "none"
-    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + rest

@@ -15,7 +15,7 @@ from radial_vicreg.data.errors import LoaderResourceError, OneLineError, lacks_d
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.terminal import track
 from radial_vicreg.names.choices import ON_BAD_IMAGE
-from radial_vicreg.runtime.distributed import is_first_process
+from radial_vicreg.runtime.first_process import is_first_process
 
 _WORD = 257  # 65,535 / 255: from 16 bits to 8
 _SIXTEEN_BITS_AS_I = ("PNG", "PPM")  # Pillow opens their 16-bit greys as 32-bit integers, depending on its version

@@ -15,7 +15,7 @@ from radial_vicreg.data.staging import MARKER
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import lies_in
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS
-from radial_vicreg.runtime.distributed import is_first_process
+from radial_vicreg.runtime.first_process import is_first_process
 
 _MACOS_PREFIX = "._"  # a file's Finder data, written next to it on every file system but Apple's
 _MACOS_FOLDER = "__MACOSX"  # the same, as macOS packs them into a ZIP archive

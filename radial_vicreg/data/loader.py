@@ -20,37 +20,10 @@ from radial_vicreg.data.build import RunData, TransformedImages
 from radial_vicreg.data.decoded import CachedImages, DecodedImages, can_keep
 from radial_vicreg.data.device_sets import DeviceImages, DeviceTrainingSet, DeviceValidationSet
 from radial_vicreg.data.folder import IndexedDataset, check_batch_fits
-from radial_vicreg.errors import UserError, did_you_mean
-from radial_vicreg.names.data_sets import PRETRAIN_FORMATS, SCRIPT_FORMATS
+from radial_vicreg.data.formats import memory_option
 from radial_vicreg.runtime.devices import usable_cores
 
 _WORTH_A_LINE = 5.0  # seconds of decoding
-
-
-def memory_option(config: RunConfig) -> str | None:
-    """Name the setting that keeps images in memory.
-
-    Args:
-        config: of ``radial-vicreg pretrain``.
-
-    Returns:
-        ``"data.format=device"``, ``"data.cache=ram"`` or None.
-
-    Raises:
-        UserError: an unknown format; the nearest known one is named.
-    """
-    layout = config.data.format
-    if layout in SCRIPT_FORMATS and layout not in PRETRAIN_FORMATS:
-        raise UserError(
-            f"data.format={layout} is run by solo-learn's main_pretrain.py; here use"
-            f" data.format={' or '.join(PRETRAIN_FORMATS)}"
-        )
-    if layout not in PRETRAIN_FORMATS:
-        known = ", ".join(PRETRAIN_FORMATS)
-        raise UserError(f"data.format must be one of {known}, got {layout!r}; {did_you_mean(layout, PRETRAIN_FORMATS)}")
-    if layout == "device":
-        return "data.format=device"
-    return "data.cache=ram" if config.data.cache == "ram" else None
 
 
 def faster_loading(config: RunConfig, data: RunData) -> str | None:

@@ -47,8 +47,8 @@ class DataSet:
         Raises:
             UserError: ``train_path`` is missing.
         """
-        from radial_vicreg.data.folder import require_directory
         from radial_vicreg.data.listing import class_folders
+        from radial_vicreg.data.places import require_directory
 
         known = facts_of(self.dataset).num_classes
         return known or max(1, len(class_folders(require_directory(data.train_path, "data.train_path"))))
@@ -76,8 +76,8 @@ class DataSet:
             UserError: a missing or empty folder, or classes other than the training's.
             UnreachableError: they are missing and cannot be downloaded.
         """
-        from radial_vicreg.data.folder import check_same_classes, require_directory
         from radial_vicreg.data.listing import class_folders
+        from radial_vicreg.data.places import check_same_classes, require_directory
 
         if data.val_path is None or lacks_labels(self.dataset, data.no_labels):
             return None
@@ -86,6 +86,27 @@ class DataSet:
             train = class_folders(require_directory(data.train_path, "data.train_path"))
             check_same_classes(train, found.classes)
         return found
+
+    def check_places(self, data: DataConfig) -> None:
+        """Check the folders that the settings name, before PyTorch is imported; no image is opened or downloaded.
+
+        Opening checks them as well. A class that opens something else than class folders overrides this method, or
+        its places are checked when they are opened.
+
+        Raises:
+            UserError: a missing folder, one without classes, or classes that differ.
+        """
+        from radial_vicreg.data.places import check_same_classes, require_classes, require_directory
+
+        kind = type(self)
+        if kind.open_train is not DataSet.open_train or kind._open is not DataSet._open:
+            return
+        unlabelled = lacks_labels(self.dataset, data.no_labels)
+        train = require_directory(data.train_path, "data.train_path")
+        classes = [] if unlabelled else require_classes(train, "data.train_path")
+        if data.val_path is not None and not unlabelled:
+            val = require_directory(data.val_path, "data.val_path")
+            check_same_classes(classes, require_classes(val, "data.val_path"))
 
     def to_download(self, data: DataConfig) -> tuple[int, int] | None:
         """Count the training and test images that opening the data set would download; None if it would not."""
@@ -112,7 +133,8 @@ class DataSet:
 
     def _open(self, path: str | None, key: str, data: DataConfig) -> ImageSet:
         """Open the images of one folder."""
-        from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder, require_directory
+        from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
+        from radial_vicreg.data.places import require_directory
 
         kind = UnlabelledFolder if lacks_labels(self.dataset, data.no_labels) else LabelledFolder
         return kind(require_directory(path, key), key=key, on_bad_image=data.on_bad_image)
@@ -206,6 +228,10 @@ class Cifar(DataSet):
 
         root = data.train_path if data.val_path is None else data.val_path
         return CifarImages(self.name, _cifar_root(root, "data.val_path"), train=False)
+
+    def check_places(self, data: DataConfig) -> None:
+        """Require a folder; a CIFAR that is not in it is downloaded."""
+        _cifar_root(data.train_path, "data.train_path")
 
     def to_download(self, data: DataConfig) -> tuple[int, int] | None:
         """Count the images of a missing CIFAR."""
@@ -314,9 +340,17 @@ class CelebA(DataSet):
 
         return prepare_celeba(options.out, options.source, options.replace)
 
+    def check_places(self, data: DataConfig) -> None:
+        """Require the folders."""
+        from radial_vicreg.data.places import require_directory
+
+        require_directory(data.train_path, "data.train_path")
+        if data.val_path is not None and not lacks_labels(self.dataset, data.no_labels):
+            require_directory(data.val_path, "data.val_path")
+
     def _open(self, path: str | None, key: str, data: DataConfig) -> ImageSet:
         from radial_vicreg.data.celeba import CelebAFolder
-        from radial_vicreg.data.folder import require_directory
+        from radial_vicreg.data.places import require_directory
 
         return CelebAFolder(require_directory(path, key), key=key, on_bad_image=data.on_bad_image)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
@@ -56,13 +54,14 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     weights = _claim_files(folder, fmt)
     card = make_card(run, fmt)
     folder.mkdir(parents=True, exist_ok=True)
-    content = _serialised(run.model.backbone.state_dict(), weights)
-    card["sha256"] = hashlib.sha256(content).hexdigest()
-    # The card is written first, so that the old weights are still recognised if the export is killed in between.
-    replaced = {_REPLACED: file_checksum(weights)} if weights.is_file() else {}
-    card_file = write_json(folder / CARD, card | replaced)
     with atomic_file(weights) as stream:
-        stream.write(content)
+        _serialise(run.model.backbone.state_dict(), weights, stream)
+        stream.flush()
+        card["sha256"] = file_checksum(stream.name)
+        # The weights get their name after the card, so that the old ones are still recognised if the export is killed
+        # in between.
+        replaced = {_REPLACED: file_checksum(weights)} if weights.is_file() else {}
+        card_file = write_json(folder / CARD, card | replaced)
     try:
         card["largest_difference"] = _largest_difference(run.model.backbone, card_file, card)
     except Exception:
@@ -109,11 +108,9 @@ def _claim_files(folder: Path, fmt: str) -> Path:
     return claim_file(folder / EXPORT_FILES[fmt], is_described, "export")
 
 
-def _serialised(state: dict[str, Tensor], file: Path) -> bytes:
+def _serialise(state: dict[str, Tensor], file: Path, stream: IO[bytes]) -> None:
     state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
     if file.suffix == ".safetensors":
-        content: bytes = import_safetensors().save(state)
-        return content
-    buffer = io.BytesIO()  # torch.save to a file hides the error of a full disk
-    torch.save(state, buffer)
-    return buffer.getvalue()
+        stream.write(import_safetensors().save(state))  # the library has no writer of streams
+    else:
+        torch.save(state, stream)

@@ -10,6 +10,7 @@ import torchvision
 from torch import nn
 
 from radial_vicreg.errors import UnreachableError, UserError
+from radial_vicreg.gaussianity.forms import LIBRARIES
 from radial_vicreg.gaussianity.images import Transform, guarded, plain_transform
 from radial_vicreg.names.data_sets import channel_statistics
 from radial_vicreg.names.hints import nearest
@@ -66,7 +67,7 @@ _LIBRARIES: dict[str, Callable[[str, bool], tuple[nn.Module, Transform]]] = {
     "timm": _timm,
     "torchvision": _torchvision,
 }
-LIBRARIES = tuple(_LIBRARIES)
+assert tuple(_LIBRARIES) == LIBRARIES
 """Libraries that may precede the colon in a source."""
 
 

@@ -10,10 +10,10 @@ from PIL import Image
 from torchvision import transforms
 
 from radial_vicreg.data.build import centre_crop
-from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.image import cut_long_image, open_image, shown, unreadable_images
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted, Paths, image_files
+from radial_vicreg.data.places import require_directory
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 

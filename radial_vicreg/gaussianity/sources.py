@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,15 +20,15 @@ from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import CARD, load_exported, read_card
 from radial_vicreg.figures import configured_method
-from radial_vicreg.gaussianity.backbones import LIBRARIES, build_named
+from radial_vicreg.gaussianity.backbones import build_named
 from radial_vicreg.gaussianity.content import Details
+from radial_vicreg.gaussianity.forms import PREFIXES, require_source
 from radial_vicreg.gaussianity.images import ImagesBelow, evenly_spaced, plain_transform
 from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.names.probes import FEATURES
 from radial_vicreg.runs.loaded import LoadedRun, open_run
 from radial_vicreg.runs.stored import single_run
 
-FORMS = "a run's folder, a checkpoint, an exported folder, FILE.npy, timm:NAME or torchvision:NAME"
 _FEATURES = {"encoder": FEATURES["encoder"]}
 
 
@@ -76,7 +75,7 @@ def open_sources(names: Sequence[str], settings: Settings, untrained: bool = Fal
     """Open all sources, so that errors are reported before the first image is embedded.
 
     Args:
-        names: see :data:`FORMS`; a folder above a single run counts as that run.
+        names: see :data:`radial_vicreg.gaussianity.forms.FORMS`; a folder above a single run counts as that run.
         settings: settings of the images and the backbones.
         untrained: prepend the first run's network with the random weights of its seed.
 
@@ -87,7 +86,7 @@ def open_sources(names: Sequence[str], settings: Settings, untrained: bool = Fal
         UserError: a source cannot be opened, or an option applies to none of them.
     """
     opened = [_open(name, settings) for name in names]
-    if not settings.pretrained and not any(name.startswith(_prefixes()) for name in names):
+    if not settings.pretrained and not any(name.startswith(PREFIXES) for name in names):
         raise UserError("--no-pretrained is for timm:NAME and torchvision:NAME, and there is none")
     if untrained:
         first = next((name for name, source in zip(names, opened, strict=True) if _kind(source) == "run"), None)
@@ -107,21 +106,16 @@ def _number_equal_labels(sources: Sequence[Source]) -> None:
 
 
 def _open(name: str, settings: Settings) -> Source:
-    if name.startswith(_prefixes()):
+    require_source(name)
+    if name.startswith(PREFIXES):
         return _open_named(name, settings)
     path = Path(name)
-    if not os.path.lexists(path):
-        raise UserError(f"{name} does not exist; give {FORMS}")
     if path.suffix == ".npy":
         return _open_matrix(path, settings.max_images)
     card = path / CARD if path.is_dir() else path
     if card.name == CARD and card.is_file():
         return _open_export(card, settings)
     return _open_run(single_run(path), settings)
-
-
-def _prefixes() -> tuple[str, ...]:
-    return tuple(f"{library}:" for library in LIBRARIES)
 
 
 def _kind(source: Source) -> Any:

@@ -63,5 +63,15 @@ def sees_single_images(name: str, arguments: Mapping[str, object]) -> bool:
     return bool(_SINGLE_IMAGES.fullmatch(name)) and all("drop" in key and not arguments[key] for key in unknown)
 
 
+_DDP = ("ddp", "ddp_spawn", "ddp_fork", "ddp_notebook")
+
+STRATEGIES = (
+    "auto",
+    *_DDP,
+    *(f"{name}_find_unused_parameters_{value}" for name in _DDP for value in ("false", "true")),
+    "single_device",
+)
+"""Lightning's strategies that are supported; a test compares this list with Lightning."""
+
 SOLO_LARGE_VIEWS = 2
 """Number of large crops that solo-learn's methods require."""

@@ -11,8 +11,9 @@ import torchvision
 from torch import Tensor, nn
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.config.lookups import unknown_backbone
 from radial_vicreg.errors import UserError, did_you_mean, reason_of
-from radial_vicreg.names.networks import BACKBONES, RESNETS, VISION_TRANSFORMERS
+from radial_vicreg.names.networks import RESNETS, VISION_TRANSFORMERS
 from radial_vicreg.runtime.random_state import own_random_numbers
 
 # Arguments of timm and torchvision that read files. A configuration from an untrusted checkpoint must not name any.
@@ -61,8 +62,7 @@ def build_backbone(config: RunConfig) -> tuple[nn.Module, int]:
     refuse_file_arguments(arguments)
     architecture = timm_architecture(name)
     if name not in _RESNETS and architecture is None:
-        hint = did_you_mean(name, BACKBONES, what="expected one of")
-        raise UserError(f"unknown backbone.name {name!r}: {hint}, or timm:NAME")
+        raise unknown_backbone(name)
     if architecture is not None and not timm.is_model(architecture):
         known = [f"{_TIMM}{model}" for model in timm.list_models()]
         raise UserError(f"unknown backbone.name {name!r}: {did_you_mean(name, known, what='timm has')}")

@@ -13,8 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, MultiStepLR
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.config.fields import choices
-from radial_vicreg.errors import UserError
+from radial_vicreg.config.lookups import check_choice, check_schedule, refuse_arguments
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
 from radial_vicreg.nets.schedule import WarmupCosine
 
@@ -48,7 +47,7 @@ def build_optimizer(config: RunConfig, parameter_groups: Iterable[Mapping[str, A
         UserError: unknown name, or arguments that the optimizer does not take.
     """
     name = config.optimizer.name
-    _check_choice("optimizer.name", name)
+    check_choice("optimizer.name", name)
     groups = [{**group, "params": _tensors(group["params"])} for group in parameter_groups]
     if config.optimizer.exclude_bias_n_norm_wd:
         groups = _split(groups, lambda p: p.ndim <= 1, "no_decay", {"weight_decay": 0.0})
@@ -82,18 +81,8 @@ def optimizer_arguments(name: str) -> set[str]:
     return {*inspect.signature(OPTIMIZERS[name]).parameters, *OPTIMIZER_DEFAULTS[name]} - _SET_ELSEWHERE
 
 
-def _check_choice(key: str, given: str) -> None:
-    if given not in (known := choices(key)):
-        raise UserError(f"{key}={given!r}: expected one of {', '.join(known)}")
-
-
 def _check_kwargs(name: str, kwargs: Mapping[str, Any]) -> None:
-    foreign = [key for key in kwargs if key not in optimizer_arguments(name)]
-    if foreign:
-        raise UserError(
-            f"optimizer.kwargs {', '.join(foreign)} do not fit optimizer.name={name}: exchange the whole group with"
-            f" radialvicreg/optimizer={name}, or remove them: {' '.join(f'~optimizer.kwargs.{key}' for key in foreign)}"
-        )
+    refuse_arguments(name, [key for key in kwargs if key not in optimizer_arguments(name)])
 
 
 def build_scheduler(config: RunConfig, optimizer: Optimizer, total_steps: int) -> dict[str, Any]:
@@ -112,16 +101,13 @@ def build_scheduler(config: RunConfig, optimizer: Optimizer, total_steps: int) -
         UserError: unknown name or interval, or settings that are missing.
     """
     settings = config.scheduler
-    name = (settings.name or "none").lower()
-    _check_choice("scheduler.name", name)
+    name = check_schedule(settings)
     if name == "none":
         return {"optimizer": optimizer}
     scheduler: LRScheduler
     if name == "step":
-        if settings.lr_decay_steps is None:
-            raise UserError("scheduler.lr_decay_steps is not set: give scheduler.lr_decay_steps=[EPOCH,...]")
         interval = "epoch"
-        scheduler = MultiStepLR(optimizer, list(settings.lr_decay_steps))
+        scheduler = MultiStepLR(optimizer, list(settings.lr_decay_steps or ()))
     else:
         interval = settings.interval
         scheduler = _build_warmup_cosine(config, optimizer, total_steps)
@@ -133,8 +119,6 @@ def build_scheduler(config: RunConfig, optimizer: Optimizer, total_steps: int) -
 
 def _build_warmup_cosine(config: RunConfig, optimizer: Optimizer, total_steps: int) -> WarmupCosine:
     settings, epochs = config.scheduler, config.max_epochs
-    if settings.interval not in (known := choices("scheduler.interval")):
-        raise UserError(f"scheduler.interval={settings.interval!r}: expected {' or '.join(known)}")
     by_step, warmup = settings.interval == "step", settings.warmup_epochs
     return WarmupCosine(
         optimizer,

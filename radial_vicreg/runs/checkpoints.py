@@ -1,24 +1,26 @@
-"""Find checkpoint files, read them without running code, write them atomically, and prune them."""
+"""Find checkpoint files, read them without running code, write them atomically, and prune them.
+
+PyTorch is imported only to read or write one.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import pickle
 import re
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.file_systems import file_system_of
 from radial_vicreg.io.files import atomic_file, atomic_link
-from radial_vicreg.losses import EXTRA_STATE
+from radial_vicreg.runs.stored import single_run
+
+if TYPE_CHECKING:
+    from torch import nn
 
 CHECKPOINTS = "checkpoints"
 """Folder of the checkpoints in a run's folder."""
@@ -113,6 +115,30 @@ def find_checkpoint(path: Path) -> Path:
     return found[0] if len(found) == 1 else max(found, key=_progress)
 
 
+def require_checkpoint(path: Path) -> None:
+    """Check that ``ckpt`` names a file, without reading it.
+
+    Raises:
+        UserError: it does not.
+    """
+    if not path.is_file() and leads_to(path) is None:  # which may name a file that is gone
+        raise UserError(f"ckpt={path} is not a file; give a checkpoint's path, ckpt=last or ckpt=auto")
+
+
+def require_run(path: str | Path) -> None:
+    """Check that a path leads to a checkpoint, before PyTorch is imported and without reading one.
+
+    Args:
+        path: a run's folder, a folder above it, or a checkpoint.
+
+    Raises:
+        UserError: there is no checkpoint, or there are several runs.
+    """
+    place = single_run(path)
+    if not place.is_file() and not any((*place.glob("*.ckpt"), *place.glob(f"{CHECKPOINTS}/*.ckpt"))):
+        find_checkpoint(place)
+
+
 def named_checkpoint(path: Path, say: Callable[[str], None] = print) -> Path:
     """Find the checkpoint that ``ckpt`` names, or, for a ``last.ckpt`` that cannot be read, the epoch before it.
 
@@ -126,8 +152,7 @@ def named_checkpoint(path: Path, say: Callable[[str], None] = print) -> Path:
     Raises:
         UserError: no file, or one that cannot be read.
     """
-    if not path.is_file() and leads_to(path) is None:  # which may name a file that is gone
-        raise UserError(f"ckpt={path} is not a file; give a checkpoint's path, ckpt=last or ckpt=auto")
+    require_checkpoint(path)
     checkpoint = followed(path).resolve()
     problem = _problem(checkpoint)
     if problem is None:
@@ -202,6 +227,8 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
     Raises:
         UserError: the checkpoint cannot be read, holds no state of a training, or is of another network.
     """
+    from radial_vicreg.losses import EXTRA_STATE
+
     content = read_checkpoint(checkpoint)
     absent = [key for key in _RESUMED if key not in content]
     if absent:
@@ -227,6 +254,8 @@ def read_tensors(path: str | Path) -> Any:
     Raises:
         UserError: it cannot be read, or would run code.
     """
+    import torch
+
     try:
         with open(path, "rb") as stream:
             start = stream.read(len(_ZIP))
@@ -255,6 +284,8 @@ def file_checksum(path: str | Path) -> str:
 def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
     """Write a checkpoint atomically: a reader finds the old file or the complete new one.
 
+    One tensor after another is written, so that the file is not built in memory first.
+
     Args:
         content: content for ``torch.save``.
         path: target.
@@ -262,10 +293,10 @@ def write_checkpoint(content: dict[str, Any], path: str | Path) -> None:
     Raises:
         OSError: for example, the disk is full; the previous file stays as it was.
     """
-    buffer = io.BytesIO()  # torch.save into a file hides the reason when the disk is full
-    torch.save(content, buffer)
-    with atomic_file(path) as stream:
-        stream.write(buffer.getbuffer())
+    import torch
+
+    with atomic_file(path) as stream:  # keeps the reason of a failed write, which torch.save replaces by its own error
+        torch.save(content, stream)
 
 
 def link_last(checkpoint: Path) -> None:

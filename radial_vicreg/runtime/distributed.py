@@ -14,8 +14,6 @@ from radial_vicreg.runtime.devices import process_device
 
 T = TypeVar("T")
 
-_trainer_rank = 0
-
 
 def is_distributed() -> bool:
     """Return whether ``torch.distributed`` is initialised with more than one process."""
@@ -30,21 +28,6 @@ def world_size() -> int:
 def rank() -> int:
     """Return the index of this process; 0 when ``torch.distributed`` is not initialised."""
     return dist.get_rank() if is_distributed() else 0
-
-
-def set_trainer_rank(rank: int) -> None:
-    """Set the rank that the trainer of this process has, which is known before ``torch.distributed`` is initialised.
-
-    Args:
-        rank: ``trainer.global_rank``.
-    """
-    global _trainer_rank
-    _trainer_rank = rank
-
-
-def is_first_process() -> bool:
-    """Return whether this process prints messages of its training; a process without a trainer always does."""
-    return _trainer_rank == 0
 
 
 def all_gather(x: Tensor) -> Tensor:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from radial_vicreg.errors import UserError
+from radial_vicreg.config.lookups import unknown_backbone
+from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.names.networks import BACKBONES, SOLO_BACKBONES
 
 INSTALL_HINT = (
     "git clone https://github.com/vturrisi/solo-learn, then pip install 'radial-vicreg[solo]' for what it imports, and "
@@ -110,8 +112,7 @@ def choose_host(wanted: str) -> tuple[str, str]:
     Raises:
         UserError: an unknown name, or ``"solo"`` where solo-learn cannot be used.
     """
-    if wanted not in HOSTS:
-        raise UserError(f"host must be one of {', '.join(HOSTS)}, got {wanted!r}")
+    _check_name(wanted)
     if wanted == "standalone":
         return "standalone", "host=standalone was asked for"
     if wanted == "solo":  # auto does not depend on the working directory
@@ -120,8 +121,56 @@ def choose_host(wanted: str) -> tuple[str, str]:
     if solo.usable:
         return "solo", solo.reason
     if wanted == "solo":
-        raise UserError(f"host=solo cannot be used: {solo.reason}, or use host=standalone")
+        raise _unusable(solo)
     return "standalone", solo.reason
+
+
+def check_host(wanted: str, backbone: str) -> None:
+    """Refuse a host or a backbone that does not exist, before solo-learn and PyTorch are imported.
+
+    Args:
+        wanted: as :func:`choose_host`.
+        backbone: value of ``backbone.name``; ``timm:NAME`` is looked up when the network is built.
+
+    Raises:
+        UserError: an unknown host, ``"solo"`` where there is no solo-learn, or a backbone that the host does not have.
+    """
+    _check_name(wanted)
+    if wanted == "solo":
+        find_beside(Path.cwd())
+    found = None if wanted == "standalone" else find_solo_learn()
+    if wanted == "solo" and found is not None and not found.usable:
+        raise _unusable(found)
+    if backbone in BACKBONES or backbone.startswith("timm:"):
+        return
+    if found is None or not found.usable:
+        raise unknown_backbone(backbone)
+    if found.location is not None and not _mentions(found.location, backbone):
+        hint = did_you_mean(backbone, (*BACKBONES, *SOLO_BACKBONES), what="solo-learn has")
+        raise UserError(f"unknown backbone.name {backbone!r}: {hint}")
+
+
+def _check_name(wanted: str) -> None:
+    if wanted not in HOSTS:
+        raise UserError(f"host must be one of {', '.join(HOSTS)}, got {wanted!r}")
+
+
+def _unusable(found: SoloLearn) -> UserError:
+    return UserError(f"host=solo cannot be used: {found.reason}, or use host=standalone")
+
+
+def _mentions(package: Path, backbone: str) -> bool:
+    """Return whether solo-learn may have a backbone: its base method, or our list, holds the name in quotes.
+
+    A checkout may have more backbones than the release that our list was compared with.
+    """
+    if backbone in SOLO_BACKBONES:
+        return True
+    try:
+        text = (package / "methods" / "base.py").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return f'"{backbone}"' in text or f"'{backbone}'" in text
 
 
 def _is_main_branch(package: Path) -> bool:

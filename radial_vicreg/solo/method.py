@@ -14,6 +14,7 @@ from solo.methods.base import BaseMethod
 from torch import Tensor, nn
 
 from radial_vicreg.config import MethodConfig, RunConfig
+from radial_vicreg.config.lookups import check_strategy
 from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.config.types import plain
 from radial_vicreg.data.folder import check_batch_fits
@@ -34,12 +35,13 @@ from radial_vicreg.solo.limits import (
     refuse_links,
 )
 from radial_vicreg.solo.parts import check_packages, check_parts
+from radial_vicreg.train.first_checks import check_loggers
 from radial_vicreg.train.multi_label import attribute_scores, log_balanced_accuracy
 from radial_vicreg.train.processes import check_launcher
 from radial_vicreg.train.run_name import is_named, named
 from radial_vicreg.train.same_run import check_auto_resumed, check_same_run
 from radial_vicreg.train.step import RadialTraining
-from radial_vicreg.train.trainer import check_loggers, check_strategy, trainer_settings
+from radial_vicreg.train.trainer import trainer_settings
 
 _STEP_METRICS = ("train_class_loss", *(f"train_{name}" for name in HOST_STEP_METRICS))
 

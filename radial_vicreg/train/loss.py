@@ -18,6 +18,7 @@ from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.names.probes import HOST_STEP_METRICS
 from radial_vicreg.names.terms import LOSS_DEFAULTS
 from radial_vicreg.runtime.random_state import own_random_numbers
+from radial_vicreg.train.first_checks import cannot_build
 
 _LOGGED_BY_THE_HOST = ("class_loss", *HOST_STEP_METRICS)
 
@@ -155,11 +156,7 @@ def _instantiated(settings: LossConfig) -> Any:
         if (ours := next((cause for cause in causes if isinstance(cause, ReportedError)), None)) is not None:
             raise ours from error
         reason = " ".join(str(causes[-1]).split()).rstrip(".")
-        raise UserError(
-            f"loss._target_={settings.target} cannot be built: {reason}. It must be a class's dotted name, importable"
-            " here (from the working directory, PYTHONPATH or an installed package), and take the other keys of loss as"
-            " arguments"
-        ) from error
+        raise cannot_build(str(settings.target), reason) from error
     if not callable(loss):
         raise UserError(f"loss._target_={settings.target} gives {_shown(loss)}, which cannot be called with the views")
     return loss

@@ -20,7 +20,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
-from radial_vicreg.runtime.distributed import set_trainer_rank
+from radial_vicreg.runtime.first_process import set_trainer_rank
 
 # In Lightning's order: torchrun may itself run in a Slurm job.
 _LAUNCHERS: tuple[tuple[type[ClusterEnvironment], str, str], ...] = (

@@ -13,18 +13,10 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch.utils.data import DataLoader
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.data.build import RunData, open_data
 from radial_vicreg.data.fingerprint import listed_once
-from radial_vicreg.data.loader import (
-    build_train_loader,
-    build_training_set,
-    build_val_loader,
-    faster_loading,
-    memory_option,
-)
+from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, faster_loading
 from radial_vicreg.errors import UserError
-from radial_vicreg.names.networks import SOLO_LARGE_VIEWS
 from radial_vicreg.names.probes import frozen_key
 from radial_vicreg.nets.models import check_backbone
 from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler
@@ -36,6 +28,7 @@ from radial_vicreg.train.callbacks.frozen_probe import FrozenProbe
 from radial_vicreg.train.callbacks.skipped_images import SkippedImages, skipped_text
 from radial_vicreg.train.callbacks.waiting import WaitingAdvice
 from radial_vicreg.train.endings import fit
+from radial_vicreg.train.first_checks import check_names, standalone_options
 from radial_vicreg.train.hardware import precision_as_begun, precision_note
 from radial_vicreg.train.loss import check_objective
 from radial_vicreg.train.micro_batches import check_micro_batches
@@ -46,8 +39,6 @@ from radial_vicreg.train.same_run import begun_precision
 from radial_vicreg.train.trainer import (
     batches_per_epoch,
     build_trainer,
-    check_loggers,
-    check_strategy,
     equip_trainer,
     steps_per_epoch,
 )
@@ -224,7 +215,7 @@ def prepared_trainer(config: RunConfig) -> tuple[RunConfig, pl.Trainer]:
     # Before any message or file: without a distributed strategy, Lightning takes the rank from the environment.
     adopt_rank(trainer.global_rank)
     if config.host != prepared.host:
-        for option in _standalone_options(config):
+        for option in standalone_options(config):
             rank_zero_only(print)(f"{option}: host=standalone has it")
     if (note := precision_note(prepared)) is not None:
         rank_zero_only(print)(note)
@@ -248,14 +239,10 @@ def prepare(config: RunConfig) -> RunConfig:
             be built.
     """
     check_launcher(config)
-    refuse_unread(config, "pretrain")
-    check_strategy(config)
-    check_loggers(config)
+    check_names(config)
     check_backbone(config)
     changes: dict[str, object] = {"method_kwargs": config.objective_settings}
-    for option in _standalone_options(config):
-        if config.host == "solo":
-            raise UserError(f"{option} needs host=standalone: solo-learn has no such option")
+    if standalone_options(config):
         changes["host"] = "standalone"
     on_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
     if config.accelerator in ("gpu", "cuda") and not on_gpu:
@@ -271,25 +258,7 @@ def prepare(config: RunConfig) -> RunConfig:
     return named(config, runs=Path(config.runs_dir))
 
 
-def _standalone_options(config: RunConfig) -> list[str]:
-    """List the settings that only the embedded host has."""
-    options = [memory_option(config)]
-    if config.backbone.name.startswith("timm:"):
-        options.append(f"backbone.name={config.backbone.name}")
-    if config.loss is not None:
-        options.append(f"loss._target_={config.loss.target}")
-    if config.large_views != SOLO_LARGE_VIEWS:
-        options.append(f"{config.large_views} crops of {config.crop_size} pixels")
-    return [option for option in options if option is not None]
-
-
 def _check_first_step(config: RunConfig) -> None:
-    spacing = config.method_kwargs.radial_spacing
-    if spacing is not None and spacing >= config.global_batch:
-        raise UserError(
-            f"method_kwargs.radial_spacing must be below the global batch of {config.global_batch}, got {spacing}; "
-            "null chooses round(sqrt(N))"
-        )
     optimizer = build_optimizer(config, [{"name": "check", "params": [torch.zeros(1, requires_grad=True)]}])
     build_scheduler(config, optimizer, total_steps=config.max_epochs)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import math
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,10 @@ import lightning
 import lightning.pytorch as pl
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import LearningRateMonitor
-from lightning.pytorch.strategies import StrategyRegistry
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.config.rules import is_unsupported
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
-from radial_vicreg.errors import MissingPackageError, UserError, reason_of
+from radial_vicreg.errors import UserError, reason_of
 from radial_vicreg.io.secrets import without_secrets
 from radial_vicreg.runs.checkpoints import CHECKPOINTS
 from radial_vicreg.train.callbacks.checkpointing import AtomicCheckpointIO, RunCheckpoint
@@ -28,9 +24,6 @@ from radial_vicreg.train.callbacks.epoch_seed import EpochSeed
 from radial_vicreg.train.callbacks.stop_on_signal import StopOnSignal
 from radial_vicreg.train.hardware import effective_hardware
 from radial_vicreg.train.processes import check_processes
-
-_LOGGER_PACKAGES = {"loggers.tensorboard": ("tensorboard", "tensorboardX"), "wandb.enabled": ("wandb",)}
-"""The packages that a logger can use; the first is also the name of the extra that installs it."""
 
 _REFUSALS = (MisconfigurationException, TypeError, ValueError, RuntimeError, ImportError)
 """Errors of Lightning's Trainer, when it is built, for invalid settings and for settings that need another package."""
@@ -102,31 +95,6 @@ def trainer_settings(config: RunConfig) -> dict[str, Any]:
             f"that differ in it would count as one experiment. Remove {unknown[0]}, or update radial-vicreg"
         )
     return settings
-
-
-def check_strategy(config: RunConfig) -> None:
-    """Refuse a strategy that Lightning does not have; unsupported ones are refused with the configuration.
-
-    Raises:
-        UserError: there is no such strategy.
-    """
-    available = StrategyRegistry.available_strategies()
-    known = ("auto", *(name for name in available if not is_unsupported("strategy", name)))
-    if config.strategy not in known:
-        raise UserError(f"strategy must be one of {', '.join(known)}, got {config.strategy!r}")
-
-
-def check_loggers(config: RunConfig) -> None:
-    """Refuse a logger whose package is not installed.
-
-    Raises:
-        MissingPackageError: a package is missing; the message names the extra that installs it.
-    """
-    for key, names in _LOGGER_PACKAGES.items():
-        specs = [importlib.util.find_spec(name) for name in names]
-        # A spec without an origin is a folder of that name, such as W&B's in the working directory.
-        if attrgetter(key)(config) and not any(spec is not None and spec.origin for spec in specs):
-            raise MissingPackageError(f"{key}=true needs {names[0]}: pip install 'radial-vicreg[{names[0]}]'")
 
 
 def equip_trainer(trainer: pl.Trainer, config: RunConfig, folder: Path, epoch_steps: int) -> None:

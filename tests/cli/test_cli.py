@@ -92,6 +92,69 @@ def test_every_preset_of_the_command_line_has_sizes() -> None:
     assert all(set(found) == set(choices.SYNTHETIC_PRESETS) for found in (figure1.SIZES, figure3.SIZES, sweep.PRESETS))
 
 
+REFUSED_FIRST = {
+    "pretrain bad_key=1": "unknown key 'bad_key'",
+    "pretrain +optimizer.lrr=1": "optimizer.lrr is not a setting; did you mean optimizer.lr?",
+    "pretrain +optimizer.kwargs.momentun=1": "optimizer.kwargs momentun do not fit optimizer.name=lars",
+    "pretrain optimizer.name=adam": "optimizer.kwargs eta, clip_lr, exclude_bias_n_norm do not fit optimizer.name=adam",
+    "pretrain --config-name quickstrt": "did you mean quickstart?",
+    "pretrain radialvicreg/optimizer=lrs": "Could not find 'radialvicreg/optimizer/lrs'",
+    "pretrain optimizer.name=lasr": "optimizer.name='lasr': expected one of sgd, lars, adam, adamw",
+    "pretrain scheduler.name=cosin": "scheduler.name='cosin': expected one of warmup_cosine, step, none",
+    "pretrain scheduler.interval=day": "scheduler.interval='day': expected step or epoch",
+    "pretrain strategy=ddpp": "strategy must be one of auto, ddp, ",
+    "pretrain data.dataset=cifra10": "did you mean cifar10?",
+    "pretrain data.format=devise": "did you mean device?",
+    "pretrain host=sool": "host must be one of auto, solo, standalone",
+    "pretrain backbone.name=resnt18 host=standalone": "unknown backbone.name 'resnt18': did you mean resnet18?",
+    "pretrain backbone.name=resnt18": "unknown backbone.name 'resnt18': did you mean resnet18?",
+    "pretrain ckpt=no.ckpt": "ckpt=no.ckpt is not a file",
+    "pretrain runs_dir={file}": "is to be a folder, but there is a file",
+    "pretrain --config-name quickstart data.train_path=nowhere": "data.train_path=nowhere does not exist",
+    "pretrain --check --config-name quickstart data.train_path=nowhere": "data.train_path=nowhere does not exist",
+    "pretrain --config-name quickstart data.train_path={root}": "has no class sub-folders",
+    "pretrain --config-name quickstart radialvicreg/method=own method=mine loss._target_=no_package.Loss": (
+        "loss._target_=no_package.Loss cannot be built: No module named 'no_package'"
+    ),
+    "sweep tables/tabl1 --list": "did you mean tables/table1?",
+    "sweep study --run bad_key=1": "unknown key 'bad_key'",
+    "probe nowhere": "nowhere does not exist",
+    "export nowhere": "nowhere does not exist",
+    "diagnose nowhere": "nowhere does not exist",
+    "diagnose timm:resnet18 --images nowhere": "--images=nowhere does not exist",
+}
+"""Command lines, each with a part of its error."""
+
+
+def test_misspelt_names_and_missing_places_are_refused_without_pytorch(tmp_path: Path) -> None:
+    """Importing PyTorch and Lightning takes seconds of CPU; one process has loaded neither after all of these."""
+    code = """
+        import contextlib, io, json, sys
+        from radial_vicreg import cli
+        told = {}
+        for line in json.loads(sys.argv[1]):
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as text:
+                status = cli.main(line.split())
+            heavy = sorted({"torch", "lightning", "timm", "torchvision", "sklearn", "scipy", "solo"} & set(sys.modules))
+            told[line] = status, text.getvalue(), heavy
+        print(json.dumps(told))
+    """
+    file, root = tmp_path / "file", tmp_path / "empty"
+    file.touch()
+    root.mkdir()
+    lines = {line.format(file=file, root=root): part for line, part in REFUSED_FIRST.items()}
+    arguments = [sys.executable, "-c", textwrap.dedent(code), json.dumps(list(lines))]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    for line, part in lines.items():
+        status, text, heavy = told[line]
+        assert (status, heavy) == (2, []), f"{line}: {text}"
+        assert part in text, line
+        one_line(text, f"radial-vicreg {line.split()[0]}: error: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
+
+
 def test_a_sweep_is_listed_without_pytorch() -> None:
     code = "import sys; from radial_vicreg import cli; status = cli.main(['sweep', 'tables/figure4', '--list']);"
     code += "sys.exit(status or 'torch' in sys.modules)"

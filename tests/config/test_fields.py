@@ -15,11 +15,13 @@ import pytest
 import timm
 from configs import make_config, plain_config
 from lightning.fabric.plugins.precision import precision as lightnings
+from lightning.pytorch.strategies import StrategyRegistry
 
 from radial_vicreg.cli import COMMANDS
 from radial_vicreg.config import OptimizerConfig, RunConfig, read_config
 from radial_vicreg.config.fields import choices, default, leaves, undeclared
 from radial_vicreg.config.readers import refuse_unread
+from radial_vicreg.config.rules import is_unsupported
 from radial_vicreg.config.schema import LONG_PRECISIONS, Precision
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
@@ -113,6 +115,11 @@ def test_precisions_are_lightnings_and_auto() -> None:
     theirs |= {name for name in get_args(lightnings._PRECISION_INPUT_STR) if "engine" not in name}
     assert {*get_args(Precision)} == {"auto", *theirs}
     assert LONG_PRECISIONS == lightnings._PRECISION_INPUT_STR_ALIAS_CONVERSION
+
+
+def test_strategies_are_those_of_lightning_that_are_supported() -> None:
+    theirs = StrategyRegistry.available_strategies()
+    assert {*choices("strategy")} == {"auto", *(name for name in theirs if not is_unsupported("strategy", name))}
 
 
 def test_what_a_machine_may_change_is_known_once() -> None:

@@ -13,9 +13,9 @@ from radial_vicreg.data.folder import (
     LabelledFolder,
     UnlabelledFolder,
     check_batch_fits,
-    check_same_classes,
 )
 from radial_vicreg.data.image import open_image
+from radial_vicreg.data.places import check_same_classes
 from radial_vicreg.errors import UserError
 
 MakeFolder = Callable[..., Path]

@@ -23,13 +23,8 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.data import decoded, loader
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.device_sets import DeviceTrainingSet
-from radial_vicreg.data.loader import (
-    build_train_loader,
-    build_training_set,
-    build_val_loader,
-    faster_loading,
-    memory_option,
-)
+from radial_vicreg.data.formats import memory_option
+from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, faster_loading
 from radial_vicreg.errors import UserError
 from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.train.callbacks.checkpointing import RunCheckpoint

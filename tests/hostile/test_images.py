@@ -29,7 +29,7 @@ from radial_vicreg.data.prepare.imagenet_source import find_images
 from radial_vicreg.data.staging import MARKER
 from radial_vicreg.errors import UserError
 from radial_vicreg.gaussianity.images import ImagesBelow
-from radial_vicreg.runtime import distributed
+from radial_vicreg.runtime import first_process
 from radial_vicreg.train.processes import adopt_rank
 
 Corpus = dict[str, dict[Path, Any]]
@@ -266,7 +266,7 @@ def test_the_trainer_s_first_process_tells_of_macos_s_files_whatever_the_environ
 ) -> None:
     for name in ("LOCAL_RANK", "RANK", "SLURM_PROCID"):
         monkeypatch.setenv(name, str(1 - rank))
-    monkeypatch.setattr(distributed, "_trainer_rank", 0)  # to be restored
+    monkeypatch.setattr(first_process, "_trainer_rank", 0)  # to be restored
     adopt_rank(rank)
     LabelledFolder(with_macos_files(make_folder(a=2, b=1)))
     assert ("3 file(s) of macOS (._*) omitted" in capsys.readouterr().out) == told

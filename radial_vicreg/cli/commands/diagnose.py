@@ -31,6 +31,13 @@ def run(arguments: Sequence[str]) -> int:
         UnreachableError: pretrained weights cannot be downloaded.
     """
     parsed = parser().parse_args(list(arguments))
+    from radial_vicreg.data.places import require_directory
+    from radial_vicreg.gaussianity.forms import require_source
+
+    for source in parsed.sources:  # before PyTorch is imported
+        require_source(source)
+    if parsed.images is not None:
+        require_directory(parsed.images, "--images")
     from radial_vicreg.figures import figure_files, figure_style
     from radial_vicreg.gaussianity.figure import diagnose_figure
     from radial_vicreg.io.files import json_bytes

@@ -44,6 +44,9 @@ def run(arguments: Sequence[str]) -> int:
         MissingPackageError: safetensors is not installed.
     """
     parsed = parser().parse_args(list(arguments))
+    from radial_vicreg.runs.checkpoints import require_run
+
+    require_run(parsed.run)  # before PyTorch is imported
     from radial_vicreg.export import export_run
 
     file, card = export_run(parsed.run, parsed.format, parsed.out)

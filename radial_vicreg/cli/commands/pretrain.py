@@ -52,6 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         print(composed_text(*request.where))
         return 0
     config = run_config(compose(*request.where))
+    check_first(config)
     if request.check:
         from radial_vicreg.solo.host import choose_host
         from radial_vicreg.train.check import check
@@ -67,6 +68,23 @@ def run(arguments: Sequence[str]) -> int:
     except ClaimedError as error:
         print(error, file=sys.stderr)
         return NOT_FINISHED
+
+
+def check_first(config: RunConfig) -> None:
+    """Refuse misspelt names and missing places before PyTorch is imported, which takes seconds.
+
+    Args:
+        config: the requested configuration.
+
+    Raises:
+        UserError: there is one.
+    """
+    from radial_vicreg.solo.detect import check_host
+    from radial_vicreg.train import first_checks
+
+    first_checks.check_first(config)
+    if not first_checks.standalone_options(config):
+        check_host(config.host, config.backbone.name)
 
 
 def train(config: RunConfig, claim: RunClaim | None = None) -> int:

@@ -48,6 +48,9 @@ def run(arguments: Sequence[str]) -> int:
         UserError: the run does not exist, or its images or labels are missing.
     """
     parsed = parser().parse_args(list(arguments))
+    from radial_vicreg.runs.checkpoints import require_run
+
+    require_run(parsed.run)  # before PyTorch is imported
     from radial_vicreg.probes.offline import add_to_results, probe_run, summary
 
     file, content = probe_run(

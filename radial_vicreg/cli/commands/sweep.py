@@ -138,6 +138,7 @@ def _run_one(
         print(f"run {index}: {shlex.join(state.run.overrides)}")
         request = read_request(pretrain.parser(), pretrain_arguments(state.run, overrides, resume))
         config = run_config(compose(*request.where))
+        pretrain.check_first(config)
         return pretrain.train(config, RunClaim(config, f"training run {index}", on_wait=_say if wait else None))
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from radial_vicreg.data.folder import require_directory
 from radial_vicreg.data.listing import Omitted, class_folders, labelled_files
+from radial_vicreg.data.places import require_directory
 from radial_vicreg.errors import UserError
 
 PARTS = ("train", "val")

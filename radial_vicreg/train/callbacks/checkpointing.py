@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from radial_vicreg.runs.checkpoints import epoch_checkpoints, epoch_of, link_last, prune, set_aside, write_checkpoint
+
+_LARGE_SHARE = 0.05  # of an epoch
+_WORTH_A_LINE = 1.0  # seconds
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -37,6 +42,8 @@ class RunCheckpoint(Checkpoint):
         self.folder = Path(folder)
         self.every_n_epochs = every_n_epochs
         self.keep_all = keep_all
+        self._began: float | None = None
+        self._told = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Set aside checkpoints of this run that are beyond the epoch from which it resumes.
@@ -49,8 +56,13 @@ class RunCheckpoint(Checkpoint):
                 if epoch_of(path) > trainer.current_epoch:
                     print(f"{path} is of a former course of this run: renamed to {set_aside(path).name}")
 
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Note when the epoch began."""
+        self._began = time.perf_counter()
+
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the checkpoint after every other callback has finished the epoch."""
+        ended = time.perf_counter()
         done = trainer.current_epoch + 1
         if done % self.every_n_epochs != 0 and done != trainer.max_epochs:
             return
@@ -58,12 +70,38 @@ class RunCheckpoint(Checkpoint):
         trainer.save_checkpoint(path, weights_only=False)
         if trainer.is_global_zero:
             self.settle(path)
+            self._tell(time.perf_counter() - ended, None if self._began is None else ended - self._began)
+
+    def _tell(self, writing: float, epoch: float | None) -> None:
+        """Print once that writing takes long."""
+        note = None if epoch is None or self._told else slow_writing(writing, epoch, self.every_n_epochs)
+        if note is not None:
+            self._told = True
+            print(note)
 
     def settle(self, newest: Path) -> None:
         """Point ``last.ckpt`` to the newest checkpoint, and remove those that are not kept."""
         link_last(newest)
         if not self.keep_all:
             prune(self.folder)
+
+
+def slow_writing(writing: float, epoch: float, every_n_epochs: int) -> str | None:
+    """Describe in one line how much of the time checkpoints take, and the key that changes it; None if it is little.
+
+    Args:
+        writing: seconds for one checkpoint.
+        epoch: seconds of an epoch without it.
+        every_n_epochs: epochs between checkpoints.
+    """
+    if writing < _WORTH_A_LINE or writing <= _LARGE_SHARE * epoch * every_n_epochs:
+        return None
+    enough = math.ceil(writing / (_LARGE_SHARE * epoch))
+    of = "an epoch" if every_n_epochs == 1 else f"{every_n_epochs} epochs"
+    return (
+        f"writing a checkpoint takes {writing:.1f} s, {writing / (epoch * every_n_epochs):.0%} of {of}:"
+        f" checkpoint.frequency={enough} writes one every {enough} epochs, the most that a killed run repeats"
+    )
 
 
 def settle_checkpoints(trainer: pl.Trainer) -> None:

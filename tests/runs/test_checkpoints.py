@@ -1,0 +1,108 @@
+"""Writing checkpoints: one tensor after another, whole or not at all, and a line where it takes long."""
+
+from __future__ import annotations
+
+import errno
+import io
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from radial_vicreg.io.files import DiskFullError, _RememberingFile
+from radial_vicreg.runs.checkpoints import read_checkpoint, write_checkpoint
+from radial_vicreg.train.callbacks import checkpointing
+from radial_vicreg.train.callbacks.checkpointing import RunCheckpoint, slow_writing
+
+MEGABYTE = 2**20
+
+
+def content(megabytes: int, tensors: int = 4) -> dict[str, Any]:
+    size = megabytes * MEGABYTE // 4 // tensors
+    return {"epoch": 0, "state_dict": {f"layer{index}": torch.full((size,), float(index)) for index in range(tensors)}}
+
+
+def test_a_checkpoint_is_not_built_in_memory(tmp_path: Path) -> None:
+    state = content(64)
+    tracemalloc.start()
+    try:
+        write_checkpoint(state, tmp_path / "epoch-1.ckpt")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * MEGABYTE
+    kept = read_checkpoint(tmp_path / "epoch-1.ckpt")["state_dict"]
+    assert all(torch.equal(kept[name], tensor) for name, tensor in state["state_dict"].items())
+
+
+def test_the_file_holds_what_torch_saves(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    torch.save(content(1), buffer)
+    write_checkpoint(content(1), tmp_path / "epoch-1.ckpt")
+    assert (tmp_path / "epoch-1.ckpt").read_bytes() == buffer.getvalue()
+
+
+def test_a_disk_that_is_full_in_the_middle_leaves_the_old_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "epoch-1.ckpt"
+    write_checkpoint(content(1), path)
+    before, written = path.read_bytes(), 0
+
+    def write(self: io.FileIO, data: Any) -> int:
+        nonlocal written
+        written += len(data)
+        if written > MEGABYTE:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, data)
+
+    real = io.FileIO.write
+    monkeypatch.setattr(_RememberingFile, "write", _remembering(write))
+    with pytest.raises(DiskFullError, match=r"no space left to write .*epoch-1.ckpt \(the previous file is unharmed\)"):
+        write_checkpoint(content(4), path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def _remembering(write: Any) -> Any:
+    def remembered(self: Any, data: Any) -> int:
+        try:
+            return int(write(self, data))
+        except OSError as error:
+            self.problem = error
+            raise
+
+    return remembered
+
+
+def test_a_line_names_the_key_where_writing_takes_more_than_a_twentieth_of_an_epoch() -> None:
+    assert slow_writing(4.9, 100.0, 1) is None
+    assert slow_writing(0.5, 1.0, 1) is None  # too short for a line
+    assert slow_writing(9.0, 100.0, 2) is None
+    told = slow_writing(12.0, 100.0, 1)
+    assert told is not None
+    assert told.startswith("writing a checkpoint takes 12.0 s, 12% of an epoch: checkpoint.frequency=3 writes one")
+    assert slow_writing(12.0, 80.0, 3) is None
+
+
+def test_the_line_is_printed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 10.0, 15.0, 20.0, 30.0, 35.0])  # epochs of 10 s, checkpoints of 5 s
+    monkeypatch.setattr(checkpointing.time, "perf_counter", lambda: next(clock))
+
+    class Trainer:
+        is_global_zero, max_epochs, current_epoch = True, 2, 0
+
+        def save_checkpoint(self, path: Path, weights_only: bool) -> None:
+            write_checkpoint(content(1), path)
+
+    trainer: Any = Trainer()
+    module: Any = None
+    callback = RunCheckpoint(tmp_path / "checkpoints")
+    for trainer.current_epoch in range(2):
+        callback.on_train_epoch_start(trainer, module)
+        callback.on_train_epoch_end(trainer, module)
+    assert capsys.readouterr().out.count("checkpoint.frequency=10 ") == 1
