@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Builds the documentation into docs/_build/html and checks its links; any warning ends it.
 #   bash bash/docs.sh
-# The package with what the pages need goes into an environment of its own, $VENV (default .venv-docs). The notebooks of
-# docs/notebooks are executed each time: a few minutes on two cores.
+# The package with what the pages need goes into $VENV (default .venv). The notebooks of docs/notebooks are executed each
+# time: a few minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . bash/lib.sh
 
-VENV="${VENV:-.venv-docs}"
 prepare_venv docs,synthetic
 # The notebooks call radial-vicreg. One thread is faster than two for networks as small as theirs.
 PATH="$(cd "$VENV/bin" && pwd):$PATH"

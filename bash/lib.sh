@@ -12,6 +12,9 @@ prepare_venv() {
         "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
             { echo "Python 3.10 or newer is needed; set PYTHON=/path/to/python3" >&2; return 2; }
         "${PYTHON:-python3}" -m venv "$VENV"
+    elif ! "$VENV/bin/python" -c 'import pip' 2>/dev/null; then
+        echo "$VENV has no pip, so another tool has made it (uv does). Remove it, or set VENV=DIR for another place" >&2
+        return 2
     fi
     echo "installing radial-vicreg$extras into $VENV"
     "$VENV/bin/python" -m pip install --quiet --editable ".$extras"

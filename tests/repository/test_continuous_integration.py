@@ -63,12 +63,12 @@ def test_new_releases_of_actions_are_proposed() -> None:
     assert [each["package-ecosystem"] for each in bot["updates"]] == ["github-actions"]
 
 
-def test_the_tests_run_on_every_declared_python() -> None:
+def test_the_tests_run_on_every_declared_python_and_the_next() -> None:
     setup = configparser.ConfigParser(interpolation=None)
     setup.read(REPOSITORY / "setup.cfg", encoding="utf-8")
     declared = re.findall(r"Python :: (3\.\d+)", setup["metadata"]["classifiers"])
     workflow = yaml.safe_load((REPOSITORY / ".github/workflows/ci.yml").read_text())
-    assert workflow["jobs"]["tests"]["strategy"]["matrix"]["python"] == declared
+    assert workflow["jobs"]["tests"]["strategy"]["matrix"]["python"] == [*declared, "3.14"]
 
 
 @pytest.fixture
@@ -123,6 +123,16 @@ def test_solo_learn_is_left_out_when_asked(checkout: Path) -> None:
     without_it, _ = run_tests(checkout, "--python", "9.9", "--without-solo")
     assert "solo-learn" in with_it.stdout
     assert "solo-learn" not in without_it.stdout
+
+
+def test_an_environment_of_another_tool_is_left_alone(checkout: Path) -> None:
+    python = checkout / ".venv-9.9" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 1\n")  # uv's environments have no pip
+    python.chmod(0o755)
+    done, calls = run_tests(checkout, "--python", "9.9")
+    assert (done.returncode, calls) == (2, [])
+    assert ".venv-9.9 has no pip, so another tool has made it" in done.stderr
 
 
 def test_a_path_is_a_python_too(checkout: Path) -> None:

@@ -157,6 +157,35 @@ def test_every_declared_python_is_tried() -> None:
         pytest.skip(f"declared and not on this machine, where no installation was tried: Python {', '.join(absent)}")
 
 
+OPTIONS = {
+    "long_description": "readme",
+    "python_requires": "requires-python",
+    "install_requires": "dependencies",
+    "options.extras_require": "optional-dependencies",
+}
+"""Keys of setup.cfg with another name in ``pyproject.toml``."""
+NOT_METADATA = {"packages", "package_dir", "license_files", "long_description_content_type", "name"}
+
+
+def test_pyproject_leaves_all_metadata_to_setup_cfg() -> None:
+    tomllib = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    setup = configparser.ConfigParser(interpolation=None)
+    setup.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    assert project.keys() == {"name", "dynamic"}
+    assert project["name"] == setup["metadata"]["name"]
+    keys = {*setup["metadata"], *setup["options"], "options.extras_require"} - NOT_METADATA
+    # A console script is an entry point with a name of its own.
+    assert set(project["dynamic"]) == {OPTIONS.get(key, key) for key in keys} | {"entry-points", "scripts"}
+
+
+def test_uv_would_install_the_checkout_with_its_dependencies(source: Path) -> None:
+    command = [sys.executable, "-m", "uv", "sync", "--dry-run", "--no-progress"]
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert {"radial-vicreg", "torch"} <= set(re.findall(r"^ \+ ([\w-]+)", done.stderr, flags=re.MULTILINE)), done.stderr
+
+
 def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_no_others(distributions: dict[str, Path]) -> None:
     wheel = zipfile.ZipFile(distributions["wheel"]).namelist()
     with tarfile.open(distributions["sdist"]) as archive:
