@@ -26,10 +26,9 @@ from killed_runs import die, die_in_file, in_fork
 
 from radial_vicreg.solo.detect import find_solo_learn
 from radial_vicreg.solo.register import register
-from radial_vicreg.train.callbacks.record import ResultsWriter
 
 register()  # imports solo-learn, here once as well
-CALLS = 5  # moments anywhere, by the count of function calls; the others are around the last checkpoint
+CALLS = 2  # moments anywhere, by the count of function calls; the others are around the last checkpoint
 real_fit, real_save = pl.Trainer.fit, pl.Trainer.save_checkpoint
 
 
@@ -64,20 +63,13 @@ def die_at_call(moment: int) -> None:
     count_calls(lambda number: die() if number == moment else None)
 
 
-def die_around_last_checkpoint(before: bool) -> None:
+def die_after_last_checkpoint() -> None:
     def save(trainer: pl.Trainer, *arguments: Any, **keywords: Any) -> None:
-        last = trainer.current_epoch + 1 == trainer.max_epochs
-        if last and before:
-            die()
         real_save(trainer, *arguments, **keywords)
-        if last:
+        if trainer.current_epoch + 1 == trainer.max_epochs:
             die()
 
     pl.Trainer.save_checkpoint = save  # type: ignore[method-assign,assignment]
-
-
-def die_at_the_end() -> None:
-    ResultsWriter.on_train_end = lambda *_: die()  # type: ignore[method-assign]
 
 
 def attempt(arguments: list[str], folder: Path, arm: Callable[[], None] = lambda: None) -> int:
@@ -126,10 +118,8 @@ def main(folder: Path, seed: int, epochs: int, arguments: list[str]) -> int:
     for moment in sorted(rng.randrange(1, total) for _ in range(CALLS)):
         moments.append((f"call {moment} of {total}", lambda moment=moment: die_at_call(moment)))
     moments += [
-        ("before the last checkpoint", lambda: die_around_last_checkpoint(before=True)),
         ("in the file of the last checkpoint", lambda: die_in_file(epochs, 0.5)),
-        ("after the last checkpoint", lambda: die_around_last_checkpoint(before=False)),
-        ("at the end of training", die_at_the_end),
+        ("after the last checkpoint", die_after_last_checkpoint),
     ]
     for index, (name, arm) in enumerate(moments):
         run = folder / str(index)
