@@ -4,7 +4,8 @@
 
 A step is forward and backward pass of two views through backbone, projector and loss. For each batch N the whole batch
 and micro-batches of K images are timed in turn in one process. Memory is the peak of one step beyond what was held
-before, by PyTorch's profiler on a CPU and by its allocator on a GPU.
+before, by PyTorch's profiler on a CPU and by its allocator on a GPU. On a CPU, a time is that of the processor and not of
+the clock, so that other work on the machine counts little.
 
 The second table has one row for each loss, with a ViT of two blocks: the largest difference of a gradient from that of
 the whole batch in float64, divided by the largest gradient; memory and time next to those of the whole batch.
@@ -17,6 +18,8 @@ from __future__ import annotations
 
 import argparse
 import copy
+import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,6 +36,7 @@ from benchmarks.runner import (
     milliseconds,
     output_folder,
     peak_extra_bytes,
+    quartile_range,
     save,
 )
 from radial_vicreg.losses import RadialVICRegLoss
@@ -105,17 +109,33 @@ def memory_and_time(network: str, batch: int, options: argparse.Namespace) -> li
     backbone, width = build(network)
     sizes: list[int | None] = [None, *(size for size in options.sizes if size < batch)]
     steps = {str(size): Step(backbone, width, batch, size, device=options.device) for size in sizes}
-    times = compare({**steps}, options.device, repeats=options.repeats, seconds=options.seconds, warmup=1)
+    memory, times = measure(steps, options)
     return [
         {
             "network": network,
             "batch": batch,
             "size": size,
-            "peak_mb": peak_extra_bytes(steps[str(size)], options.device) / MEGABYTE,
-            "time": as_plain({"step": times[str(size)]})["step"],
+            "peak_mb": memory[str(size)],
+            "time": as_plain(times)[str(size)],
         }
         for size in sizes
     ]
+
+
+def measure(steps: dict[str, Step], options: argparse.Namespace) -> tuple[dict[str, float], dict[str, Timing]]:
+    """Measure the peak memory in MB and the time of steps."""
+    memory = {name: peak_extra_bytes(step, options.device) / MEGABYTE for name, step in steps.items()}
+    if options.device == "cuda":
+        return memory, compare({**steps}, options.device, repeats=options.repeats, warmup=1)
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(options.repeats):
+        for name, step in steps.items():
+            began = time.process_time()
+            step()
+            seconds[name].append(time.process_time() - began)
+    return memory, {
+        name: Timing(statistics.median(found), quartile_range(found), len(found), 1) for name, found in seconds.items()
+    }
 
 
 def memory_table(rows: list[dict[str, Any]]) -> str:
@@ -123,10 +143,10 @@ def memory_table(rows: list[dict[str, Any]]) -> str:
     cells, whole = [], rows[0]
     for row in rows:
         whole = row if row["size"] is None else whole
-        time, ratio = Timing(**row["time"]), row["time"]["median"] / whole["time"]["median"]
+        timing, ratio = Timing(**row["time"]), row["time"]["median"] / whole["time"]["median"]
         memory = row["peak_mb"]
         cells.append([row["network"], row["batch"], row["size"] or "all", f"{memory:,.0f}"])
-        cells[-1] += [f"{whole['peak_mb'] / memory:.1f}", milliseconds(time), f"{ratio:.2f}"]
+        cells[-1] += [f"{whole['peak_mb'] / memory:.1f}", milliseconds(timing), f"{ratio:.2f}"]
     return markdown_table(["backbone", "N", "K", "peak, MB", "times less", "ms a step", "times as long"], cells)
 
 
@@ -221,8 +241,7 @@ def loss_rows(options: argparse.Namespace) -> list[dict[str, Any]]:
         steps = {
             str(size): Step(backbone, width, LOSS_BATCH, size, make(), options.device) for size in (None, LOSS_SIZE)
         }
-        times = compare({**steps}, options.device, repeats=options.repeats, seconds=options.seconds, warmup=1)
-        memory = {size: peak_extra_bytes(step, options.device) / MEGABYTE for size, step in steps.items()}
+        memory, times = measure(steps, options)
         rows.append({"loss": name, "error": error / largest, "peak_mb": memory, "time": as_plain(times)})
     return rows
 
@@ -250,7 +269,6 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[64, 256])
     parser.add_argument("--sizes", nargs="+", type=int, default=[16, 64])
     parser.add_argument("--repeats", type=int, default=5, help="rounds of each comparison")
-    parser.add_argument("--seconds", type=float, default=60.0, help="most seconds of a comparison")
     parser.add_argument("--compute", choices=NETWORKS, help="print what a step needs, and measure nothing")
     parser.add_argument("--pixels", type=int, default=224, help="of --compute")
     parser.add_argument("--no-losses", action="store_true", help="without the table of losses")
