@@ -766,6 +766,48 @@ _TRAIN = (
     ),
 )
 
+_MICRO = (
+    Mutant(
+        "nets/micro-batches-drop-the-last",
+        "the loss does not see the last images of a batch",
+        "_MicroBatches.__call__",
+        "for part in parts]",
+        "for part in parts[: max(1, len(parts) - 1)]]",
+        ("test_micro_batches.py",),
+    ),
+    Mutant(
+        "nets/micro-batches-count-twice",
+        "the second pass updates running statistics again",
+        "_BuffersOfACopy.__enter__",
+        "owner[name] = kept.clone()",
+        "owner[name] = kept",
+        ("test_micro_batches.py",),
+    ),
+    Mutant(
+        "nets/micro-batches-lose-the-buffers",
+        "running statistics stay those of the copy after a second pass",
+        "_BuffersOfACopy.__exit__",
+        "owner[name] = kept",
+        "pass",
+        ("test_micro_batches.py",),
+    ),
+    Mutant(
+        "nets/micro-batches-keep-activations",
+        "micro-batches save no memory",
+        "_MicroBatches.__call__",
+        "self._recomputed(part) if torch.is_grad_enabled() else self._whole(part)",
+        "self._whole(part)",
+        ("test_micro_batches.py",),
+    ),
+    Mutant(
+        "runs/micro-batches-are-never-part",
+        "runs with statistics of other micro-batches are one experiment",
+        "RunConfig.counted_micro_batch",
+        "return size",
+        "return None",
+        ("test_identity.py",),
+    ),
+)
 _DATA = (
     Mutant(
         "data/an-incomplete-batch-trains",
@@ -1368,5 +1410,5 @@ _PAPER = (
     ),
 )
 
-MUTANTS = (*_LOSSES, *_CONFIG, *_RUNS, *_TRAIN, *_DATA, *_PROBES, *_REPORT, *_EXPORT, *_SWEEPS, *_PAPER)
+MUTANTS = (*_LOSSES, *_CONFIG, *_RUNS, *_TRAIN, *_MICRO, *_DATA, *_PROBES, *_REPORT, *_EXPORT, *_SWEEPS, *_PAPER)
 """All faults."""

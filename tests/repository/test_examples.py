@@ -12,6 +12,8 @@ import pytest
 import timm
 import torch
 
+from radial_vicreg import RadialVICRegLoss
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LONGEST = 72  # lines: an example is read before it is run
 
@@ -19,6 +21,7 @@ LONGEST = 72  # lines: an example is read before it is run
 SMALL = {
     "lightly_vicreg": ["--epochs", "1"],
     "lightning_module": ["--epochs", "1"],
+    "micro_batches": ["--steps", "10"],
     "offset": [],
     "plain_pytorch": ["--steps", "10"],
     "timm_image_folder": ["--epochs", "1", "--model", "resnet10t", "--size", "32"],
@@ -59,6 +62,18 @@ def test_an_example_trains_towards_the_radius_that_it_names(name: str, run_examp
     assert found
     radius, target = map(float, found[-1])
     assert 0.5 * target < radius < 1.5 * target  # an untrained projector is at 0.4 of it
+
+
+def test_the_gradient_of_the_example_s_micro_batches_is_that_of_the_whole_batch() -> None:
+    features = runpy.run_path(str(EXAMPLES / "micro_batches.py"))["features"]
+    backbone = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 5), torch.nn.Tanh()).double()
+    images = torch.randn(10, 3, 2, 2, dtype=torch.float64)
+    loss = RadialVICRegLoss()
+    found = []
+    for z in (backbone(images), features(backbone, images, size=4)):
+        found.append(torch.autograd.grad(loss(z, z.flip(0)), list(backbone.parameters())))
+    for whole, split in zip(*found, strict=True):
+        torch.testing.assert_close(split, whole, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.slow

@@ -181,12 +181,9 @@ def test_a_checkpoint_of_another_run_or_other_images_is_refused(
     assert "Resuming from previous checkpoint" not in done.stdout
 
 
-def test_main_linear_runs_end_to_end_on_the_checkpoint(
-    pretrained: Path, run_python: Run, tmp_path: Path, image_folder: Callable[..., Path]
-) -> None:
-    train, val = image_folder("train5", classes=5), image_folder("val5", classes=5)  # its top-5 needs five classes
-    (checkpoint,) = pretrained.glob("*.ckpt")
-    (tmp_path / "linear.yaml").write_text(
+def write_linear_configuration(path: Path, checkpoint: Path, train: Path, val: Path) -> None:
+    """A configuration of main_linear.py."""
+    path.write_text(
         f"""
 name: linear
 pretrained_feature_extractor: {checkpoint}
@@ -205,11 +202,59 @@ precision: 32
 hydra: {{output_subdir: null, run: {{dir: .}}}}
 """
     )
+
+
+def test_main_linear_runs_end_to_end_on_the_checkpoint(
+    pretrained: Path, run_python: Run, tmp_path: Path, image_folder: Callable[..., Path]
+) -> None:
+    train, val = image_folder("train5", classes=5), image_folder("val5", classes=5)  # its top-5 needs five classes
+    (checkpoint,) = pretrained.glob("*.ckpt")
+    write_linear_configuration(tmp_path / "linear.yaml", checkpoint, train, val)
     done = run_python(
         "-m", "radial_vicreg.cli", "solo", "main_linear.py", "--config-path", str(tmp_path), "--config-name", "linear"
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "`Trainer.fit` stopped: `max_epochs=1` reached" in done.stdout + done.stderr
+
+
+#: Runs main_linear.py and prints what its ``strict=False`` would hide.
+PRINTS_WHAT_WAS_LOADED = """
+import runpy, sys, torch
+load = torch.nn.Module.load_state_dict
+def loaded(*arguments, **keywords):
+    result = load(*arguments, **keywords)
+    print("loaded:", result, flush=True)
+    return result
+torch.nn.Module.load_state_dict = loaded
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+def test_micro_batches_work_and_main_linear_probes_the_trained_weights(
+    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path, image_folder: Callable[..., Path]
+) -> None:
+    script = [str(checkout / "main_pretrain.py"), "--config-name", "radialvicreg", *tiny_overrides]
+    more = ["data.val_path=null", "max_epochs=1", "auto_resume.enabled=false"]
+    done = run_python(*script, *more, "optimizer.micro_batch_size=3")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("BatchNorm layers of resnet18 have the statistics of at most 3 images, not of 8") == 1
+    (checkpoint,) = run_folder(tmp_path).glob("*.ckpt")
+    weights = torch.load(checkpoint, weights_only=False)["state_dict"]
+    assert int(weights["backbone.bn1.num_batches_tracked"]) == 3 * 2 * 3  # steps, views, micro-batches
+
+    train, val = image_folder("train5", classes=5), image_folder("val5", classes=5)
+    write_linear_configuration(tmp_path / "linear.yaml", checkpoint, train, val)
+    launcher = tmp_path / "launcher.py"
+    launcher.write_text(PRINTS_WHAT_WAS_LOADED)
+    linear = [str(checkout / "main_linear.py"), "--config-path", str(tmp_path), "--config-name", "linear"]
+    done = run_python(str(launcher), *linear)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "loaded: <All keys matched successfully>" in done.stdout
+
+    done = run_python(*script, *more, "optimizer.micro_batch_size=2")
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "optimizer.micro_batch_size=2 is too small for the BatchNorm layers of resnet18" in done.stderr
 
 
 @pytest.mark.parametrize("script", ["main_knn.py", "main_umap.py"])
