@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by the scripts of this folder: trains the cells of a table, then prints the table from what has finished.
+# Shared by the scripts of this folder: trains the cells of a table, then prints the table of the finished runs.
 #   $RADIAL_VICREG  program (default: radial-vicreg of PATH, else that of .venv)
 #   $RUNS           folder of the runs (default: runs)
 #   $REPORT         folder of the report (default: report)
