@@ -118,7 +118,7 @@ def _refuse_unread(content: Mapping[str, Any], helpers: Collection[str]) -> None
             continue
         near = meant(key, known_keys(), _OWN_CUTOFF)
         hint = _LISTED if near is None else f"did you mean {near}?"
-        raise UserError(f"{key} is not a setting; {hint} (a value of your own must be read by a ${{{key}}})")
+        raise UserError(f"{key} is not a setting; {hint} (to define your own value, use it in a ${{{key}}})")
 
 
 def known_keys() -> list[str]:

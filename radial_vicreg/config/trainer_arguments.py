@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from radial_vicreg.config.types import ALL, WhoReads
 
-_VALIDATION = "of validation, which reads the network"
-_DISPLAY = "what is shown or logged"
+_VALIDATION = "validation only; it does not change the network"
+_DISPLAY = "what is displayed or logged"
 _DECIDED = "decided by the host"
 _SCRIPT = WhoReads(
     "script",
-    instead="decided by `radial-vicreg pretrain` itself, leave it out (checkpoint.enabled and loggers.* are its"
+    instead="set by `radial-vicreg pretrain` itself: omit it (checkpoint.enabled and loggers.* are its"
     " settings of checkpoints and logs)",
 )
-_UNUSED = "training does not read it"
+_UNUSED = "the training does not use it"
 
 
 class TrainerArgument(NamedTuple):
@@ -66,9 +66,9 @@ TRAINER_ARGUMENTS: dict[str, TrainerArgument] = {
     "plugins": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
     "enable_checkpointing": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
     "profiler": TrainerArgument(outside="measures time"),
-    "detect_anomaly": TrainerArgument(outside="looks for NaN and changes none of the numbers"),
+    "detect_anomaly": TrainerArgument(outside="only checks for NaN"),
     "default_root_dir": TrainerArgument(outside="a path"),
-    "model_registry": TrainerArgument(outside="a place for finished checkpoints"),
+    "model_registry": TrainerArgument(outside="location of finished checkpoints"),
 }
 """Arguments without a field of :class:`radial_vicreg.config.RunConfig`, by name."""
 

@@ -201,8 +201,8 @@ def _stem(value: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_text), Says("a text")]
-PathText = Annotated[str, AfterValidator(_text), AfterValidator(_home), Says("a path whose home folder is known")]
-FileName = Annotated[str, BeforeValidator(_file_name), Says("a text that can be a file's name, without / and \\")]
+PathText = Annotated[str, AfterValidator(_text), AfterValidator(_home), Says("a path, whose home folder (~) exists")]
+FileName = Annotated[str, BeforeValidator(_file_name), Says("a text that is valid as a file name, without / and \\")]
 Label = Annotated[str, BeforeValidator(_label), Says("a text of one line")]
 Devices = Annotated[
     int | str | tuple[int, ...],

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from radial_vicreg.config.types import LARGEST_COUNT, Choices, Says
 
-A_SECTION = "a section with keys of its own"
+A_SECTION = "a section with keys"
 
 
 def expected(field: FieldInfo) -> str:
@@ -81,7 +81,7 @@ def _kind(kind: Any, marks: list[Any]) -> str:
         return _one_of(get_args(kind))
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
-        name = "a non-empty list" if any(isinstance(mark, annotated_types.MinLen) for mark in marks) else "a list"
+        name = "a list of one or more" if any(isinstance(mark, annotated_types.MinLen) for mark in marks) else "a list"
         return f"{name} of sections" if inner_model(item) is not None else f"{name}, each {_words(item, [])}"
     if _is_section(kind):
         return A_SECTION

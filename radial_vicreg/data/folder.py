@@ -123,7 +123,7 @@ def check_same_classes(train_classes: Sequence[str], val_classes: Sequence[str])
     if only_train or only_val:
         raise UserError(
             f"training and validation classes differ: only in training {_shorten(only_train)},"
-            f" only in validation {_shorten(only_val)}; give both folders the same class sub-folders"
+            f" only in validation {_shorten(only_val)}; both folders need the same class sub-folders"
         )
 
 
@@ -141,7 +141,7 @@ def require_directory(path: str | Path | None, key: str) -> Path:
         UserError: no value, or no such folder.
     """
     if path is None or str(path) == "":
-        raise UserError(f"{key} is not set: give the folder that holds the images, {key}=DIR")
+        raise UserError(f"{key} is not set: set it to the folder that contains the images, {key}=DIR")
     root = Path(path)
     if not root.is_dir():
         state = "is not a folder" if root.exists() else "does not exist"
@@ -180,7 +180,7 @@ class UnlabelledFolder(ImageSet):
         self.omitted.tell(folder)
         if not self.files:
             raise UserError(
-                f"{key}={folder} holds no image files ({', '.join(IMAGE_EXTENSIONS)}): without labels, images"
+                f"{key}={folder} contains no image files ({', '.join(IMAGE_EXTENSIONS)}): without labels, images"
                 " lie directly in the folder; with class sub-folders, set data.no_labels=false"
             )
         self.skipped = unreadable_images(self.files, on_bad_image)

@@ -60,13 +60,13 @@ class Omitted:
             return
         _told.add(str(root))
         if self.macos:
-            print(f"{shown(root)}: {self.macos:,} file(s) of macOS (._*) omitted, which are not images")
+            print(f"{shown(root)}: omitted {self.macos:,} file(s) of macOS (._*), which are not images")
         if self.others:
             counts = self.counts()
             types = ", ".join(self._type(extension, count) for extension, count in counts.items())
             print(
-                f"{shown(root)}: {sum(counts.values()):,} file(s) omitted, which are not read as images: {types}. Types"
-                f" that are read: {', '.join(IMAGE_EXTENSIONS)}"
+                f"{shown(root)}: omitted {sum(counts.values()):,} file(s) of unsupported types: {types}. "
+                f"Supported types: {', '.join(IMAGE_EXTENSIONS)}"
             )
 
     def _type(self, extension: str, count: int) -> str:
@@ -209,7 +209,7 @@ def _places(folder: str, omitted: Omitted | None, hidden: bool = True) -> list[_
                         continue
                     leads_up = entry.is_symlink() and lies_in(path, entry.path)
                     if leads_up or _identity(entry.path) in around:
-                        raise UserError(f"{shown(entry.path)} is a link to a folder that it lies in: remove it")
+                        raise UserError(f"{shown(entry.path)} is a link to a folder that contains it: remove it")
                     waiting.append((entry.path, around))
                 elif is_image(entry.name):
                     place.names.append(entry.name)
@@ -257,8 +257,8 @@ def _two_labels(path: str, other: str, root: str) -> UserError:
     if link is None and (link := _link_on(other, root)) is not None:
         other = path
     return UserError(
-        f"{shown(link or path)} is a link to images of another class, {shown(other)}: one image would have two labels,"
-        " remove the link"
+        f"{shown(link or path)} is a link to images of another class, {shown(other)}, so an image would have two "
+        "labels: remove the link"
     )
 
 

@@ -17,8 +17,8 @@ from radial_vicreg.report.compare import by_seed
 from radial_vicreg.report.statistics import Summary, summarise
 
 OPTIMISTIC = (
-    "The choice and the figure are of the same validation images, so the figure is optimistic; each cell chooses by "
-    "its own probe."
+    "The same validation images select the experiment and give its value, so the value is optimistic; "
+    "each cell uses its own probe."
 )
 _METHODS = {method: METHOD_LABELS[method] for method in METHODS}
 _VICREG = METHOD_LABELS["vicreg"]

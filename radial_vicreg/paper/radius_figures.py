@@ -48,9 +48,7 @@ def figure4(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
 
 def _missing(name: str, what: str, objectives: Sequence[str]) -> Drawn:
     wanted = " and ".join(objectives)
-    return Drawn(
-        name, None, f"{what}: needs finished runs of {wanted} with equal settings otherwise, with diagnostics."
-    )
+    return Drawn(name, None, f"{what}: needs finished runs of {wanted} with diagnostics and otherwise equal settings.")
 
 
 def _drawn(

@@ -62,7 +62,7 @@ def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe
     points = max(families.values(), key=len, default=[])
     correlations = [compute([p[1] for p in points], [p[2] for p in points]) for compute in (pearson, spearman)]
     if correlations[0] is None or correlations[1] is None:
-        return Drawn(probe.name, None, f"{what}: needs four or more comparable runs, found {len(points)}.")
+        return Drawn(probe.name, None, f"{what}: needs at least four comparable runs, found {len(points)}.")
     figure, axes = new_figure(aspect=1.0)
     axis = axes[0][0]
     sizes = _sizes([experiment for experiment, _, _ in points])
@@ -79,7 +79,7 @@ def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe
         probe.name,
         figure,
         f"{what}: {len(points)} runs on {where}; {_rates_in_words(sizes)}; 95 % intervals "
-        "(Fisher; Bonett and Wright). Runs of one experiment are not independent of one another.",
+        "(Fisher; Bonett and Wright). Runs of one experiment are not independent.",
     )
 
 
@@ -102,7 +102,7 @@ def _sizes(experiments: Sequence[Experiment]) -> dict[float, float]:
 
 def _rates_in_words(sizes: dict[float, float]) -> str:
     if _tells_rates(sizes):
-        return "the larger a point, the larger the learning rate"
+        return "larger points have a larger learning rate"
     return f"learning rate {next(iter(sizes)):g}" if len(sizes) == 1 else "each method has its own learning rate"
 
 

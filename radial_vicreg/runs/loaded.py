@@ -115,7 +115,7 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
     try:
         return arguments_config(content) if results is None else results.requested, results
     except UserError as error:
-        raise UserError(f"{folder} is no run of VICReg or Radial-VICReg: in its configuration, {error}") from error
+        raise UserError(f"{folder} is not a run of VICReg or Radial-VICReg: in its configuration, {error}") from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -142,9 +142,9 @@ def _refuse_another_epoch(folder: Path, results: RunResults | None, checkpoint: 
     file = checkpoint.with_name(checkpoint.resolve().name)
     resume = f"main_pretrain.py and resume_from_checkpoint={file}" if is_of_script(folder) else "ckpt=auto"
     raise UserError(
-        f"{folder} has figures of epoch {results.epochs} ({RESULTS}) and weights of epoch {epoch} ({file.name}, its "
-        f"newest checkpoint): resume the run with {resume} to get both of one epoch, or give {file} to use those "
-        "weights without those figures"
+        f"{folder} has results of epoch {results.epochs} ({RESULTS}) and weights of epoch {epoch} ({file.name}, "
+        f"its newest checkpoint): resume the run with {resume} to get both of one epoch, or pass {file} to use "
+        "the weights without the results"
     )
 
 

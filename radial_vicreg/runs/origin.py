@@ -154,16 +154,16 @@ def images_remark(pairs: Iterable[tuple[Images, Images]]) -> str | None:
         pairs: images of two runs each.
 
     Returns:
-        For example ``validation images are compared by names alone (fingerprints of version 1)``.
+        For example ``validation images are compared by file names only (fingerprints of version 1)``.
     """
     found: dict[str, None] = {}
     for pair in pairs:
         for part, one, other in zip(("training", "validation"), *pair, strict=True):
             compared = compare_fingerprints(one, other)
             if compared.version == NAMES_ONLY:
-                found[f"{part} images are compared by names alone (fingerprints of version {NAMES_ONLY})"] = None
+                found[f"{part} images are compared by file names only (fingerprints of version {NAMES_ONLY})"] = None
             elif compared.same is None:
-                found[f"{part} images are not compared (a run has no fingerprint of them)"] = None
+                found[f"{part} images are not compared (a run has no fingerprint)"] = None
     return "; ".join(sorted(found)) or None
 
 

@@ -322,18 +322,18 @@ class RunResults(_Part):
         try:
             strange = next(_strange_numbers(content, ""), None)
         except RecursionError as error:
-            raise ForeignResults(path, "nested too deeply: not written by radial-vicreg") from error
+            raise ForeignResults(path, "nested too deeply, so not written by radial-vicreg") from error
         if strange is not None:
-            reason = f"{strange}: not written by radial-vicreg"
+            reason = f"{strange}, so not written by radial-vicreg"
             raise ForeignResults(path, reason, is_marked="schema_version" in content)
         version = content.get("schema_version")
         if isinstance(version, int) and version > SCHEMA_VERSION:
-            reason = f"schema_version {version} is of a newer radial-vicreg"
-            raise NewerResults(path, reason, f": update this one, which reads up to {SCHEMA_VERSION}")
+            reason = f"schema_version {version} was written by a newer radial-vicreg"
+            raise NewerResults(path, reason, f": update radial-vicreg, which reads up to {SCHEMA_VERSION} here")
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            reason = f"{_complaint(error)}: not written by radial-vicreg"
+            reason = f"{_complaint(error)}, so not written by radial-vicreg"
             raise ForeignResults(path, reason, is_marked=version is not None) from error
 
     @classmethod

@@ -186,7 +186,7 @@ def images_note(first: RunResults, second: RunResults) -> str | None:
         second: results of another.
     """
     if (reason := other_images(first.images, second.images)) is not None:
-        return f"{reason}: their figures are not comparable"
+        return f"{reason}: their results are not comparable"
     return images_remark([(first.images, second.images)])
 
 

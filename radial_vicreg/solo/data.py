@@ -43,7 +43,7 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
         cfg = parse_cfg(cfg)
     except AssertionError as error:
         raise UserError(
-            f"solo-learn refuses this configuration: {reason_of(error)}; host=standalone does not ask it"
+            f"solo-learn rejects this configuration: {reason_of(error)}; host=standalone does not use solo-learn"
         ) from error
     cfg.devices = devices
     cfg.data.dataset = config.data.dataset

@@ -113,7 +113,7 @@ def choose_host(wanted: str) -> tuple[str, str]:
     if wanted not in HOSTS:
         raise UserError(f"host must be one of {', '.join(HOSTS)}, got {wanted!r}")
     if wanted == "standalone":
-        return "standalone", "host=standalone was asked for"
+        return "standalone", "host=standalone was requested"
     if wanted == "solo":  # auto does not depend on the working directory
         find_beside(Path.cwd())
     solo = import_solo_learn()

@@ -20,7 +20,7 @@ def register() -> None:
     except ImportError as error:
         raise MissingPackageError(
             "Radial-VICReg's solo-learn host needs solo-learn's main branch (1.0.5 or newer; the release on PyPI, "
-            f"1.0.2, is too old); importing it said: {reason_of(error)}. {INSTALL_HINT}; or use host=standalone"
+            f"1.0.2, is too old); importing it failed: {reason_of(error)}. {INSTALL_HINT}; or use host=standalone"
         ) from error
     from radial_vicreg.solo.method import RadialVICReg
 

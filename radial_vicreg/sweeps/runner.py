@@ -157,10 +157,10 @@ class _Worker:
             with WorkerClaim(cell.config, index):
                 (current,) = self._state(cell.run)
                 if current.is_finished:
-                    _say(f"run {index} has been finished by another process: {current.folder}")
+                    _say(f"run {index} was finished by another process: {current.folder}")
                 elif self._train(cell.run) == NOT_FINISHED:
                     # A worker was killed just after it had started that training.
-                    return ClaimedError(f"another process has begun to train run {index}")
+                    return ClaimedError(f"another process is now training run {index}")
         except ClaimedError as error:
             return error
         self.show(str(index), done=1)
@@ -208,10 +208,12 @@ def _outcome(name: str, states: Sequence[RunState], failed: Sequence[int]) -> Ou
 def _remarks(marks: Sequence[Mark]) -> list[str]:
     unstable = sum(mark.past_stability is not None for mark in marks)
     away = sum(mark.is_pulled_away for mark in marks)
-    texts = [f"{unstable} of {len(marks)} runs are past stability and come last: --list marks them"] * bool(unstable)
+    texts = [f"{unstable} of {len(marks)} runs are past stability and are trained last: --list shows them"] * bool(
+        unstable
+    )
     if away:
         texts.append(
-            f"in {away} of {len(marks)} runs the radial term alone pulls the radii to a W1 above 1 from chi, see "
+            f"in {away} of {len(marks)} runs the minimum of the radial term alone has a W1 above 1 to chi, see "
             "docs/tables.md"
         )
     return texts
@@ -222,4 +224,4 @@ def _last_line(log: Path, begin: int) -> str:
         stream.seek(begin)
         text = stream.read().decode(errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it printed nothing"
+    return lines[-1] if lines else "it printed no output"

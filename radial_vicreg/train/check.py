@@ -53,7 +53,7 @@ def _without_images(
     check_batch_fits(images, config.optimizer.batch_size, config.processes)
     print(
         f"host: {host.name} ({host.reason})\n"
-        f"{config.data.dataset} is not in {config.data.train_path}: the run would download it"
+        f"{config.data.dataset} is not in {config.data.train_path}: the run downloads it"
     )
     return config, trainer, None
 
@@ -73,7 +73,7 @@ def _lines(
         _steps(trainer, config, batches),
         *(f"warning: {text}" for text in stability_warnings(config, steps_per_epoch(config, batches))),
         *([] if note is None else [note]),
-        "checked: nothing was started or written",
+        "check finished: nothing was started or written",
     ]
 
 
@@ -87,5 +87,5 @@ def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
     length = f"{epochs:,} epoch{'' if epochs == 1 else 's'} of {steps:,}{limit}"
     text = f"steps: {total:,} ({length}), global batch {config.global_batch:,}"
     if config.accumulation > 1:
-        text += f", {config.accumulation} of them a step"
+        text += f", {config.accumulation} of them per step"
     return f"{text}, optimizer.lr {config.optimizer.lr:g} scaled to {config.rates.lr:g}"

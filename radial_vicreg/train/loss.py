@@ -117,8 +117,8 @@ class ForeignLoss(nn.Module):
             inspect.signature(called).bind(*views)
         except TypeError as error:
             raise UserError(
-                f"loss._target_={self.target} cannot be called with {len(views)} views ({error}): with loss_views=pair"
-                " it gets (z1, z2), with loss_views=all every view"
+                f"loss._target_={self.target} cannot be called with {len(views)} views ({error}): it receives "
+                "(z1, z2) with loss_views=pair, and every view with loss_views=all"
             ) from error
         except ValueError:  # a built-in without a signature
             return
@@ -161,7 +161,7 @@ def _instantiated(settings: LossConfig) -> Any:
             " arguments"
         ) from error
     if not callable(loss):
-        raise UserError(f"loss._target_={settings.target} gives {_shown(loss)}, which cannot be called with the views")
+        raise UserError(f"loss._target_={settings.target} is {_shown(loss)}, which cannot be called with the views")
     return loss
 
 

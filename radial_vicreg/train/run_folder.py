@@ -77,8 +77,8 @@ def find_run_folder(config: RunConfig) -> RunFolder:
     apart = [_why_not_taken(run, reason, config) for run, reason in stored.kept_apart(config)]
     if config.ckpt == "last":
         raise UserError(
-            f"ckpt=last: no checkpoint of this configuration below {config.runs_dir}; leave ckpt out to start anew, or"
-            f" use ckpt=auto, which does so where there is none{''.join(f'. {text}' for text in apart[:1])}"
+            f"ckpt=last: no checkpoint of this configuration below {config.runs_dir}; omit ckpt to start a new "
+            f"run, or use ckpt=auto, which starts one if none exists{''.join(f'. {text}' for text in apart[:1])}"
         )
     for text in apart[:1]:
         _say(f"ckpt=auto: {text}. A new run starts")
@@ -158,12 +158,12 @@ def _new_folder(parent: Path) -> Path:
         except FileExistsError:  # another run started in the same second
             continue
         return parent / f"{stamp}{suffix}"
-    raise UserError(f"could not make a new folder in {parent}")
+    raise UserError(f"could not create a new folder in {parent}")
 
 
 def _why_not_taken(run: StoredRun, reason: str, config: RunConfig) -> str:
     """Describe why a run with these settings is not used, and what the user can do with it."""
-    text = f"{run.folder} is not taken: {reason}"
+    text = f"{run.folder} is not used: {reason}"
     return f"{text}; {how_to_measure(run.folder, config)}" if reason.startswith("validated") else text
 
 
@@ -175,7 +175,7 @@ def _remark(runs: list[StoredRun], folder: Path, config: RunConfig) -> None:
         _say(f"{folder}: {remark}")
     for run in chosen:
         if found := measured_otherwise(run.results.requested, config):
-            _say(f"{folder}: the figures that it has were measured with {', '.join(found)}")
+            _say(f"{folder}: its results were measured with {', '.join(found)}")
 
 
 def _say(text: str) -> None:

@@ -164,7 +164,7 @@ def test_a_missing_value_is_asked_for() -> None:
 def test_a_section_must_be_one() -> None:
     for section in ("backbone", "data", "optimizer", "method_kwargs"):
         for value in (None, 5, "abc"):
-            with pytest.raises(UserError, match=rf"^{section} must be a section with keys of its own, got {value!r}$"):
+            with pytest.raises(UserError, match=rf"^{section} must be a section with keys, got {value!r}$"):
                 read_config(with_key(section, value))
 
 
@@ -196,7 +196,7 @@ def test_attributes_go_with_a_data_set_that_has_them() -> None:
     attributes = {**WITH_ALL, "data": {**WITH_ALL["data"], "dataset": "celeba", "multi_label": True}}
     assert read_config(attributes).data.multi_label
     attributes["data"]["multi_label"] = False
-    with pytest.raises(UserError, match=r"data\.dataset=celeba has attributes .*: give data\.multi_label=true"):
+    with pytest.raises(UserError, match=r"data\.dataset=celeba has attributes .*: set data\.multi_label=true"):
         read_config(attributes)
     assert not read_config(attributes, "stored").data.multi_label
     with pytest.raises(UserError, match=r"data\.multi_label=true needs data\.dataset=celeba"):

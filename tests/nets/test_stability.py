@@ -119,11 +119,11 @@ def test_past_stability_is_said_in_a_few_words(overrides: list[str], text: str |
 def test_a_term_that_pulls_away_from_chi_is_told_with_the_remedy() -> None:
     away = composed("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=0.1")
     assert equilibrium_note(away) == (
-        "note: the radial term alone is smallest at radii of 23.2 ± 5.0, at a W1 of 3.5 to chi(512); with "
+        "note: the radial term alone is minimal at radii of 23.2 ± 5.0, at a W1 of 3.5 to chi(512); with "
         "method_kwargs.radial_ce_normalize=false it would be 0.38"
     )
     away = composed(*BETA1_OF_1, "method_kwargs.radial_ent_loss_weight=100")
-    assert str(equilibrium_note(away)).endswith("a smaller method_kwargs.radial_ent_loss_weight brings it down")
+    assert str(equilibrium_note(away)).endswith("a smaller method_kwargs.radial_ent_loss_weight reduces it")
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_a_row_that_cannot_be_written_ends_the_sweep_and_is_made_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(DiskFullError, match=r"results-0-of-1\.jsonl .*free some, then repeat the command"):
+        with pytest.raises(DiskFullError, match=r"results-0-of-1\.jsonl .*free some space, then repeat the command"):
             sweep(runs, tmp_path, subsample=40, workers=1, on_row=lambda done, *_: told.append(done))
     assert told == [1]  # the second is not reported as done
     assert path.read_bytes() == first

@@ -245,7 +245,7 @@ def test_damaged_and_foreign_files_are_refused_in_one_line(file: Path) -> None:
         (b"\xff\xfe", UnreadableResults, "cut short or not JSON"),
         (b'{"a":' * 99_999, UnreadableResults, "cut short or not JSON"),
         (b"[1]", ForeignResults, "not a dictionary"),
-        (b'{"mine": true}', ForeignResults, "no schema_version: not written by radial-vicreg"),
+        (b'{"mine": true}', ForeignResults, "no schema_version, so not written by radial-vicreg"),
         (b'{"schema_version": 2, "config": {}}', ForeignResults, "no status"),
         (b'{"schema_version": 0, "config": {}, "status": "finished"}', ForeignResults, "schema_version cannot be 0"),
         (b'{"schema_version": 2, "config": 5, "status": "finished"}', ForeignResults, "config cannot be 5"),
@@ -282,7 +282,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_results_of_a_later_version_are_refused_and_left_alone(file: Path) -> None:
     write_json(file, {**content_of(file), "schema_version": SCHEMA_VERSION + 1, "status": "of the future"})
     before = file.read_bytes()
-    with pytest.raises(NewerResults, match=rf"schema_version {SCHEMA_VERSION + 1} is of a newer .*: update this one"):
+    with pytest.raises(
+        NewerResults, match=rf"schema_version {SCHEMA_VERSION + 1} was written by a newer .*: " f"update radial-vicreg"
+    ):
         RunResults.update(file, adding("offline_knn_encoder", 1.0))
     assert file.read_bytes() == before
 

@@ -127,7 +127,7 @@ def test_the_commands_find_a_checkout_where_they_are_typed_and_beside_the_script
         assert done.returncode == 0, done.stderr
         assert "main_pretrain is powered by Hydra" in done.stdout
     told = command("doctor", cwd=checkout).stdout
-    assert f"solo-learn in {location}: the working directory, taken by its own scripts, radial-vicreg solo" in told
+    assert f"solo-learn in {location}: the working directory, used by its own scripts, radial-vicreg solo" in told
     assert "radial-vicreg pretrain would use the standalone host" in told
     assert "solo-learn is not installed; git clone" in command("doctor", cwd=outside).stdout
 

@@ -208,7 +208,7 @@ def test_a_training_outlives_its_killed_worker_and_is_the_only_one(sweep: Callab
     assert status == 0, second.said
     assert {event.pid for event in events} == {event.pid}
     assert f"run 0 waits: another process is training run 0 (process {event.pid} on" in second.said
-    assert "run 0 has been finished by another process" in second.said
+    assert "run 0 was finished by another process" in second.said
     assert made.statuses() == ["finished"]
 
 

@@ -71,7 +71,7 @@ def test_a_list_that_cannot_be_marked_is_printed_all_the_same(
     assert cli.main(["sweep", str(small_sweep), "--list", "radialvicreg/dataset=folder"]) == 0
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 4
-    assert "past stability cannot be told" in printed.err
+    assert "cannot determine which runs are past stability" in printed.err
     assert "data.train_path" in printed.err
 
 
@@ -83,8 +83,8 @@ def test_runs_past_stability_come_last_under_their_own_numbers(
     run_missing("small", runs, overrides)
     assert started == [runs[index].arguments(*overrides) for index in (2, 3, 0, 1)]
     said = capsys.readouterr().err
-    assert "2 of 4 runs are past stability and come last" in said
-    assert "pulls the radii" not in said
+    assert "2 of 4 runs are past stability and are trained last" in said
+    assert "the radial term alone" not in said
 
 
 def test_runs_that_pull_away_are_counted_once(
@@ -94,5 +94,5 @@ def test_runs_that_pull_away_are_counted_once(
     run_missing("small", runs, overrides)
     assert started == [run.arguments(*overrides) for run in runs]
     said = capsys.readouterr().err
-    assert "in 2 of 4 runs the radial term alone pulls the radii to a W1 above 1 from chi" in said
+    assert "in 2 of 4 runs the minimum of the radial term alone has a W1 above 1 to chi" in said
     assert "past stability" not in said

@@ -94,7 +94,7 @@ def test_a_run_that_another_process_finished_meanwhile_is_not_trained_again(
     started.then = finish
     assert sweep("--run") == 0
     assert len(started) == 1
-    assert "run 0 has been finished by another process" in capsys.readouterr().err
+    assert "run 0 was finished by another process" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".lock", ".worker.lock"])

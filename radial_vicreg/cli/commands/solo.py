@@ -50,7 +50,9 @@ def run(arguments: Sequence[str]) -> int:
     if not script.is_file():
         raise UserError(f"no script {arguments[0]} here or in {solo.location.parent}")
     if script.name == "main_knn.py" and (reason := knn_fails()):
-        raise UserError(f"main_knn.py cannot work: {reason}; `radial-vicreg probe RUN --probe knn` is a kNN that does")
+        raise UserError(
+            f"main_knn.py does not work: {reason}; `radial-vicreg probe RUN --probe knn` is a kNN that works"
+        )
     from radial_vicreg.solo.register import register
 
     register()

@@ -56,7 +56,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """Make the parser of this command."""
-    made = Parser(prog="radial-vicreg sweep", description="Sweeps in W&B's format, without W&B.")
+    made = Parser(
+        prog="radial-vicreg sweep", description="List a sweep in W&B's format, run it or show its status, without W&B."
+    )
     sweep = made.add_argument(
         "sweep", metavar="FILE", help="a sweep file, or a name below yaml/radialvicreg/sweeps: tables/table1"
     )
@@ -65,7 +67,7 @@ def parser() -> Parser:
     what = made.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="print every run's command (the default)")
     what.add_argument(
-        "--index", type=int, metavar="I", help="train run I (from 0) unless it is finished: for array jobs"
+        "--index", type=int, metavar="I", help="train run I (from 0) unless it is finished, for array jobs"
     )
     what.add_argument(
         "--run",
@@ -73,7 +75,7 @@ def parser() -> Parser:
         help="train all runs that are not finished, one after the other, those past stability last; "
         "exit status 1 when a run failed, 3 when others are not finished",
     )
-    what.add_argument("--status", action="store_true", help="what is finished, failed, missing")
+    what.add_argument("--status", action="store_true", help="print which runs are finished, failed or missing")
     what.add_argument(
         "--for-pretrain", action="store_true", help="print the file for `radial-vicreg pretrain` as program"
     )
@@ -108,7 +110,7 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
     try:
         marks = marks_of(runs, overrides)
     except ValueError as error:  # a list is useful before the data exist
-        print(f"which runs are past stability cannot be told: {error}", file=sys.stderr)
+        print(f"cannot determine which runs are past stability: {error}", file=sys.stderr)
         marks = []
     unstable = {mark.run.index: mark.past_stability for mark in marks if mark.past_stability is not None}
     for one in runs:

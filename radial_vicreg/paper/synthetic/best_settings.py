@@ -106,15 +106,13 @@ def summary_lines(rows: list[Row]) -> list[str]:
         lines.append(line)
     lines += _published_lines(rows)
     lines.append(
-        "A minimum over noisy settings is biased low. Best setting by one seed alone, then on the other seeds:"
+        "A minimum over noisy settings is biased low. Best setting by one seed, then its result on the other seeds:"
     )
     for alpha, (least, elsewhere, diverged_share) in winners_elsewhere(rows).items():
         other = "-" if elsewhere is None else f"{elsewhere:.3f}"
         lines.append(f"{alpha:6g}  {least:7.3f}  {other:>7}  ({diverged_share:.0%} of these diverged)")
     if len({row["config"]["seed"] for row in rows}) < 2:
-        lines[-1] = (
-            "A minimum over noisy settings is biased low: with one seed a setting, the sweep cannot say by how much"
-        )
+        lines[-1] = "A minimum over noisy settings is biased low: with one seed per setting, the bias is unknown"
     diverged = sum(row["diverged_at"] is not None for row in rows)
     still = sum(row["hardly_moved"] for row in rows)
     lines.append(f"{len(rows)} runs, {diverged} diverged, {still} hardly moved")

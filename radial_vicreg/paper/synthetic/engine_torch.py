@@ -46,7 +46,7 @@ class TorchEngine:
     ) -> None:
         if points.ndim != 3 or len(points) != len(objectives) or points.shape[1] < 2:
             raise UserError(
-                f"points must have shape (B, N, d) with N >= 2 and one objective a run, got {points.shape} and "
+                f"points must have shape (B, N, d) with N >= 2 and one objective per run, got {points.shape} and "
                 f"{len(objectives)} objectives"
             )
         if not np.isfinite(points).all():
@@ -112,7 +112,7 @@ class TorchEngine:
             with torch.cuda.graph(graph):
                 self._make_step()
         except RuntimeError as error:
-            warn(f"no CUDA graph of the step, which now runs slower: {error}")
+            warn(f"the step could not be captured as a CUDA graph and runs slower: {error}")
             captured = None
         self._z.copy_(start)
         self._row.zero_()

@@ -125,7 +125,9 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
         lines.append(f"{pair:<34}{numbers['spearman']['x'][pair]:8.2f}{numbers['spearman']['sunshine'][pair]:10.2f}")
     normal, count = numbers["normal"], numbers["size"]["num_samples"]
     lines.append(f"normal samples of N = {count:,}: " + ", ".join(f"{name} {normal[name]:.3f}" for name in METRICS))
-    lines.append("e2mc is drawn, a loss; the authors log marginal_entropy under that name, the opposite sign.")
+    lines.append(
+        "The plot shows the E2MC loss; the authors log marginal_entropy under that name, with the opposite sign."
+    )
     return [*lines, f"{numbers['runs']} runs, {numbers['diverged']} diverged"]
 
 

@@ -164,8 +164,8 @@ def note(config: SyntheticConfig, moved: float, diverged_at: int | None) -> str:
     reach = float(config.rates().sum()) / config.num_samples
     return (
         f"hardly moved ({moved:.2%} of the root-mean-square radius): either the start already minimises the objective, "
-        f"or the rate is too small. Gradients are means over {config.num_samples} points: what counts is the sum of "
-        f"the rates over N, {reach:.2g}, times the weight of a term; about 3 is needed to converge"
+        f"or the rate is too small. Gradients are means over {config.num_samples} points, so convergence depends "
+        f"on the sum of the rates over N, {reach:.2g}, times the weight of a term; about 3 is needed"
     )
 
 

@@ -39,9 +39,7 @@ def negative_loss_note(config: RunConfig) -> str | None:
         lowest /= settings.proj_output_dim
     if lowest >= 0:
         return None
-    return (
-        f"the loss is negative: the radial cross-entropy, at its lowest {lowest:.1f}, is written without its constant"
-    )
+    return f"the loss is negative: the radial cross-entropy omits its constant, so its minimum is {lowest:.1f}"
 
 
 def offset_note(config: RunConfig, share: float) -> str | None:
@@ -55,8 +53,9 @@ def offset_note(config: RunConfig, share: float) -> str | None:
     if not seen or not share > _LARGE_SHARE:
         return None
     return (
-        f"{share:.0%} of the mean squared radius is an offset that all embeddings share, and W1 to chi cannot tell it "
-        "from spread; method_kwargs.mean_loss_weight holds the mean at zero (radialvicreg/method=radialvicreg_mean)"
+        f"{share:.0%} of the mean squared radius is a common offset of all embeddings, which W1 to chi does "
+        "not distinguish from spread; method_kwargs.mean_loss_weight keeps the mean at zero "
+        "(radialvicreg/method=radialvicreg_mean)"
     )
 
 

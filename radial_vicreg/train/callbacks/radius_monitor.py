@@ -223,7 +223,7 @@ class RadiusMonitor(pl.Callback):
             return self._evenly_spaced(loader.dataset, self.max_images), _VALIDATION
         if isinstance(trainer.train_dataloader, DataLoader):
             return self._evenly_spaced(trainer.train_dataloader.dataset, _TRAINING_IMAGES), "training, augmented"
-        return None, "none: the data loader has no dataset to draw fixed images from"
+        return None, "none: the data loader has no dataset to take fixed images from"
 
     def _evenly_spaced(self, dataset: Dataset[Any], limit: int) -> Iterator[Tensor]:
         count = len(dataset)  # type: ignore[arg-type]

@@ -227,9 +227,9 @@ class ResultsWriter(pl.Callback):
         foreign = found is not None and not RunsByIdentity([found]).of(self.requested, trainer.world_size)
         if any_rank(foreign):
             raise UserError(
-                f"{self.folder} holds the results of another run: solo-learn counts its folders by what lies in "
-                "lightning_logs of the working directory. Start in the directory of the other runs, or give each its "
-                "own checkpoint.dir"
+                f"{self.folder} contains the results of another run: solo-learn numbers its folders by those in "
+                "lightning_logs of the working directory. Start in the directory of the other runs, or use a "
+                "separate checkpoint.dir"
             )
 
     def _take_over(self, trainer: pl.Trainer, before: StoredRun) -> None:
@@ -269,7 +269,7 @@ class ResultsWriter(pl.Callback):
                 try:
                     callback.draw(str(self.folder))
                 except Exception as error:  # fonts, a full disk, anything: a figure never ends the work
-                    warn(f"the figure of the radii was not drawn: {error!r}")
+                    warn(f"the figure of the radii was not plotted: {error!r}")
 
     def _release(self) -> None:
         if self._lock is not None:
