@@ -1233,7 +1233,7 @@ _SWEEPS = (
         "run_missing",
         "todo.sort(key=lambda mark: mark.past_stability is not None)",
         "todo.sort(key=lambda mark: mark.past_stability is None)",
-        ("test_sweep_marks.py",),
+        ("test_sweep_predictions.py",),
     ),
     Mutant(
         "sweeps/a-signal-leaves-the-training",

@@ -20,7 +20,7 @@ from radial_vicreg.errors import (
     did_you_mean,
 )
 from radial_vicreg.io.files import refusal
-from radial_vicreg.io.notices import ignore_foreign_deprecations
+from radial_vicreg.io.notices import ignore_library_deprecations
 from radial_vicreg.io.stopping import SignalReceived, signals_raise
 from radial_vicreg.io.streams import lasting_streams
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["MPLBACKEND"] = "agg"
     if argv is None and REQUESTED in os.environ:
         complete(COMMANDS)
-    ignore_foreign_deprecations()
+    ignore_library_deprecations()
     with lasting_streams():
         return _main(list(sys.argv[1:] if argv is None else argv))
 

@@ -37,7 +37,7 @@ _SHORT = 60
 def read_config(
     content: Mapping[str, Any],
     reader: Reader = "pretrain",
-    foreign: Collection[str] = (),
+    ignored: Collection[str] = (),
     helpers: Collection[str] | None = None,
 ) -> RunConfig:
     """Check a configuration and give every key its type.
@@ -48,7 +48,7 @@ def read_config(
             (solo-learn's own, whose sections may hold more) refuses those of ``method_kwargs``, ``diagnostics``,
             ``probes`` and ``loggers``, which only this package has, and elsewhere those that are close to one of its
             keys; ``"stored"`` (a finished run, from any version) ignores them.
-        foreign: keys of ``method_kwargs`` that other code reads; they are ignored.
+        ignored: keys of ``method_kwargs`` that other code reads; they are ignored.
         helpers: top-level keys that the configuration's own ``${...}`` read. ``"pretrain"`` refuses every other key
             that is neither a field nor an argument of Lightning's Trainer; with None, the helpers are unknown, and it
             refuses only those that are close to a known key.
@@ -64,7 +64,7 @@ def read_config(
     if reader != "stored":
         refuse_secrets(given)
         refuse_unsupported(given)
-        _refuse_unknown(given, reader, foreign)
+        _refuse_unknown(given, reader, ignored)
         if reader == "pretrain" and helpers is not None:
             _refuse_unread(given, helpers)
     if given.get("probes", NO_PROBES) is None:
@@ -83,7 +83,7 @@ def read_config(
     return config
 
 
-def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collection[str]) -> None:
+def _refuse_unknown(content: Mapping[str, Any], reader: Reader, ignored: Collection[str]) -> None:
     fields = {*RunConfig.model_fields, *TRAINER_ARGUMENTS}
     own = fields if reader == "pretrain" else _ours(RunConfig)
     for key in content:
@@ -97,7 +97,7 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collect
         for prefix, model, part in _sections(name, field, section):
             if issubclass(model, OpenSection):
                 continue
-            known = {*model.model_fields, *(foreign if name == "method_kwargs" else ())}
+            known = {*model.model_fields, *(ignored if name == "method_kwargs" else ())}
             strict = reader == "pretrain" or name == "method_kwargs" or declared(field, Ours) is not None
             # In a section with keys declared `Ours`, users of the script have keys of their own that resemble the rest.
             compared = known if strict else _ours(outer) or known

@@ -31,6 +31,7 @@ from radial_vicreg.config.types import (
     PRETRAIN,
     Choices,
     Devices,
+    Expects,
     FileName,
     Items,
     Label,
@@ -38,7 +39,6 @@ from radial_vicreg.config.types import (
     Ours,
     Outside,
     PathText,
-    Says,
     Stored,
     Text,
     WhoReads,
@@ -119,7 +119,7 @@ class RunConfig(OpenSection):
     )
     method_kwargs: Annotated[MethodConfig, ALL]
     loss: Annotated[
-        LossConfig | None, PRETRAIN, Says("a section with _target_, the class of the loss, and its arguments")
+        LossConfig | None, PRETRAIN, Expects("a section with _target_, the class of the loss, and its arguments")
     ] = Field(None, description="custom loss, in Hydra's form: _target_ and arguments")
     loss_views: Annotated[Literal["pair", "all"], PRETRAIN] = Field(
         "pair", description="arguments of a custom loss: pair: two views; all: every view"

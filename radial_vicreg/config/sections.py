@@ -13,12 +13,12 @@ from radial_vicreg.config.types import (
     Added,
     Betas,
     Choices,
+    Expects,
     Items,
     OpenSection,
     Ours,
     Outside,
     PathText,
-    Says,
     Section,
     Stem,
     Text,
@@ -113,7 +113,7 @@ class DataConfig(Section):
     fingerprint: Annotated[Text | None, _IMAGES, ALL] = Field(
         None, description="fingerprint of the training images, the end of the run's name; written by the run"
     )
-    fingerprints: Annotated[FingerprintsConfig | None, _IMAGES, ALL, Says("a section")] = Field(
+    fingerprints: Annotated[FingerprintsConfig | None, _IMAGES, ALL, Expects("a section")] = Field(
         None, description="fingerprints of training and validation images, VERSION:DIGITS each; written by the run"
     )
 
@@ -211,7 +211,7 @@ else:
 class MethodConfig(_ObjectiveConfig):
     """``method_kwargs``: projector and objective."""
 
-    small_image_stem: Annotated[Literal["auto"] | bool, Stem, Says("auto, true or false")] = Field(
+    small_image_stem: Annotated[Literal["auto"] | bool, Stem, Expects("auto, true or false")] = Field(
         "auto", description="small stem of a ResNet; auto: depends on the data set's name, as in solo-learn"
     )
 

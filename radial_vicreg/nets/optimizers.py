@@ -88,11 +88,11 @@ def _check_choice(key: str, given: str) -> None:
 
 
 def _check_kwargs(name: str, kwargs: Mapping[str, Any]) -> None:
-    foreign = [key for key in kwargs if key not in optimizer_arguments(name)]
-    if foreign:
+    unknown = [key for key in kwargs if key not in optimizer_arguments(name)]
+    if unknown:
         raise UserError(
-            f"optimizer.kwargs {', '.join(foreign)} do not fit optimizer.name={name}: exchange the whole group with"
-            f" radialvicreg/optimizer={name}, or remove them: {' '.join(f'~optimizer.kwargs.{key}' for key in foreign)}"
+            f"optimizer.kwargs {', '.join(unknown)} do not fit optimizer.name={name}: exchange the whole group with"
+            f" radialvicreg/optimizer={name}, or remove them: {' '.join(f'~optimizer.kwargs.{key}' for key in unknown)}"
         )
 
 

@@ -165,7 +165,7 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
     )
 
 
-def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
+def distant_equilibrium(config: RunConfig) -> RadialEquilibrium | None:
     """Find the equilibrium if both betas count and it is far from chi(d); else None, as for all cells of the paper.
 
     Args:
@@ -188,7 +188,7 @@ def equilibrium_note(config: RunConfig) -> str | None:
     Raises:
         UserError: the objective does not take these settings.
     """
-    found = pulled_away(config)
+    found = distant_equilibrium(config)
     if found is None:
         return None
     dim = config.method_kwargs.proj_output_dim

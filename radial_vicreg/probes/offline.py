@@ -176,7 +176,7 @@ def _others(images: Images, own: Images) -> str:
     validation images, those of the first probe count as its own.
     """
     same = [known == () or compare_fingerprints(found, known).same for found, known in zip(images, own, strict=True)]
-    return "" if all(same) else digits(" ".join(mark for marks in images for mark in marks or ()))
+    return "" if all(same) else digits(" ".join(entry for fingerprints in images for entry in fingerprints or ()))
 
 
 def _identity(run: LoadedRun, untrained: bool) -> dict[str, str | int | None]:

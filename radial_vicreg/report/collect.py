@@ -85,7 +85,7 @@ class Problem:
 
     Attributes:
         path: path relative to the folder that was searched.
-        kind: ``failed``, ``partial``, ``foreign``, ``unreadable`` or ``repeated``.
+        kind: ``failed``, ``partial``, ``unrecognized``, ``unreadable`` or ``repeated``.
         reason: reason in one sentence.
     """
 
@@ -184,7 +184,9 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
         try:
             found = _read(file, name)
         except ResultsError as error:
-            found = Problem(name, "unreadable" if isinstance(error, UnreadableResults) else "foreign", error.reason)
+            found = Problem(
+                name, "unreadable" if isinstance(error, UnreadableResults) else "unrecognized", error.reason
+            )
         if isinstance(found, Run):
             runs.append(found)
         else:
@@ -296,7 +298,7 @@ def _read(file: Path, name: str) -> Run | Problem:
     stored = open_stored_run(file.parent)
     results = stored.results
     if results.probes is None:
-        return Problem(name, "foreign", "no probes: the file was not written by radial-vicreg")
+        return Problem(name, "unrecognized", "no probes: the file was not written by radial-vicreg")
     if not results.is_finished:
         epochs = f"{results.epochs} of {results.max_epochs} epochs"
         error = f": {results.error}" if results.error else ""

@@ -12,8 +12,8 @@ from radial_vicreg.figures import Dashes, LineLook, add_legend, literal, name_pa
 from radial_vicreg.names.probes import HEADLINES, logged_name
 from radial_vicreg.names.terms import METHOD_LABELS
 from radial_vicreg.probes.registry import probe_in_words
+from radial_vicreg.report.captioned import CaptionedFigure, Styles
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.drawn import Drawn, Styles
 from radial_vicreg.report.formats import counted
 from radial_vicreg.report.naming import distinguish
 
@@ -36,7 +36,7 @@ def most_seeds(experiment: Experiment) -> tuple[float, ...]:
     return (-len(experiment.runs),)
 
 
-def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Rank = most_seeds) -> Drawn:
+def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Rank = most_seeds) -> CaptionedFigure:
     """Plot the largest set of comparable experiments whose runs have two epochs or more.
 
     Args:
@@ -50,13 +50,13 @@ def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Ran
             families[experiment.setting.family].append(experiment)
     largest: list[Experiment] = max(families.values(), key=len, default=[])
     if not largest:
-        return Drawn("curves", None, "Training curves: no finished run of two epochs or more.")
+        return CaptionedFigure("curves", None, "Training curves: no finished run of two epochs or more.")
     chosen = sorted(largest, key=rank)
     figure, common = draw_curves(chosen[:MOST_CURVES], styles)
     left_out = len(chosen) - MOST_CURVES
     setting = chosen[0].setting
     place = ", ".join(filter(None, (setting.images, setting.backbone, f"d {setting.dim}", common)))
-    return Drawn(
+    return CaptionedFigure(
         "curves",
         figure,
         f"Training curves: {place}; mean over n seeds; the band is the range over the seeds."

@@ -100,7 +100,7 @@ def find_checkpoint(path: Path) -> Path:
     if (file := followed(path)).is_file():
         return file
     if file != path or (path.is_symlink() and not path.exists()):
-        return _beside_what_is_gone(path)
+        return _newest_next_to(path)
     if not path.is_dir():
         raise UserError(f"{path} does not exist; give a run's folder or a checkpoint")
     last = path / CHECKPOINTS / LAST_CHECKPOINT
@@ -312,7 +312,7 @@ def _not_before(last: Path, written: list[Path]) -> Path:
     return written[0] if named and written and epoch_of(written[0]) > int(named[1]) else last
 
 
-def _beside_what_is_gone(last: Path) -> Path:
+def _newest_next_to(last: Path) -> Path:
     """Find the furthest checkpoint in the folder of a link, or of a small ``last.ckpt``, whose target is gone."""
     gone = f"{last} is a link to {os.readlink(last)}" if last.is_symlink() else f"{last} names {leads_to(last)}"
     gone += ", which does not exist"

@@ -17,7 +17,7 @@ from radial_vicreg.names.terms import METHODS
 from radial_vicreg.nets.models import Encoder, build_encoder
 from radial_vicreg.runs.checkpoints import find_checkpoint, folder_of_run, leads_to, read_checkpoint
 from radial_vicreg.runs.origin import Images, images_of
-from radial_vicreg.runs.results import RESULTS, ForeignResults, RunResults
+from radial_vicreg.runs.results import RESULTS, RunResults, UnrecognizedResults
 from radial_vicreg.runs.stored import ARGUMENTS, is_of_script, single_run
 from radial_vicreg.runtime.random_state import own_random_numbers
 
@@ -102,7 +102,7 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
     if (folder / RESULTS).is_file():
         try:
             results = RunResults.read(folder / RESULTS)
-        except ForeignResults:  # another program's, in the folder of a solo-learn run
+        except UnrecognizedResults:  # another program's, in the folder of a solo-learn run
             if not is_of_script(folder):
                 raise
     if results is None and not is_of_script(folder):

@@ -13,7 +13,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import lies_in
 from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.origin import images_of, other_images
-from radial_vicreg.runs.results import RESULTS, ForeignResults, ResultsError, RunResults
+from radial_vicreg.runs.results import RESULTS, ResultsError, RunResults, UnrecognizedResults
 
 LATEST = "latest"
 """Link in ``runs_dir`` to the run of ``radial-vicreg pretrain`` that started last."""
@@ -123,7 +123,7 @@ def open_stored_run(folder: Path) -> StoredRun:
     try:
         _ = run.results.requested
     except UserError as error:
-        raise ForeignResults(run.path, f"its configuration is not of VICReg or Radial-VICReg: {error}") from error
+        raise UnrecognizedResults(run.path, f"its configuration is not of VICReg or Radial-VICReg: {error}") from error
     return run
 
 
@@ -196,7 +196,7 @@ def _is_run(folder: Path) -> bool:
         return False
     try:
         RunResults.read(file)
-    except ForeignResults:
+    except UnrecognizedResults:
         return False
     except ResultsError:
         return True  # a damaged file, which its reader reports

@@ -51,12 +51,12 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
     return cfg
 
 
-def script_config(cfg: DictConfig, foreign: Collection[str] = ()) -> RunConfig:
+def script_config(cfg: DictConfig, ignored: Collection[str] = ()) -> RunConfig:
     """Read the configuration of solo-learn's script, with the rates as they were written.
 
     Args:
         cfg: configuration after solo-learn's ``parse_cfg``.
-        foreign: keys of ``method_kwargs`` that the base class reads.
+        ignored: keys of ``method_kwargs`` that the base class reads.
 
     Returns:
         The configuration.
@@ -64,7 +64,7 @@ def script_config(cfg: DictConfig, foreign: Collection[str] = ()) -> RunConfig:
     Raises:
         UserError: a misspelt key or a bad value.
     """
-    return run_config(cfg, "script", rates=_rates_as_written(cfg), foreign=foreign)
+    return run_config(cfg, "script", rates=_rates_as_written(cfg), ignored=ignored)
 
 
 def configured_rates(cfg: DictConfig) -> dict[str, object]:

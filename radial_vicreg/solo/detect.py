@@ -56,7 +56,7 @@ def find_solo_learn() -> SoloLearn:
     return SoloLearn(True, f"solo-learn in {location}", location)
 
 
-def find_beside(folder: Path) -> Path | None:
+def find_checkout(folder: Path) -> Path | None:
     """Put a checkout of solo-learn's main branch on Python's path, if no other solo-learn can be imported.
 
     Python does so for a script in that folder (``python main_pretrain.py``), but not for an installed command.
@@ -115,7 +115,7 @@ def choose_host(wanted: str) -> tuple[str, str]:
     if wanted == "standalone":
         return "standalone", "host=standalone was requested"
     if wanted == "solo":  # auto does not depend on the working directory
-        find_beside(Path.cwd())
+        find_checkout(Path.cwd())
     solo = import_solo_learn()
     if solo.usable:
         return "solo", solo.reason

@@ -19,7 +19,7 @@ from radial_vicreg.sweeps.claims import ClaimedError, WorkerClaim
 from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_machine
 from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.grid import SweepRun
-from radial_vicreg.sweeps.marks import Mark, marks_of
+from radial_vicreg.sweeps.predictions import Prediction, predictions_of
 from radial_vicreg.sweeps.status import RunState, states_of
 
 _PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
@@ -74,18 +74,18 @@ def run_missing(
     """
     if evidence is not None:
         claim_output(evidence, "folder")
-    marks = marks_of(runs, overrides)
+    predictions = predictions_of(runs, overrides)
     if evidence is not None:
-        for mark in marks:
-            refuse_paths_of_this_machine(mark.config.plain(), f"the configuration of run {mark.run.index}")
+        for prediction in predictions:
+            refuse_paths_of_this_machine(prediction.config.plain(), f"the configuration of run {prediction.run.index}")
     states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
     unfinished = {state.run.index for state in states if not state.is_finished}
-    todo = [mark for mark in marks if mark.run.index in unfinished]
-    todo.sort(key=lambda mark: mark.past_stability is not None)
-    logs = claim_output(Path(marks[0].config.runs_dir) / "sweeps" / name, "folder")
+    todo = [prediction for prediction in predictions if prediction.run.index in unfinished]
+    todo.sort(key=lambda prediction: prediction.past_stability is not None)
+    logs = claim_output(Path(predictions[0].config.runs_dir) / "sweeps" / name, "folder")
     logs.mkdir(parents=True, exist_ok=True)
     _say(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
-    for text in _remarks(marks):
+    for text in _remarks(predictions):
         _say(text)
     with SignalForwarder() as forwarder, Bar(name, len(runs), len(runs) - len(todo)) as bar:
 
@@ -131,7 +131,7 @@ class _Worker:
     evidence: Path | None = None
     failed: list[int] = field(default_factory=list)
 
-    def work(self, todo: Sequence[Mark]) -> None:
+    def work(self, todo: Sequence[Prediction]) -> None:
         """Train the runs that no other process trains, then wait for the others and train those that end unfinished."""
         announced: set[int] = set()
         while True:
@@ -149,7 +149,7 @@ class _Worker:
             while all(claim.is_held() for claim in claims):
                 sleep(SECONDS_BETWEEN_LOOKS)
 
-    def settle(self, cell: Mark) -> ClaimedError | None:
+    def settle(self, cell: Prediction) -> ClaimedError | None:
         """Train a run unless it is finished; return the error if another process is training it."""
         index = cell.run.index
         self.show(str(index))
@@ -205,15 +205,15 @@ def _outcome(name: str, states: Sequence[RunState], failed: Sequence[int]) -> Ou
     return Outcome([index for index in left if index in failed], [index for index in left if index not in failed])
 
 
-def _remarks(marks: Sequence[Mark]) -> list[str]:
-    unstable = sum(mark.past_stability is not None for mark in marks)
-    away = sum(mark.is_pulled_away for mark in marks)
-    texts = [f"{unstable} of {len(marks)} runs are past stability and are trained last: --list shows them"] * bool(
-        unstable
-    )
+def _remarks(predictions: Sequence[Prediction]) -> list[str]:
+    unstable = sum(prediction.past_stability is not None for prediction in predictions)
+    away = sum(prediction.has_distant_equilibrium for prediction in predictions)
+    texts = [
+        f"{unstable} of {len(predictions)} runs are past stability and are trained last: --list shows them"
+    ] * bool(unstable)
     if away:
         texts.append(
-            f"in {away} of {len(marks)} runs the minimum of the radial term alone has a W1 above 1 to chi, see "
+            f"in {away} of {len(predictions)} runs the minimum of the radial term alone has a W1 above 1 to chi, see "
             "docs/tables.md"
         )
     return texts

@@ -22,7 +22,7 @@ from radial_vicreg.runtime.random_state import own_random_numbers
 _LOGGED_BY_THE_HOST = ("class_loss", *HOST_STEP_METRICS)
 
 
-def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
+def build_objective(config: RunConfig) -> RadialVICRegLoss | CustomLoss:
     """Build the loss of a configuration.
 
     Args:
@@ -37,7 +37,7 @@ def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
         UserError: the loss cannot be imported or built.
     """
     if config.loss is not None:
-        return ForeignLoss(config.loss)
+        return CustomLoss(config.loss)
     settings = config.method_kwargs.model_dump(include=set(LOSS_DEFAULTS))
     # The seed is for the samples from chi.
     return RadialVICRegLoss(**{**settings, "radial_objective": config.radial_objective}, seed=config.seed)
@@ -57,12 +57,12 @@ def check_objective(config: RunConfig, device: torch.device) -> None:
         return
     shape = (config.views, config.optimizer.batch_size, config.method_kwargs.proj_output_dim)
     with own_random_numbers(0, device):
-        loss = ForeignLoss(config.loss).to(device)
+        loss = CustomLoss(config.loss).to(device)
         views = torch.randn(shape, device=device, requires_grad=True)
         loss(*views)
 
 
-class ForeignLoss(nn.Module):
+class CustomLoss(nn.Module):
     """A custom loss that a configuration names, with the interface of ours.
 
     The custom loss gets the views outside of autocast and at least in float32. It returns a 0-d tensor, or a dictionary

@@ -17,7 +17,7 @@ from radial_vicreg.runs.checkpoints import folder_of_run, furthest_checkpoint, l
 from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.origin import images_of, images_remark
 from radial_vicreg.runs.stored import RunsByIdentity, StoredRun, stored_runs
-from radial_vicreg.runs.summaries import measured_otherwise
+from radial_vicreg.runs.summaries import differently_measured
 from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_around
 
 TRAIN_ELSEWHERE = "train on a local disk and copy the finished run there"
@@ -174,7 +174,7 @@ def _remark(runs: list[StoredRun], folder: Path, config: RunConfig) -> None:
     if (remark := images_remark((run.results.images, images) for run in chosen)) is not None:
         _say(f"{folder}: {remark}")
     for run in chosen:
-        if found := measured_otherwise(run.results.requested, config):
+        if found := differently_measured(run.results.requested, config):
             _say(f"{folder}: its results were measured with {', '.join(found)}")
 
 

@@ -123,14 +123,14 @@ def test_keys_that_another_base_class_reads_are_passed_over() -> None:
     content = with_kwargs(add_projector_classifier=True)
     with pytest.raises(UserError, match=r"method_kwargs\.add_projector_classifier is not a setting"):
         read_config(content, "script")
-    config = read_config(content, "script", foreign=["add_projector_classifier"])
+    config = read_config(content, "script", ignored=["add_projector_classifier"])
     assert config == read_config(with_kwargs(), "script")
     misspelt = with_kwargs(add_projector_clasifier=True)
     with pytest.raises(UserError, match=r"did you mean method_kwargs\.add_projector_classifier\?"):
-        read_config(misspelt, "script", foreign=["add_projector_classifier"])
+        read_config(misspelt, "script", ignored=["add_projector_classifier"])
     # Of that section alone.
     with pytest.raises(UserError, match=r"probes\.add_projector_classifier is not a setting"):
-        read_config(with_key("probes.add_projector_classifier"), "script", foreign=["add_projector_classifier"])
+        read_config(with_key("probes.add_projector_classifier"), "script", ignored=["add_projector_classifier"])
 
 
 def test_a_password_is_refused_unless_it_has_been_stored() -> None:

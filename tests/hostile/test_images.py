@@ -213,8 +213,8 @@ def test_a_link_within_one_class_repeats_its_images(two_classes: Path) -> None:
         (root / folder / "itself").symlink_to(root / folder / "itself")
         (root / folder / "gone").symlink_to(root / "nowhere")
     (root / "itself").symlink_to(root / "itself")
-    marks = _listing("image_folder", str(root)).marks
-    assert [mark.partition(":")[0] for mark in marks] == ["1", "2"]
+    fingerprints = _listing("image_folder", str(root)).fingerprints
+    assert [entry.partition(":")[0] for entry in fingerprints] == ["1", "2"]
     found = LabelledFolder(root)
     assert len(found) == before + 4
     assert found.targets == sorted(found.targets)

@@ -129,9 +129,9 @@ def test_a_report_draws_the_others(runs: Path, tmp_path: Path, capsys: pytest.Ca
         assert cli.main(["report", str(runs), "--out", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "report.html").read_text()
     assert "<script>" not in page
-    assert " foreign" in capsys.readouterr().out
+    assert " unrecognized" in capsys.readouterr().out
     for key, (_, reason) in STRANGE.items():
-        assert f"<tr><td>{key}/results.json</td><td>foreign</td>" in page
+        assert f"<tr><td>{key}/results.json</td><td>unrecognized</td>" in page
         assert escape(reason) in page
 
 

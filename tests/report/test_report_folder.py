@@ -13,7 +13,7 @@ from radial_vicreg.cli import main
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.outputs import OutputFolder
 from radial_vicreg.report import build
-from radial_vicreg.report.drawn import Drawn
+from radial_vicreg.report.captioned import CaptionedFigure
 
 MARKER = "radial_vicreg_report.json"
 
@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def report(make_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Writes a report of one run, with a figure that is not drawn; returns its folder."""
-    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda _: [Drawn("curves", object(), "drawn")])
+    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda _: [CaptionedFigure("curves", object(), "drawn")])
     monkeypatch.setattr(build, "build_page", lambda title, *_: f"<html><title>{title}</title></html>")
     figures = {f"figures/curves{suffix}": suffix.encode() for suffix in (".png", ".svg")}
     monkeypatch.setattr(build, "figure_files", lambda *_: figures)

@@ -16,7 +16,7 @@ from radial_vicreg import cli
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.train.loss import ForeignLoss, build_objective, check_objective
+from radial_vicreg.train.loss import CustomLoss, build_objective, check_objective
 
 HERE = "train_objective_losses"
 
@@ -104,7 +104,7 @@ def test_half_precision_ends_at_the_loss() -> None:
             loss: Tensor = super().forward(z1, z2)
             return loss
 
-    loss = ForeignLoss(own().loss)  # type: ignore[arg-type]
+    loss = CustomLoss(own().loss)  # type: ignore[arg-type]
     loss.loss = Seen()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss(*(z.bfloat16() for z in views()))

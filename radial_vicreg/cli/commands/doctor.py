@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.io.file_systems import ABILITIES, try_folder
-from radial_vicreg.solo.detect import choose_host, find_beside, find_solo_learn, import_solo_learn
+from radial_vicreg.solo.detect import choose_host, find_checkout, find_solo_learn, import_solo_learn
 
 _PACKAGE = "radial-vicreg"
 _GIB = 2**30
@@ -144,7 +144,7 @@ def look() -> Surroundings:
     if torch.cuda.is_available():
         device = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     host, reason = choose_host("auto")
-    if find_beside(Path.cwd()) is not None:
+    if find_checkout(Path.cwd()) is not None:
         solo = import_solo_learn()
         reason = solo.reason
         if solo.usable:

@@ -104,15 +104,19 @@ def _names_and_files(prefix: str, **_: Any) -> list[str]:
 
 
 def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
-    from radial_vicreg.sweeps.marks import marks_of
+    from radial_vicreg.sweeps.predictions import predictions_of
 
     runs = sweep.runs()
     try:
-        marks = marks_of(runs, overrides)
+        predictions = predictions_of(runs, overrides)
     except ValueError as error:  # a list is useful before the data exist
         print(f"cannot determine which runs are past stability: {error}", file=sys.stderr)
-        marks = []
-    unstable = {mark.run.index: mark.past_stability for mark in marks if mark.past_stability is not None}
+        predictions = []
+    unstable = {
+        prediction.run.index: prediction.past_stability
+        for prediction in predictions
+        if prediction.past_stability is not None
+    }
     for one in runs:
         # The remark is a shell comment, so that the line can be pasted.
         remark = f"  # {unstable[one.index]}" if one.index in unstable else ""

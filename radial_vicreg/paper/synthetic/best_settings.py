@@ -49,7 +49,7 @@ def best_settings(rows: Iterable[Row]) -> dict[tuple[float, str], SyntheticConfi
     return {place: config for place, (_, config) in sorted(best.items(), key=lambda item: item[0])}
 
 
-def winners_elsewhere(rows: Iterable[Row]) -> dict[float, tuple[float, float | None, float]]:
+def winners_on_other_seeds(rows: Iterable[Row]) -> dict[float, tuple[float, float | None, float]]:
     """Measure the selection bias of a minimum over settings: select on one seed, evaluate on the others.
 
     Args:
@@ -108,7 +108,7 @@ def summary_lines(rows: list[Row]) -> list[str]:
     lines.append(
         "A minimum over noisy settings is biased low. Best setting by one seed, then its result on the other seeds:"
     )
-    for alpha, (least, elsewhere, diverged_share) in winners_elsewhere(rows).items():
+    for alpha, (least, elsewhere, diverged_share) in winners_on_other_seeds(rows).items():
         other = "-" if elsewhere is None else f"{elsewhere:.3f}"
         lines.append(f"{alpha:6g}  {least:7.3f}  {other:>7}  ({diverged_share:.0%} of these diverged)")
     if len({row["config"]["seed"] for row in rows}) < 2:

@@ -10,7 +10,7 @@ import lightning.pytorch as pl
 from lightning.fabric.utilities.warnings import PossibleUserWarning
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.io.notices import ignore_foreign_deprecations
+from radial_vicreg.io.notices import ignore_library_deprecations
 from radial_vicreg.io.terminal import Bar
 from radial_vicreg.names.probes import HEADLINES, logged_name
 
@@ -22,7 +22,7 @@ def quiet_lightning() -> None:
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=PossibleUserWarning)
-    ignore_foreign_deprecations()
+    ignore_library_deprecations()
 
 
 def negative_loss_note(config: RunConfig) -> str | None:

@@ -68,7 +68,7 @@ class StepCost(pl.Callback):
         return {"cost": {"step_seconds": _median(self._seconds), "peak_memory_mb": _megabytes(peak)}}
 
 
-class Apart:
+class SeparateCost:
     """Seconds and GPU memory of a callback's measurements between steps, apart from those of the steps.
 
     Args:

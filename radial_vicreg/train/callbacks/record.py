@@ -85,7 +85,7 @@ class ResultsWriter(pl.Callback):
         before, of_this_command = self._predecessor(trainer), self.folder is not None
         if self.folder is None:
             self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
-            self._refuse_foreign(trainer)
+            self._refuse_other_run(trainer)
         self._claim(trainer)
         self._description = {
             **describe_run(self.config, self.host, trainer.world_size),
@@ -220,12 +220,12 @@ class ResultsWriter(pl.Callback):
         before = None if self.folder is None else read_stored_run(self.folder)
         return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
-    def _refuse_foreign(self, trainer: pl.Trainer) -> None:
+    def _refuse_other_run(self, trainer: pl.Trainer) -> None:
         """Refuse a folder with the results of another run: solo-learn numbers its folders by the logger's version."""
         assert self.folder is not None
         found = read_stored_run(self.folder) if trainer.is_global_zero else None
-        foreign = found is not None and not RunsByIdentity([found]).of(self.requested, trainer.world_size)
-        if any_rank(foreign):
+        is_other = found is not None and not RunsByIdentity([found]).of(self.requested, trainer.world_size)
+        if any_rank(is_other):
             raise UserError(
                 f"{self.folder} contains the results of another run: solo-learn numbers its folders by those in "
                 "lightning_logs of the working directory. Start in the directory of the other runs, or use a "

@@ -9,7 +9,7 @@ import pytest
 
 from radial_vicreg import cli
 from radial_vicreg.sweeps import load_sweep, run_missing
-from radial_vicreg.sweeps.marks import marks_of
+from radial_vicreg.sweeps.predictions import predictions_of
 
 # Rate and beta1 at which d 2048 and 8192, which go without the factor 1/d, are past stability.
 UNSTABLE = {("0.3", "10"), ("0.3", "100"), ("0.03", "100")}
@@ -41,9 +41,9 @@ def unstable_sweep(tmp_path: Path) -> Path:
 def test_the_sweeps_of_d_2048_and_8192_hold_runs_past_stability(name: str, expected: set[tuple[str, str]]) -> None:
     runs = [run for run in load_sweep(name).runs() if "seed=5" in run.overrides]
     found = set()
-    for mark in marks_of(runs):
-        point = dict(item.split("=") for item in mark.run.overrides)
-        if mark.past_stability is not None:
+    for prediction in predictions_of(runs):
+        point = dict(item.split("=") for item in prediction.run.overrides)
+        if prediction.past_stability is not None:
             found.add((point["optimizer.lr"], point["method_kwargs.radial_ce_loss_weight"]))
     assert found == expected
 
