@@ -10,7 +10,7 @@ fill_table() { # SWEEP TABLE [key=value ...]
     local sweep="$1" table="$2" status=0 program
     shift 2
     program="$(find_program)"
-    "$program" sweep "$sweep" --run --resume "runs_dir=$runs" "$@" || status=$?
+    "$program" sweep "$sweep" --run "runs_dir=$runs" "$@" || status=$?
     case "$status" in
     0 | 1 | 3) ;; # 1: runs have failed; 3: others are not finished; the table shows what there is
     *) return "$status" ;;

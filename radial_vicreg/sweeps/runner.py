@@ -45,7 +45,6 @@ def run_missing(
     name: str,
     runs: Sequence[SweepRun],
     overrides: Sequence[str] = (),
-    resume: bool = False,
     wait: bool = True,
     evidence: Path | None = None,
 ) -> Outcome:
@@ -53,14 +52,14 @@ def run_missing(
 
     Any number of workers may share a sweep, on one machine or on several with a common ``runs_dir``. The training
     process of a run holds its claim (:class:`~.claims.RunClaim`) and keeps running if its worker is killed. A worker
-    tries each run once. The output of a run is appended to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past
-    stability, which are likely to diverge, are trained last, but keep their index. Each image folder is listed once.
+    tries each run once, and resumes it from its last checkpoint if it has one. The output of a run is appended to
+    ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability, which are likely to diverge, are trained last, but
+    keep their index. Each image folder is listed once.
 
     Args:
         name: name of the sweep, for the logs.
         runs: its runs.
-        overrides: additional Hydra overrides.
-        resume: resume unfinished runs from their last checkpoint; otherwise restart them.
+        overrides: additional Hydra overrides; ``ckpt=null`` restarts unfinished runs.
         wait: wait for runs that other processes train, and train those that end unfinished. False: skip them.
         evidence: folder of results. Runs with results there count as finished; results of other runs are copied there.
 
@@ -93,7 +92,7 @@ def run_missing(
             bar.relabel(f"{name} [{description}]")
             bar.advance(done)
 
-        worker = _Worker(overrides, resume, wait, logs, forwarder, show, evidence)
+        worker = _Worker(overrides, wait, logs, forwarder, show, evidence)
         worker.work(todo)
     states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
     return _outcome(name, states, worker.failed)
@@ -113,7 +112,6 @@ class _Worker:
 
     Attributes:
         overrides: additional Hydra overrides.
-        resume: resume unfinished runs.
         wait: wait for runs that other processes train.
         logs: folder of the logs.
         forwarder: starts the trainings.
@@ -123,7 +121,6 @@ class _Worker:
     """
 
     overrides: Sequence[str]
-    resume: bool
     wait: bool
     logs: Path
     forwarder: SignalForwarder
@@ -174,7 +171,7 @@ class _Worker:
     def _train(self, run: SweepRun) -> int:
         log = self.logs / f"{run.index}.log"
         begin = log.stat().st_size if log.exists() else 0
-        arguments = pretrain_arguments(run, self.overrides, self.resume)
+        arguments = pretrain_arguments(run, self.overrides)
         status = self.forwarder.run([*_PRETRAIN, *arguments, _CLAIM], log)
         if status in (0, NOT_FINISHED):
             return status
@@ -187,9 +184,9 @@ class _Worker:
         return status
 
 
-def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) -> list[str]:
-    """List the arguments of ``radial-vicreg pretrain`` for one run; ``resume`` resumes it if possible."""
-    return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
+def pretrain_arguments(run: SweepRun, overrides: Sequence[str]) -> list[str]:
+    """List the arguments of ``radial-vicreg pretrain`` that resume a run or start it; overrides come last."""
+    return run.arguments("ckpt=auto", *overrides)
 
 
 def _say(text: str) -> None:

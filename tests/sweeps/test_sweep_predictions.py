@@ -81,7 +81,7 @@ def test_runs_past_stability_come_last_under_their_own_numbers(
     runs = load_sweep(unstable_sweep).runs()
     overrides = [f"runs_dir={tmp_path / 'runs'}", "method_kwargs.radial_ce_normalize=false"]
     run_missing("small", runs, overrides)
-    assert started == [runs[index].arguments(*overrides) for index in (2, 3, 0, 1)]
+    assert started == [runs[index].arguments("ckpt=auto", *overrides) for index in (2, 3, 0, 1)]
     said = capsys.readouterr().err
     assert "2 of 4 runs are past stability and are trained last" in said
     assert "the radial term alone" not in said
@@ -92,7 +92,7 @@ def test_runs_that_pull_away_are_counted_once(
 ) -> None:
     runs, overrides = load_sweep(unstable_sweep).runs(), [f"runs_dir={tmp_path / 'runs'}"]
     run_missing("small", runs, overrides)
-    assert started == [run.arguments(*overrides) for run in runs]
+    assert started == [run.arguments("ckpt=auto", *overrides) for run in runs]
     said = capsys.readouterr().err
     assert "in 2 of 4 runs the minimum of the radial term alone has a W1 above 1 to chi" in said
     assert "past stability" not in said
