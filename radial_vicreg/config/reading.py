@@ -88,7 +88,7 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader, ignored: Collect
     own = fields if reader == "pretrain" else _ours(RunConfig)
     for key in content:
         if key not in fields and nearest(key, own, _OWN_CUTOFF) is not None:
-            raise unknown_key(key, own)
+            raise _unknown_key(key, own)
     for name, section in content.items():
         field = RunConfig.model_fields.get(name)
         outer = None if field is None else inner_model(field.annotation)
@@ -103,7 +103,7 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader, ignored: Collect
             compared = known if strict else _ours(outer) or known
             for key in map(str, part):
                 if key not in known and (strict or nearest(key, compared, _OWN_CUTOFF) is not None):
-                    raise unknown_key(key, compared, f"{prefix}.")
+                    raise _unknown_key(key, compared, f"{prefix}.")
 
 
 def _ours(section: type[BaseModel]) -> list[str]:
@@ -116,12 +116,12 @@ def _refuse_unread(content: Mapping[str, Any], helpers: Collection[str]) -> None
     for key in content:
         if key in RunConfig.model_fields or key in TRAINER_ARGUMENTS or key in (*helpers, *SHIPPED_HELPERS):
             continue
-        near = meant(key, known_keys(), _OWN_CUTOFF)
+        near = meant(key, _known_keys(), _OWN_CUTOFF)
         hint = _LISTED if near is None else f"did you mean {near}?"
         raise UserError(f"{key} is not a setting; {hint} (to define your own value, use it in a ${{{key}}})")
 
 
-def known_keys() -> list[str]:
+def _known_keys() -> list[str]:
     """List the dotted keys of every field, and the arguments of Lightning's Trainer without a field."""
 
     def walk(model: type[BaseModel], prefix: str) -> Iterator[str]:
@@ -148,7 +148,7 @@ def is_setting(key: str) -> bool:
     return True
 
 
-def unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:
+def _unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:
     """Make the error for a key that nothing reads; it names the nearest known one.
 
     Args:

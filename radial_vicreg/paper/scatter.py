@@ -38,7 +38,7 @@ class Probe:
     score: Callable[[Run], float | None]
 
 
-ONLINE = Probe("figure2d", f"online {probe_in_words()} (%)", f"online {probe_in_words()}", accuracy)
+_ONLINE = Probe("figure2d", f"online {probe_in_words()} (%)", f"online {probe_in_words()}", accuracy)
 FROZEN = Probe(
     "figure2d_frozen",
     f"frozen {probe_in_words()} (%)",
@@ -47,7 +47,7 @@ FROZEN = Probe(
 )
 
 
-def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe: Probe = ONLINE) -> CaptionedFigure:
+def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe: Probe = _ONLINE) -> CaptionedFigure:
     """Plot one point per run of the largest set of comparable runs.
 
     The size of a point encodes the learning rate if a method has several.

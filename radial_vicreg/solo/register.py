@@ -5,7 +5,7 @@ from __future__ import annotations
 from radial_vicreg.errors import MissingPackageError, reason_of
 from radial_vicreg.solo.detect import INSTALL_HINT
 
-METHOD_NAME = "radialvicreg"
+_METHOD_NAME = "radialvicreg"
 
 
 def register() -> None:
@@ -24,4 +24,4 @@ def register() -> None:
         ) from error
     from radial_vicreg.solo.method import RadialVICReg
 
-    METHODS[METHOD_NAME] = RadialVICReg
+    METHODS[_METHOD_NAME] = RadialVICReg

@@ -53,7 +53,7 @@ def precision_note(config: RunConfig) -> str | None:
 
 def _fastest_on_cpu() -> str:
     """Choose bfloat16 if the processor multiplies its matrices in hardware (AMX); otherwise float32 is faster."""
-    return "bf16-mixed" if has_amx() else "32"
+    return "bf16-mixed" if _has_amx() else "32"
 
 
 def _fastest_on_gpu() -> str:
@@ -62,7 +62,7 @@ def _fastest_on_gpu() -> str:
     return "bf16-mixed" if torch.cuda.is_bf16_supported() and min(majors) >= 8 else "16-mixed"
 
 
-def has_amx() -> bool:
+def _has_amx() -> bool:
     """Return whether the processor has AMX for bfloat16."""
     try:
         return "amx_bf16" in _CPU_INFO.read_text().split()

@@ -82,7 +82,7 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
     return images
 
 
-def part_of(file: Path, synset: str) -> str | None:
+def _part_of(file: Path, synset: str) -> str | None:
     """Return the split of ImageNet that an image belongs to according to its name.
 
     Args:
@@ -103,7 +103,7 @@ def sort_by_name(images: Images) -> Images:
     sorted_images: dict[tuple[str, str], list[Path]] = {key: [] for key in images}
     for (part, synset), files in images.items():
         for file in files:
-            sorted_images[part_of(file, synset) or part, synset].append(file)
+            sorted_images[_part_of(file, synset) or part, synset].append(file)
     return sorted_images
 
 

@@ -140,7 +140,7 @@ def sweep(
     index, count = shard
     if not 0 <= index < count:
         raise UserError(f"shard i/n needs 0 <= i < n, got {index}/{count}")
-    workers = usable_cores() if workers is None else workers
+    workers = _usable_cores() if workers is None else workers
     if workers < 1:
         raise UserError(f"workers must be at least 1, got {workers}")
     mine = configs[index::count]
@@ -255,7 +255,7 @@ def _with_present_name(row: Row) -> Row:
     return {**row, "config": config, "key": SyntheticConfig(**config).key}
 
 
-def usable_cores() -> int:
+def _usable_cores() -> int:
     """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

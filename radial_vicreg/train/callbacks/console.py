@@ -42,7 +42,7 @@ def negative_loss_note(config: RunConfig) -> str | None:
     return f"the loss is negative: the radial cross-entropy omits its constant, so its minimum is {lowest:.1f}"
 
 
-def offset_note(config: RunConfig, share: float) -> str | None:
+def _offset_note(config: RunConfig, share: float) -> str | None:
     """Report that radii come more from an offset than from spread; None if they do not, or if no term depends on it.
 
     Args:
@@ -107,7 +107,7 @@ class EpochSummary(pl.Callback):
             self._say_offset(mean("embedding_mean_share"))
 
     def _say_offset(self, share: float | None) -> None:
-        note = None if share is None or self._said_offset else offset_note(self.config, share)
+        note = None if share is None or self._said_offset else _offset_note(self.config, share)
         if note is not None:
             self._said_offset = True
             print(note, flush=True)

@@ -34,7 +34,7 @@ from radial_vicreg.train.callbacks.stop_on_signal import stop_reason
 from radial_vicreg.train.run_folder import TRAIN_ELSEWHERE
 from radial_vicreg.train.same_run import resumes_other_figures, run_around
 
-LOCK = ".lock"
+_LOCK = ".lock"
 
 
 class ResultsWriter(pl.Callback):
@@ -209,7 +209,7 @@ class ResultsWriter(pl.Callback):
         assert self.folder is not None
         claim_output(self.folder, "folder", TRAIN_ELSEWHERE)
         take = self.requested.lock == "take"
-        lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
+        lock = HeldLock(self.folder / _LOCK, f"training in {self.folder}", take)
         lock.acquire()
         self._lock = lock
         remove_leftovers(self.folder)
@@ -243,7 +243,7 @@ class ResultsWriter(pl.Callback):
             results.status, results.error = "interrupted", reason
             return results
 
-        with suppress(LockedError), HeldLock(before.folder / LOCK, f"training in {before.folder}"):
+        with suppress(LockedError), HeldLock(before.folder / _LOCK, f"training in {before.folder}"):
             RunResults.update(before.path, interrupted, owner=True)
 
     def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
