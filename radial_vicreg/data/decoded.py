@@ -158,7 +158,7 @@ def _require_fit(needed: float, free: int, where: str, option: str) -> None:
     if needed > _SHARE * free:
         raise UserError(
             f"{option} needs {needed / _MEBIBYTE:,.1f} MiB for the pixels, but {free / _MEBIBYTE:,.1f} MiB of "
-            f"{where} are free (at most {_SHARE:.0%} of them are taken): use data.format=image_folder and "
+            f"{where} are free (at most {_SHARE:.0%} of it is used): use data.format=image_folder and "
             "data.cache=none, or"
             " fewer or smaller images"
         )

@@ -51,7 +51,7 @@ def heat_maps(experiments: Sequence[Experiment]) -> CaptionedFigure:
         "figure5",
         figure,
         f"{what}: online {probe_in_words()} (%), mean over n seeds; empty cells have no finished run."
-        + (f" Left out: {counted(left_out, 'smaller grid')}." if left_out else ""),
+        + (f" Omitted: {counted(left_out, 'smaller grid')}." if left_out else ""),
     )
 
 

@@ -60,7 +60,7 @@ def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Ran
         "curves",
         figure,
         f"Training curves: {place}; mean over n seeds; the band is the range over the seeds."
-        + (f" Left out: {counted(left_out, 'more experiment')}." if left_out > 0 else ""),
+        + (f" Omitted: {counted(left_out, 'more experiment')}." if left_out > 0 else ""),
     )
 
 

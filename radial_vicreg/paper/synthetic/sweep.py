@@ -198,7 +198,7 @@ class ResultsFile:
             raise UserError(
                 f"{self._path} was not written by `radial-vicreg synthetic`: move it away, or choose another place"
             )
-        _report_damaged(self._path, lines, "is removed: its run is missing")
+        _report_damaged(self._path, lines, "removed: its run is missing")
         content = b"".join(line + b"\n" for line in lines if _parsed(line) is not None)
         if not self._path.is_file() or content != self._path.read_bytes():
             with atomic_file(self._path) as stream:
@@ -213,7 +213,7 @@ def read_rows(out: Path) -> list[Row]:
     rows: dict[str, Row] = {}
     for path in sorted(out.glob("results-*.jsonl")):
         lines = _whole_lines(path)
-        _report_damaged(path, lines, "is ignored: its run is missing")
+        _report_damaged(path, lines, "ignored: its run is missing")
         for row in filter(None, map(_parsed, lines)):
             row = _with_present_name(row)
             rows[row["key"]] = row
