@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the documentation into docs/_build/html and checks its links; any warning ends it.
 #   bash bash/docs.sh
-# The package with what the pages need goes into $VENV (default .venv). The notebooks of docs/notebooks are executed each
-# time: a few minutes on two cores.
+# Installs the package and the requirements of the pages into $VENV (default .venv). The notebooks of docs/notebooks are
+# executed each time: a few minutes on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . bash/lib.sh
@@ -14,4 +14,4 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 rm -rf docs/_build
 sphinx-build --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html
 python bash/links.py docs/_build/html
-echo "the first page: docs/_build/html/index.html"
+echo "open docs/_build/html/index.html"

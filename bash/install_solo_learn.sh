@@ -2,8 +2,8 @@
 # Makes solo-learn's main branch importable in the current (or given) virtual environment.
 #   bash bash/install_solo_learn.sh [VENV]          VENV: default $VIRTUAL_ENV, then .venv
 # Takes the first of: an importable solo-learn >= 1.0.5, $SOLO_LEARN_DIR, ../solo-learn, ~/solo-learn, a clone of
-# its Git repository (into VENV/src). It links the checkout with a .pth file, since solo-learn's own setup.py does
-# not run with a current setuptools. Exit status 0 also when solo-learn is out of reach: everything else works.
+# its Git repository (into VENV/src). It links the checkout with a .pth file, since solo-learn's setup.py does
+# not run with a current setuptools. Exit status 0 also if solo-learn is not available: everything else works.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -40,7 +40,7 @@ if [ -z "$checkout" ]; then
         GIT_TERMINAL_PROMPT=0 timeout 120 git clone --quiet --depth 1 "$repository" "$venv/src/solo-learn" 2>/dev/null; then
         checkout="$(cd "$venv/src/solo-learn" && pwd)"
     else
-        echo "solo-learn: no checkout and no access to $repository; everything else works (host=standalone)"
+        echo "solo-learn: found no checkout and cannot reach $repository; everything else works (host=standalone)"
         exit 0
     fi
 fi

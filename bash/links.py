@@ -1,4 +1,4 @@
-"""Follow every local link of a built site; what leads nowhere is printed, and the exit status is then 1.
+"""Follow every local link of a built site; print the broken ones and end with exit status 1 if there are any.
 
     python bash/links.py docs/_build/html
 
@@ -45,7 +45,7 @@ def broken_links(site: Path) -> list[str]:
             if not target.exists():
                 found.append(f"{file.relative_to(site.resolve())}: {link}: no such file")
             elif place and target in pages and place not in pages[target].places:
-                found.append(f"{file.relative_to(site.resolve())}: {link}: no such place")
+                found.append(f"{file.relative_to(site.resolve())}: {link}: no such anchor")
     return found
 
 
@@ -55,7 +55,7 @@ def main(site: Path) -> int:
         print(f"{site} has no index.html: build the site first (bash bash/docs.sh)", file=sys.stderr)
         return 2
     found = broken_links(site)
-    print("\n".join(found) or f"every local link of {sum(1 for _ in site.rglob('*.html'))} pages leads somewhere")
+    print("\n".join(found) or f"no broken link in {sum(1 for _ in site.rglob('*.html'))} pages")
     return 1 if found else 0
 
 

@@ -22,7 +22,7 @@ figure="$(find "$runs" -name radii.png -newer "$before" 2>/dev/null | head -n 1 
 [ -n "$figure" ] || exit 0 # --cfg trains nothing
 cat <<NEXT
 
-next: activate the environment, look at the figure, train VICReg without the radial term
+next steps: activate the environment, open the figure, train VICReg without the radial term
   cd "$PWD" && source "$VENV/bin/activate"
   python -m webbrowser "file://$(cd "$(dirname "$figure")" && pwd)/radii.png"
   radial-vicreg pretrain --config-name quickstart method=vicreg

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs radial-vicreg with what its tests need and runs them.
+# Installs radial-vicreg with the requirements of its tests and runs them.
 #   bash bash/test.sh [--python VERSION_OR_PATH] [--lowest] [--without-solo] [--slow] [pytest arguments ...]
 # --python 3.13   uses python3.13, pyenv's Python 3.13 or that of a path.
 # --lowest        installs the lowest versions that setup.cfg allows. They exist for Python 3.10 and 3.11; without --python it
 #                 takes 3.10 where there is one.
-# --without-solo  leaves solo-learn out. Otherwise tests that need it run when bash/install_solo_learn.sh finds it, and are
+# --without-solo  does not install solo-learn. Otherwise tests that need it run when bash/install_solo_learn.sh finds it, and are
 #                 skipped in one visible line when it does not.
 # --slow          also runs the tests that take more than a few seconds.
-# Each choice has an environment of its own: .venv, .venv-3.13, .venv-lowest, .venv-without-solo, .venv-lowest-3.11, ...
+# Each choice has its own environment: .venv, .venv-3.13, .venv-lowest, .venv-without-solo, .venv-lowest-3.11, ...
 # A new one gets the newest versions that setup.cfg allows; remove it to get them again. $VENV is another place for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -56,7 +56,7 @@ else
 fi
 if [ -z "$without_solo" ] && ! bash bash/install_solo_learn.sh "$VENV"; then
     [ -n "$lowest" ] || exit 1
-    echo "solo-learn does not work with the lowest versions: without it"
+    echo "solo-learn does not work with the lowest versions: continuing without it"
 fi
 # One thread a process: two processes with two threads each are slower on two cores.
 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 "$VENV/bin/python" -m pytest -n 2 --dist worksteal "$@"

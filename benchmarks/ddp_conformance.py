@@ -208,9 +208,11 @@ def page_with_marks(text: str) -> Path:
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", nargs="+", type=size, default=SIZES, metavar="NxD", help="N of the whole batch")
+    parser.add_argument(
+        "--sizes", nargs="+", type=size, default=SIZES, metavar="NxD", help="sizes N of the whole batch"
+    )
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--page", type=page_with_marks, help="a page whose table becomes this run's")
+    parser.add_argument("--page", type=page_with_marks, help="Markdown page in which the table is replaced")
     parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args(arguments)
     if options.processes < 2:

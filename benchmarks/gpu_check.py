@@ -80,7 +80,7 @@ def how_to_carry(missing: list[str]) -> str:
     listed = " ".join(f"'{requirement}'" for requirement in missing)
     return (
         f"{len(missing)} requirements are missing: {', '.join(missing)}\n"
-        "Build their wheels where there is a network, with the same Python and platform, and carry the folder here:\n"
+        "Build their wheels on a machine with network access, the same Python and platform, and copy the folder here:\n"
         f"  python -m pip wheel --wheel-dir wheels {listed}\n"
         f"  python -m pip install --no-index --find-links wheels {listed}"
     )
@@ -148,11 +148,13 @@ def write(content: dict[str, Any], out: Path) -> str:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder of the results")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--images", type=Path, help="archive or folder with train/ and test/; default: random images")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--stages", nargs="+", choices=LIMITS, default=list(LIMITS), metavar="NAME")
-    parser.add_argument("--minutes", type=float, default=12.0, help="for everything; the limits shrink or grow with it")
+    parser.add_argument(
+        "--minutes", type=float, default=12.0, help="time for all checks; each check's limit scales with it"
+    )
     options = parser.parse_args(arguments)
     if options.images is not None and not options.images.exists():
         parser.error(f"--images {options.images} does not exist")

@@ -4,7 +4,7 @@
 
 A step is forward and backward pass of two views through backbone, projector and loss. For each batch N the whole batch
 and micro-batches of K images are timed in turn in one process. Memory is the peak of one step beyond what was held
-before, by PyTorch's profiler on a CPU and by its allocator on a GPU. On a CPU, a time is that of the processor and not of
+before, by PyTorch's profiler on a CPU and by its allocator on a GPU. On a CPU, a time is that of the processor, not of
 the clock, so that other work on the machine counts little.
 
 The second table has one row for each loss, with a ViT of two blocks: the largest difference of a gradient from that of

@@ -354,18 +354,20 @@ def tables(content: dict[str, Any]) -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="names, such as 'losses/*'")
-    parser.add_argument("--list", action="store_true", help="print the chosen faults and try none")
-    parser.add_argument("--slow", action="store_true", help="also the faults that only slow tests can see")
-    parser.add_argument("--jobs", type=int, default=1, help="copies side by side (default: 1)")
-    parser.add_argument("--limit", type=float, default=_LIMIT, help="seconds for the tests of one fault")
-    parser.add_argument("--fresh", action="store_true", help="forget what an earlier start has found")
+    parser.add_argument(
+        "--only", nargs="+", default=["*"], metavar="PATTERN", help="names of faults, such as 'losses/*'"
+    )
+    parser.add_argument("--list", action="store_true", help="print the chosen faults and do not test them")
+    parser.add_argument("--slow", action="store_true", help="include faults that only slow tests detect")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel copies (default: 1)")
+    parser.add_argument("--limit", type=float, default=_LIMIT, help="time limit in seconds for the tests of one fault")
+    parser.add_argument("--fresh", action="store_true", help="discard the results of earlier starts")
     parser.add_argument("--out", type=output_folder, default=RESULTS, metavar="DIR", help="default: benchmarks/results")
     options = parser.parse_args()
     chosen = [mutant for mutant in MUTANTS if any(fnmatch.fnmatch(mutant.name, text) for text in options.only)]
     chosen = [mutant for mutant in chosen if options.slow or not mutant.slow]
     if not chosen or options.jobs < 1:
-        parser.error("no fault of the list has such a name" if not chosen else "--jobs must be 1 or more")
+        parser.error("no fault matches these names" if not chosen else "--jobs must be 1 or more")
     if options.list:
         print(markdown_table(["Fault", "What it does", "In"], [[m.name, m.fault, m.definition] for m in chosen]))
         return
@@ -469,7 +471,7 @@ def _prove(kills: Sequence[dict[str, Any]], copy: Copy) -> list[str]:
     tests = dict.fromkeys(test for entry in kills for test in entry["by"] if "::" in test)  # no time limit
     outcome = copy.test(list(tests), any(entry["slow"] for entry in kills), first=False) if tests else None
     if outcome is not None and outcome.result == NOT_RUN:
-        raise MutantError(f"the tests that killed do not run without a fault: {outcome.by[0]}")
+        raise MutantError(f"the tests that detected it do not run without a fault: {outcome.by[0]}")
     failing = [] if outcome is None else outcome.by
     for entry in kills:
         entry["proven"] = True

@@ -281,10 +281,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", nargs="+", type=size, default=SIZES, metavar="NxD")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--seconds", type=float, default=12.0, help="at most, for the repeats of one size")
+    parser.add_argument("--seconds", type=float, default=12.0, help="time limit for the repeats of one size")
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--compile", action="store_true", help="also under torch.compile")
-    parser.add_argument("--views", nargs="+", type=int, default=[], help="compare these numbers of views instead")
+    parser.add_argument("--compile", action="store_true", help="also measure under torch.compile")
+    parser.add_argument(
+        "--views", nargs="+", type=int, default=[], help="compare these numbers of views instead of the sizes"
+    )
     parser.add_argument("--threads", type=int, help="CPU threads; default: PyTorch's")
     parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args()

@@ -129,7 +129,7 @@ def long_run(host: str, steps: int, folder: Path) -> list[dict[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--hosts", nargs="+", default=None, help="default: those that are installed")
+    parser.add_argument("--hosts", nargs="+", default=None, help="hosts to run (default: the installed ones)")
     options = parser.parse_args()
     installed = ["standalone"] + (["solo"] if choose_host("auto")[0] == "solo" else [])
     found: dict[str, Any] = {}

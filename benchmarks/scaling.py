@@ -206,9 +206,9 @@ def measured_table(found: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--per-gpu", type=int, default=256, help="samples on each GPU")
+    parser.add_argument("--per-gpu", type=int, default=256, help="samples per GPU")
     parser.add_argument("--dims", nargs="+", type=int, default=[512, 2048, 8192])
-    parser.add_argument("--measure", action="store_true", help="two gloo processes on this machine as well")
+    parser.add_argument("--measure", action="store_true", help="also measure two gloo processes on this machine")
     parser.add_argument("--out", type=output_folder, default=RESULTS)
     options = parser.parse_args()
     given = Assumptions()

@@ -138,5 +138,5 @@ def _lightly(module: str, name: str) -> Any:
 
 def _checked_views(count: int) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise UserError(f"global_views must be a whole number of 1 or more, got {count!r}")
+        raise UserError(f"global_views must be an integer of 1 or more, got {count!r}")
     return count

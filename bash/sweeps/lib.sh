@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by the scripts of this folder: trains the cells of a table, then prints the table from what has finished.
+# Shared by the scripts of this folder: trains the cells of a table, then prints the table of the finished runs.
 #   $RADIAL_VICREG  program (default: radial-vicreg of PATH, else that of .venv)
 #   $RUNS           folder of the runs (default: runs)
 #   $REPORT         folder of the report (default: report)
@@ -10,7 +10,7 @@ fill_table() { # SWEEP TABLE [key=value ...]
     local sweep="$1" table="$2" status=0 program
     shift 2
     program="$(find_program)"
-    "$program" sweep "$sweep" --run --resume "runs_dir=$runs" "$@" || status=$?
+    "$program" sweep "$sweep" --run "runs_dir=$runs" "$@" || status=$?
     case "$status" in
     0 | 1 | 3) ;; # 1: runs have failed; 3: others are not finished; the table shows what there is
     *) return "$status" ;;

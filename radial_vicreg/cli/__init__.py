@@ -20,25 +20,25 @@ from radial_vicreg.errors import (
     did_you_mean,
 )
 from radial_vicreg.io.files import refusal
-from radial_vicreg.io.notices import ignore_foreign_deprecations
+from radial_vicreg.io.notices import ignore_library_deprecations
 from radial_vicreg.io.stopping import SignalReceived, signals_raise
 from radial_vicreg.io.streams import lasting_streams
 
 COMMANDS = {
     "pretrain": "train Radial-VICReg or VICReg (Hydra overrides)",
-    "synthetic": "the paper's 2-D experiments, their figures and their sweep",
+    "synthetic": "run the paper's 2-D experiments, make their figures, run their sweep",
     "sweep": "list, run or follow a sweep, without W&B",
-    "configs": "what --config-name takes, each with one line",
-    "runs": "the runs below a folder: status, settings, W1, probe, age",
-    "compare": "the settings and results in which two runs differ",
+    "configs": "list the configurations that --config-name takes",
+    "runs": "list the runs below a folder: status, settings, W1, probe, age",
+    "compare": "print the settings and results in which two runs differ",
     "probe": "probe the frozen features of a finished run",
-    "diagnose": "how Gaussian the embeddings of runs, backbones or a matrix are",
-    "report": "the paper's tables and figures from finished runs",
-    "export": "the backbone alone, for torchvision, timm, safetensors or the Hugging Face Hub",
+    "diagnose": "measure how Gaussian the embeddings of runs, backbones or a matrix are",
+    "report": "make the paper's tables and figures from finished runs",
+    "export": "export the backbone for torchvision, timm, safetensors or the Hugging Face Hub",
     "data": "prepare a data set (`radial-vicreg data --help` lists them)",
     "solo": "run a script of solo-learn with the method registered",
-    "config-schema": "every key of a configuration: a JSON schema for editors, or tables",
-    "doctor": "what is installed, which host would be used, what to do about the rest",
+    "config-schema": "print every key of a configuration: a JSON schema for editors, or tables",
+    "doctor": "print what is installed, which host is used, and how to fix the rest",
 }
 
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["MPLBACKEND"] = "agg"
     if argv is None and REQUESTED in os.environ:
         complete(COMMANDS)
-    ignore_foreign_deprecations()
+    ignore_library_deprecations()
     with lasting_streams():
         return _main(list(sys.argv[1:] if argv is None else argv))
 
@@ -72,7 +72,7 @@ def _main(arguments: list[str]) -> int:
         return 0
     command, *rest = arguments
     if command not in COMMANDS:
-        return _report("radial-vicreg", UserError(f"{command!r} is no command; {did_you_mean(command, COMMANDS)}"))
+        return _report("radial-vicreg", UserError(f"{command!r} is not a command; {did_you_mean(command, COMMANDS)}"))
     try:
         with signals_raise(_signals_of(command)):
             run = importlib.import_module(f"radial_vicreg.cli.commands.{command.replace('-', '_')}").run
@@ -110,4 +110,5 @@ def _report(who: str, error: ReportedError) -> int:
 def _usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
-    return "usage: radial-vicreg COMMAND ...\n\n" + "\n".join(lines) + "\n\nradial-vicreg COMMAND --help tells more."
+    listed = "\n".join(lines)
+    return f"usage: radial-vicreg COMMAND ...\n\n{listed}\n\nUse radial-vicreg COMMAND --help for its options."

@@ -13,14 +13,14 @@ from radial_vicreg.names.configurations import configurations
 
 _PRINTED = ("job", "hydra", "all")  # Hydra's choices for --cfg
 _ELSEWHERE = {
-    ("-m", "--multirun"): "a command here is one run: put the values into a sweep file (`radial-vicreg sweep FILE "
+    ("-m", "--multirun"): "each command trains one run: put the values into a sweep file (`radial-vicreg sweep FILE "
     "--run`; yaml/radialvicreg/sweeps has examples), or loop in the shell",
     ("-i", "--info"): "`--cfg job` prints the configuration, `radial-vicreg configs` lists all of them, and "
-    "`radial-vicreg doctor` says whether Hydra finds them",
+    "`radial-vicreg doctor` checks whether Hydra finds them",
     ("-p", "--package"): "--cfg prints the whole configuration",
-    ("-r", "--run"): "a run starts without it",
+    ("-r", "--run"): "it is not needed to start a run",
     ("-sc", "--shell-completion"): 'eval "$(register-python-argcomplete radial-vicreg)" completes this command',
-    ("--hydra-help",): "--help lists the flags that count here",
+    ("--hydra-help",): "--help lists the supported flags",
     ("--experimental-rerun",): "ckpt=auto resumes a run",
 }
 """Hydra's flags that are not supported, with their replacements."""
@@ -70,7 +70,7 @@ def hydra_parser(prog: str, description: str, default_name: str, of_runs: bool =
     if of_runs:
         name.completer = _config_names  # type: ignore[attr-defined]
     parser.add_argument(
-        *("--config-path", "-cp", "--config-dir", "-cd"), metavar="DIR", help="folder with configurations of your own"
+        *("--config-path", "-cp", "--config-dir", "-cd"), metavar="DIR", help="folder with your own configurations"
     )
     parser.add_argument(
         "--cfg", "-c", choices=_PRINTED, metavar="job", help="print the composed configuration, every ${...} resolved"
@@ -100,7 +100,7 @@ def read_request(parser: Parser, arguments: Sequence[str]) -> Request:
         words += [word, "job"] if word in ("--cfg", "-c") and following not in _PRINTED else [word]
     parsed = parser.parse_intermixed_args(words)
     if parsed.cfg not in (None, "job"):
-        raise UserError(f"--cfg {parsed.cfg}: Hydra's own settings play no part here; --cfg job prints what counts")
+        raise UserError(f"--cfg {parsed.cfg}: Hydra's own settings have no effect here; use --cfg job")
     return Request(
         parsed.config_name,
         parsed.overrides,
@@ -120,7 +120,7 @@ class _Elsewhere(argparse.Action):
         Raises:
             UserError: always.
         """
-        raise UserError(f"{option_string} is Hydra's own: {self.const}")
+        raise UserError(f"{option_string} is not supported by radial-vicreg: {self.const}")
 
 
 def _config_names(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:

@@ -56,7 +56,7 @@ def _one_line(cell: str) -> str:
 
 def name_bad_file(error: ResultsError) -> None:
     """Print to stderr which ``results.json`` a list skips, unless another program wrote the file."""
-    if getattr(error, "is_marked", True):
+    if getattr(error, "has_version", True):
         print(f"not listed: {_one_line(str(error))}", file=sys.stderr)
 
 

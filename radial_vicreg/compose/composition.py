@@ -46,7 +46,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         raise UserError(f"--config-path {config_path} is not a folder")
     if several := sweeping(overrides):
         shown = [override for override in several if not is_secret(override.partition("=")[0])]
-        raise UserError(f"one value a key, not a choice of several: {' '.join(shown)}{how_to_write(shown) or _A_SWEEP}")
+        raise UserError(f"expected one value per key, got several: {' '.join(shown)}{how_to_write(shown) or _A_SWEEP}")
     if config_path is not None:
         check_anchors(config_path)
     config_name = full_name(config_name, config_path)
@@ -65,7 +65,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
     unresolved = OmegaConf.to_container(cfg, resolve=False)
     check_references(unresolved)
     if missing := sorted(_missing(unresolved)):
-        raise UserError(f"{', '.join(missing)} must be given, for example {missing[0]}=VALUE")
+        raise UserError(f"{', '.join(missing)} must be set, for example {missing[0]}=VALUE")
     try:
         OmegaConf.resolve(cfg.copy())
     except OmegaConfBaseException as error:
@@ -114,10 +114,10 @@ def _explain(error: Exception, config_name: str, config_path: str | None) -> str
         shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
         hidden = HIDDEN if is_secret(key) else shown
         if hidden != shown:
-            return f"cannot read the override {key}{sign}{hidden}: it does not parse"
+            return f"cannot read the override {key}{sign}{hidden}: its syntax is invalid"
         return f"cannot read the override {key}{sign}{shown}: {text}{how_to_write([error.override])}"
     if isinstance(error, RecursionError):
-        return f"{config_name} is nested too deeply, or its defaults lead back to it"
+        return f"{config_name} is nested too deeply, or its defaults include itself"
     if not isinstance(error, (HydraException, OmegaConfBaseException)):
         return f"{config_name} cannot be read: {text}"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
@@ -140,16 +140,18 @@ def _explain(error: Exception, config_name: str, config_path: str | None) -> str
 def _no_such_configuration(name: str, own: str | None) -> str:
     near = meant(name, (found.name for found in configurations(own)))
     hint = "" if near is None else f"did you mean {near}? "
-    return f"there is no configuration {name!r}{'' if own is None else f' in {own}, nor of ours'}; {hint}{_LISTED}"
+    return (
+        f"there is no configuration {name!r}{'' if own is None else f' in {own} or in radial-vicreg'}; {hint}{_LISTED}"
+    )
 
 
 def _hint(key: str, known: list[str]) -> str:
     of_a_run = "method_kwargs" in known
     if of_a_run and is_setting(key):
-        return f"this configuration does not have it yet: +{key}=... adds it"
+        return f"the configuration does not have this key; add it with +{key}=..."
     if (near := meant(key, known)) is not None:
         return f"did you mean {near}?"
-    addition = f" (+{key}=... adds a value of your own for ${{{key}}})" if of_a_run and "." not in key else ""
+    addition = f" (+{key}=... defines a value for ${{{key}}})" if of_a_run and "." not in key else ""
     return f"see `--cfg` for the known keys{addition}"
 
 

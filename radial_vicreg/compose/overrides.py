@@ -86,7 +86,7 @@ def how_to_write(overrides: Sequence[str]) -> str:
     values = [form for override in overrides if (form := _as_value(override)) is not None]
     texts = [form for override in overrides if _as_value(override) is None and (form := _as_text(override)) is not None]
     hint = f"; write {' '.join(values)}" if values else ""
-    return hint + (f"; a path or another text with special characters is written {' '.join(texts)}" if texts else "")
+    return hint + (f"; quote a path or another text with special characters: {' '.join(texts)}" if texts else "")
 
 
 def _as_text(override: str) -> str | None:

@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.compose.composition import compose
-from radial_vicreg.compose.door import sweep_config
+from radial_vicreg.compose.resolution import sweep_config
 from radial_vicreg.config import RunConfig
 
 

@@ -15,7 +15,7 @@ from radial_vicreg.errors import UserError
 
 yaml: Any = importlib.import_module("yaml")  # a folder of the checkout has this name: mypy takes it for the module
 
-MOST_NODES = 100_000
+_MOST_NODES = 100_000
 """Values that a file may hold once its anchors are expanded; the largest of this package's holds about a hundred."""
 
 _MOST_FILES = 10_000
@@ -29,13 +29,13 @@ def check_anchors(folder: str | Path) -> None:
         folder: of ``--config-path``.
 
     Raises:
-        UserError: a file would hold more than ``MOST_NODES`` values, or an anchor that contains itself.
+        UserError: a file would hold more than ``_MOST_NODES`` values, or an anchor that contains itself.
     """
     for path in _configurations(folder):
-        check_anchors_of(path)
+        _check_anchors_of(path)
 
 
-def check_anchors_of(path: Path) -> None:
+def _check_anchors_of(path: Path) -> None:
     """Refuse one file in the same way as :func:`check_anchors`.
 
     Args:
@@ -51,8 +51,8 @@ def check_anchors_of(path: Path) -> None:
         size = _expanded_size(yaml.compose(text, Loader=yaml.SafeLoader))
     except (OSError, yaml.YAMLError, ValueError, RecursionError):
         return
-    if size is None or size > MOST_NODES:
-        what = "an anchor that contains itself" if size is None else f"more than {MOST_NODES:,} values"
+    if size is None or size > _MOST_NODES:
+        what = "an anchor that contains itself" if size is None else f"more than {_MOST_NODES:,} values"
         raise UserError(
             f"{path} holds {what} once its anchors (&name, *name) are expanded: write the values out, or refer to"
             " them with ${key}"
@@ -71,7 +71,7 @@ def read_yaml(path: Path) -> Any:
     Raises:
         UserError: it cannot be read, or as :func:`check_anchors`.
     """
-    check_anchors_of(path)
+    _check_anchors_of(path)
     try:
         return OmegaConf.to_container(OmegaConf.load(path), resolve=False)
     except Exception as error:  # PyYAML's errors share no base with OmegaConf's
@@ -84,7 +84,7 @@ def yaml_text(content: Any) -> str:
 
 
 def check_references(content: Any) -> None:
-    """Refuse a configuration whose ``${key}`` expand to more than ``MOST_NODES`` values, without resolving them.
+    """Refuse a configuration whose ``${key}`` expand to more than ``_MOST_NODES`` values, without resolving them.
 
     Args:
         content: plain containers, not resolved.
@@ -114,9 +114,9 @@ def check_references(content: Any) -> None:
         worst = max(((size(place, text), place) for place, text in texts(content)), default=(0, ()))
     except RecursionError:
         return  # OmegaConf raises its own error when everything is resolved
-    if worst[0] > MOST_NODES:
+    if worst[0] > _MOST_NODES:
         name = ".".join(worst[1])
-        raise UserError(f"{name} refers to more than {MOST_NODES:,} values by way of ${{key}}: write the values out")
+        raise UserError(f"{name} refers to more than {_MOST_NODES:,} values by way of ${{key}}: write the values out")
 
 
 def _children(node: Any) -> list[tuple[str, Any]]:

@@ -68,9 +68,9 @@ def _identity_table() -> list[str]:
     sometimes = [(key.name, found.where) for key in leaves() if (found := added(key.field)) and found.where]
     counted = ", ".join(f"`{name}`" for name, argument in TRAINER_ARGUMENTS.items() if argument.outside is None)
     return [
-        "## What makes two runs one experiment",
+        "## Which keys define an experiment",
         "",
-        "Runs that agree in every key but `seed` are one experiment, whatever these keys are:",
+        "Runs that agree in every key but `seed` are one experiment. These keys do not count:",
         "",
         "| keys | reason |",
         "| --- | --- |",
@@ -93,12 +93,12 @@ def _reader_table() -> list[str]:
         elif key.read_by is not None and key.read_by.who == "pretrain":
             ignored.append(f"`{key.name}`{_alike(key)}")
     return [
-        "## What one command reads",
+        "## Keys that one command reads",
         "",
-        "`radial-vicreg pretrain` reads these, and solo-learn's main_pretrain.py would ignore them. It refuses a value"
-        f" other than the default: {', '.join(ignored)}.",
+        "`radial-vicreg pretrain` reads these. solo-learn's main_pretrain.py would ignore them, so it rejects any "
+        f"value other than the default: {', '.join(ignored)}.",
         "",
-        "Read by main_pretrain.py alone, and refused by `radial-vicreg pretrain` at other values than the default:",
+        "Only main_pretrain.py reads these; `radial-vicreg pretrain` rejects any value other than the default:",
         "",
         "| keys | `radial-vicreg pretrain` |",
         "| --- | --- |",

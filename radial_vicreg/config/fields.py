@@ -78,13 +78,15 @@ def undeclared(model: type[BaseModel] = RunConfig) -> list[str]:
     found: list[str] = []
     for key in leaves(model):
         if not key.field.description:
-            found.append(f"{key.name} has no meaning: add description=... to its field")
+            found.append(f"{key.name} has no description: add description=... to its field")
         if key.read_by is None:
             found.append(f"{key.name} has no reader: add ALL, PRETRAIN or WhoReads('script', instead=...) to its field")
         elif key.read_by.who == "script" and not key.read_by.instead:
-            found.append(f"{key.name} is read by the script alone: add what is done without it, instead=...")
+            found.append(f"{key.name} is read by the script only: add instead=..., what to do without it")
         elif key.read_by.who != "all" and key.field.is_required():
-            found.append(f"{key.name} is not read by all and has no default, at which the others would ignore it")
+            found.append(
+                f"{key.name} is not read by all hosts and has no default: add a default, at which the others ignore it"
+            )
     return found
 
 

@@ -36,12 +36,12 @@ def _refusal(key: Key, name: str, value: Any) -> str:
     default = key.field.get_default()
     if key.read_by.who == "script":
         return (
-            f"{name}={_yaml(value)} is read by solo-learn's main_pretrain.py only: {key.read_by.instead}; leave it out,"
-            f" or at {_yaml(default)}"
+            f"{name}={_yaml(value)} is read by solo-learn's main_pretrain.py only: {key.read_by.instead}; omit "
+            f"it, or set it to {_yaml(default)}"
         )
     return (
-        f"{name}={value} is read by `radial-vicreg pretrain` only, and solo-learn's script would ignore it: use that"
-        f" command, or {name}={_yaml(None if None in key.read_by.alike else default)}"
+        f"{name}={value} is read by `radial-vicreg pretrain` only, and solo-learn's script would ignore it: use "
+        f"that command, or set {name}={_yaml(None if None in key.read_by.alike else default)}"
     )
 
 

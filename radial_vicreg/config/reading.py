@@ -37,7 +37,7 @@ _SHORT = 60
 def read_config(
     content: Mapping[str, Any],
     reader: Reader = "pretrain",
-    foreign: Collection[str] = (),
+    ignored: Collection[str] = (),
     helpers: Collection[str] | None = None,
 ) -> RunConfig:
     """Check a configuration and give every key its type.
@@ -48,7 +48,7 @@ def read_config(
             (solo-learn's own, whose sections may hold more) refuses those of ``method_kwargs``, ``diagnostics``,
             ``probes`` and ``loggers``, which only this package has, and elsewhere those that are close to one of its
             keys; ``"stored"`` (a finished run, from any version) ignores them.
-        foreign: keys of ``method_kwargs`` that other code reads; they are ignored.
+        ignored: keys of ``method_kwargs`` that other code reads; they are ignored.
         helpers: top-level keys that the configuration's own ``${...}`` read. ``"pretrain"`` refuses every other key
             that is neither a field nor an argument of Lightning's Trainer; with None, the helpers are unknown, and it
             refuses only those that are close to a known key.
@@ -64,7 +64,7 @@ def read_config(
     if reader != "stored":
         refuse_secrets(given)
         refuse_unsupported(given)
-        _refuse_unknown(given, reader, foreign)
+        _refuse_unknown(given, reader, ignored)
         if reader == "pretrain" and helpers is not None:
             _refuse_unread(given, helpers)
     if given.get("probes", NO_PROBES) is None:
@@ -83,12 +83,12 @@ def read_config(
     return config
 
 
-def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collection[str]) -> None:
+def _refuse_unknown(content: Mapping[str, Any], reader: Reader, ignored: Collection[str]) -> None:
     fields = {*RunConfig.model_fields, *TRAINER_ARGUMENTS}
     own = fields if reader == "pretrain" else _ours(RunConfig)
     for key in content:
         if key not in fields and nearest(key, own, _OWN_CUTOFF) is not None:
-            raise unknown_key(key, own)
+            raise _unknown_key(key, own)
     for name, section in content.items():
         field = RunConfig.model_fields.get(name)
         outer = None if field is None else inner_model(field.annotation)
@@ -97,13 +97,13 @@ def _refuse_unknown(content: Mapping[str, Any], reader: Reader, foreign: Collect
         for prefix, model, part in _sections(name, field, section):
             if issubclass(model, OpenSection):
                 continue
-            known = {*model.model_fields, *(foreign if name == "method_kwargs" else ())}
+            known = {*model.model_fields, *(ignored if name == "method_kwargs" else ())}
             strict = reader == "pretrain" or name == "method_kwargs" or declared(field, Ours) is not None
             # In a section with keys declared `Ours`, users of the script have keys of their own that resemble the rest.
             compared = known if strict else _ours(outer) or known
             for key in map(str, part):
                 if key not in known and (strict or nearest(key, compared, _OWN_CUTOFF) is not None):
-                    raise unknown_key(key, compared, f"{prefix}.")
+                    raise _unknown_key(key, compared, f"{prefix}.")
 
 
 def _ours(section: type[BaseModel]) -> list[str]:
@@ -116,12 +116,12 @@ def _refuse_unread(content: Mapping[str, Any], helpers: Collection[str]) -> None
     for key in content:
         if key in RunConfig.model_fields or key in TRAINER_ARGUMENTS or key in (*helpers, *SHIPPED_HELPERS):
             continue
-        near = meant(key, known_keys(), _OWN_CUTOFF)
+        near = meant(key, _known_keys(), _OWN_CUTOFF)
         hint = _LISTED if near is None else f"did you mean {near}?"
-        raise UserError(f"{key} is not a setting; {hint} (a value of your own must be read by a ${{{key}}})")
+        raise UserError(f"{key} is not a setting; {hint} (to define your own value, use it in a ${{{key}}})")
 
 
-def known_keys() -> list[str]:
+def _known_keys() -> list[str]:
     """List the dotted keys of every field, and the arguments of Lightning's Trainer without a field."""
 
     def walk(model: type[BaseModel], prefix: str) -> Iterator[str]:
@@ -148,7 +148,7 @@ def is_setting(key: str) -> bool:
     return True
 
 
-def unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:
+def _unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:
     """Make the error for a key that nothing reads; it names the nearest known one.
 
     Args:

@@ -15,16 +15,17 @@ _FEWEST_VIEWS = 2
 _UNSUPPORTED = {
     "strategy": (
         ("fsdp", "deepspeed", "xla", "single_xla", "single_tpu", "tpu", "hpu", "single_hpu", "model_parallel"),
-        "optimizers, probes and checkpoints need the whole network on each process, and devices are CPUs or CUDA GPUs:"
+        "optimizers, probes and checkpoints need the whole network on each process, and only CPUs and CUDA GPUs "
+        "are supported:"
         " use strategy=ddp (or another of Lightning's ddp strategies) for several processes, auto for one",
     ),
     "accelerator": (
         ("mps", "tpu", "xla", "hpu", "ipu"),
-        "devices are CPUs or CUDA GPUs, on which the statistics are tested: use accelerator=auto, gpu or cpu",
+        "only CPUs and CUDA GPUs are tested: use accelerator=auto, gpu or cpu",
     ),
     "precision": (
         ("transformer-engine",),
-        "Transformer Engine replaces layers by its own, whose weights no probe or export can open: use"
+        "Transformer Engine replaces layers by its own layers, whose weights probes and exports cannot read: use"
         " precision=bf16-mixed, 16-mixed, 32 or auto",
     ),
 }
@@ -76,51 +77,51 @@ def _check_labels(config: RunConfig) -> None:
         return
     if multi_label:
         known = " or ".join(name for name, facts in DATA_SETS.items() if facts.has_attributes)
-        raise UserError(f"data.multi_label=true needs data.dataset={known}: other data sets have one class an image")
-    raise UserError(f"data.dataset={dataset} has attributes in place of classes: give data.multi_label=true")
+        raise UserError(f"data.multi_label=true needs data.dataset={known}: other data sets have one class per image")
+    raise UserError(f"data.dataset={dataset} has attributes instead of classes: set data.multi_label=true")
 
 
 def _check_method(config: RunConfig) -> None:
     if config.loss is None:
         if config.method not in METHODS:
             raise UserError(
-                f"method={config.method} needs a loss: radialvicreg/method={config.method} brings one where there is"
-                " such a group, radialvicreg/method=own takes loss._target_=my.module.Loss; without any, method is"
+                f"method={config.method} needs a loss: radialvicreg/method={config.method} sets one if there is "
+                "such a group, radialvicreg/method=own accepts loss._target_=my.module.Loss; without a loss, "
+                "method must be"
                 f" {' or '.join(METHODS)}"
             )
         if config.loss_views != "pair":
-            raise UserError(f"loss_views is read with a custom loss: method={config.method} takes every view")
+            raise UserError(f"loss_views applies only to a custom loss: method={config.method} always uses every view")
         return
     if config.method in RADIAL_OBJECTIVES:
-        raise UserError(f"method={config.method} is the name of a radial objective: give the method another name")
+        raise UserError(f"method={config.method} is the name of a radial objective: choose another name")
     if config.method in METHODS:
         raise UserError(
-            f"method={config.method} has its own loss: to train with loss._target_={config.loss.target}, give the"
-            " method another name, method=NAME"
+            f"method={config.method} has its own loss: to train with loss._target_={config.loss.target}, choose "
+            "another name, method=NAME"
         )
     unread = sorted(config.method_kwargs.model_fields_set & LOSS_DEFAULTS.keys())
     if unread:
         raise UserError(
-            f"method_kwargs.{unread[0]} is not read by loss._target_={config.loss.target}: its arguments stand in loss"
+            f"method_kwargs.{unread[0]} is not read by loss._target_={config.loss.target}: write its arguments in "
+            "the section loss"
         )
     if config.loss_views == "pair" and config.views != _FEWEST_VIEWS:
         raise UserError(
-            f"loss_views=pair calls the loss with {_FEWEST_VIEWS} views, and augmentations give {config.views}: correct"
-            " num_crops, or take loss_views=all"
+            f"loss_views=pair calls the loss with {_FEWEST_VIEWS} views, but augmentations give {config.views}: "
+            "correct num_crops, or use loss_views=all"
         )
 
 
 def _check_views(config: RunConfig) -> None:
     if config.views < _FEWEST_VIEWS:
-        raise UserError(
-            f"augmentations must give {_FEWEST_VIEWS} crops or more, the views that are compared; got {config.views}:"
-            " correct num_crops"
-        )
+        raise UserError(f"augmentations must give {_FEWEST_VIEWS} or more crops, got {config.views}: correct num_crops")
     sizes = [augmentation.crop_size for augmentation in config.augmentations]
     if sizes != sorted(sizes, reverse=True):
         raise UserError(
-            f"augmentations must come from the largest crop_size to the smallest, got {', '.join(map(str, sizes))}:"
-            " networks are probed and measured on crops of the first one's size"
+            "augmentations must be ordered from the largest crop_size to the smallest, got "
+            f"{', '.join(map(str, sizes))}:"
+            " probes and diagnostics use the size of the first one"
         )
 
 

@@ -31,6 +31,7 @@ from radial_vicreg.config.types import (
     PRETRAIN,
     Choices,
     Devices,
+    Expects,
     FileName,
     Items,
     Label,
@@ -38,7 +39,6 @@ from radial_vicreg.config.types import (
     Ours,
     Outside,
     PathText,
-    Says,
     Stored,
     Text,
     WhoReads,
@@ -48,22 +48,24 @@ from radial_vicreg.names.data_sets import facts_of
 from radial_vicreg.names.networks import STRATEGIES, sees_single_images
 from radial_vicreg.names.terms import LOSS_DEFAULTS, METHODS
 
-_PLACE = Outside("a place of files")
-_LOGS = Outside("what is logged, shown or kept")
-_FIGURES = Outside("what is measured: it stands with the figures")
-_RESUME = Outside("from where a run is resumed: it ends with the same weights")
-_DEVICE = Outside("kind of device; the number of processes counts")
+_PLACE = Outside("location of files")
+_LOGS = Outside("what is logged, displayed or kept")
+_FIGURES = Outside("what is measured; it is stored with the results")
+_RESUME = Outside("where a run is resumed from; the final weights are the same")
+_DEVICE = Outside("type of device; the number of processes counts")
 _AUTO_RESUME = WhoReads(
     "script",
-    instead="here ckpt=auto resumes the newest run of this configuration, and without ckpt a new run starts",
+    instead="ckpt=auto resumes the newest run of this configuration; without ckpt, a new run starts",
 )
-_CHECKPOINT = WhoReads("script", instead="here, ckpt=PATH resumes from a checkpoint")
+_CHECKPOINT = WhoReads("script", instead="use ckpt=PATH to resume from a checkpoint")
 _KNN = WhoReads(
-    "script", instead="probes.encoder_knn=true is the kNN after validations here, probes.knn_neighbours its k"
+    "script", instead="use probes.encoder_knn=true for a kNN after validations, and probes.knn_neighbours for its k"
 )
-_UMAP = WhoReads("script", instead="`radial-vicreg solo main_umap.py` draws a figure of a finished run")
-_DALI = WhoReads("script", instead="data.format=dali is that script's; here use data.format=image_folder or device")
-_CROPS_SHOWN = WhoReads("script", instead="draw some crops in a notebook instead")
+_UMAP = WhoReads("script", instead="use `radial-vicreg solo main_umap.py` for a plot of a finished run")
+_DALI = WhoReads(
+    "script", instead="data.format=dali works only with that script; use data.format=image_folder or device"
+)
+_CROPS_SHOWN = WhoReads("script", instead="plot some crops in a notebook instead")
 _REFERENCE_BATCH = 256  # images: configured rates are for this many and grow linearly with the global batch
 
 Precision = Literal[
@@ -109,8 +111,8 @@ class RunConfig(OpenSection):
     method: Annotated[FileName, ALL, Choices(METHODS, pattern=r"^[^/\\]+$")] = Field(
         description="radialvicreg; vicreg: the same without a radial term; any other name with a custom loss"
     )
-    name: Annotated[FileName, _LOGS, ALL] = Field(description="of the run")
-    seed: Annotated[int, ALL, Stored()] = Field(5, ge=0, lt=2**32, description="of everything that is random")
+    name: Annotated[FileName, _LOGS, ALL] = Field(description="name of the run")
+    seed: Annotated[int, ALL, Stored()] = Field(5, ge=0, lt=2**32, description="seed of all random numbers")
     backbone: Annotated[BackboneConfig, ALL]
     data: DataConfig
     augmentations: Annotated[tuple[AugmentationConfig, ...], Field(min_length=1), Items, ALL] = Field(
@@ -118,58 +120,65 @@ class RunConfig(OpenSection):
     )
     method_kwargs: Annotated[MethodConfig, ALL]
     loss: Annotated[
-        LossConfig | None, PRETRAIN, Says("a section with _target_, the class of the loss, and its arguments")
-    ] = Field(None, description="of a method of its own, in Hydra's form: _target_ and arguments")
+        LossConfig | None, PRETRAIN, Expects("a section with _target_, the class of the loss, and its arguments")
+    ] = Field(None, description="custom loss, in Hydra's form: _target_ and arguments")
     loss_views: Annotated[Literal["pair", "all"], PRETRAIN] = Field(
-        "pair", description="what a loss is called with: the two views, or every one of any number"
+        "pair", description="arguments of a custom loss: pair: two views; all: every view"
     )
     optimizer: Annotated[OptimizerConfig, ALL]
     scheduler: Annotated[SchedulerConfig, ALL] = SchedulerConfig()
-    max_epochs: Annotated[int, ALL] = Field(ge=1, le=LARGEST_COUNT, description="length of the training")
+    max_epochs: Annotated[int, ALL] = Field(ge=1, le=LARGEST_COUNT, description="epochs to train")
     accumulate_grad_batches: Annotated[int | None, ALL] = Field(
-        1, ge=1, le=LARGEST_COUNT, description="batches of an optimizer step"
+        1, ge=1, le=LARGEST_COUNT, description="batches per optimizer step"
     )
-    devices: Annotated[Devices, ALL, Stored()] = Field("1", description="GPUs, or processes on a CPU")
+    devices: Annotated[Devices, ALL, Stored()] = Field("1", description="GPUs, or number of processes on a CPU")
     accelerator: Annotated[Literal["auto", "cpu", "gpu", "cuda"], _DEVICE, ALL, Stored()] = Field(
-        "auto", description="auto: a GPU where there is one"
+        "auto", description="auto: a GPU if available"
     )
-    num_nodes: Annotated[int | None, ALL] = Field(1, ge=1, le=LARGEST_COUNT, description="machines of the job")
+    num_nodes: Annotated[int | None, ALL] = Field(1, ge=1, le=LARGEST_COUNT, description="number of machines")
     strategy: Annotated[Text | None, Choices(STRATEGIES), _DEVICE, ALL, Stored()] = Field(
-        "ddp", description="Lightning's, with several processes"
+        "ddp", description="Lightning's strategy for several processes"
     )
-    sync_batchnorm: Annotated[bool, ALL, Stored()] = Field(False, description="statistics over all GPUs")
+    sync_batchnorm: Annotated[bool, ALL, Stored()] = Field(
+        False, description="compute BatchNorm's statistics over all GPUs"
+    )
     precision: Annotated[Precision | _Stored, Word, _PRECISIONS, ALL, Stored()] = Field(
-        "16-mixed", description="16: on a GPU, a CPU trains in float32; auto: what is fastest on the machine"
+        "16-mixed",
+        description="16-mixed: float16 on a GPU, float32 on a CPU; auto: the fastest of the machine",
     )
     log_every_n_steps: Annotated[int, _LOGS, ALL] = Field(
-        50, ge=0, description="values of a single step are logged so often; 0: never"
+        50, ge=0, description="steps between logged values of single steps; 0: never"
     )
     limit_val_batches: Annotated[int | float | None, _FIGURES, ALL] = Field(None, ge=0, description="0: no validation")
-    dali: Annotated[DaliConfig, Outside("where images are decoded; data.format=dali counts"), _DALI] = DaliConfig()
+    dali: Annotated[DaliConfig, Outside("where images are decoded; data.format=dali itself counts"), _DALI] = (
+        DaliConfig()
+    )
     performance: Annotated[PerformanceConfig, Outside("memory layout"), ALL] = PerformanceConfig()
     checkpoint: Annotated[CheckpointConfig, _LOGS, ALL, Stored()] = CheckpointConfig()
     auto_resume: Annotated[AutoResumeConfig, _RESUME, _AUTO_RESUME] = AutoResumeConfig()
     resume_from_checkpoint: Annotated[PathText | None, _RESUME, _CHECKPOINT] = Field(
-        None, description="main_pretrain.py: a checkpoint's path"
+        None, description="path of a checkpoint, for main_pretrain.py"
     )
     wandb: Annotated[WandbConfig, _LOGS, ALL, Stored()] = WandbConfig()
     knn_eval: Annotated[KnnEvalConfig, _FIGURES, _KNN] = KnnEvalConfig()
     auto_umap: Annotated[AutoUmapConfig, _FIGURES, _UMAP] = AutoUmapConfig()
-    debug_augmentations: Annotated[bool, _LOGS, _CROPS_SHOWN] = Field(False, description="solo-learn's")
+    debug_augmentations: Annotated[bool, _LOGS, _CROPS_SHOWN] = Field(False, description="option of solo-learn")
     diagnostics: Annotated[DiagnosticsConfig, _FIGURES, ALL, Ours()] = DiagnosticsConfig()
     probes: Annotated[ProbesConfig, _FIGURES, ALL, Ours()] = ProbesConfig()
-    host: Annotated[Literal["auto", "solo", "standalone"], Outside("both hosts train alike"), PRETRAIN, Stored()] = (
-        Field("auto", description="auto: solo-learn where it is installed")
+    host: Annotated[
+        Literal["auto", "solo", "standalone"], Outside("both hosts train the same weights"), PRETRAIN, Stored()
+    ] = Field("auto", description="auto: solo-learn if installed")
+    runs_dir: Annotated[PathText, _PLACE, PRETRAIN, Ours(), Stored()] = Field(
+        "runs", description="folder that contains all runs"
     )
-    runs_dir: Annotated[PathText, _PLACE, PRETRAIN, Ours(), Stored()] = Field("runs", description="folder of all runs")
     tag: Annotated[Label | None, _LOGS, ALL] = Field(
-        None, description="a word of your own, shown by `radial-vicreg runs` and the report"
+        None, description="your own text, shown by `radial-vicreg runs` and the report"
     )
     ckpt: Annotated[PathText | None, _RESUME, PRETRAIN, Stored()] = Field(
         None, description="last, auto, or a checkpoint's path"
     )
     lock: Annotated[Literal["take"] | None, _RESUME, ALL, Stored()] = Field(
-        None, description="take: resume in a folder whose lock outlived its process"
+        None, description="take: resume in a folder whose lock is left over from a process that ended"
     )
     loggers: Annotated[LoggersConfig, _LOGS, PRETRAIN, Ours(), Stored()] = LoggersConfig()
 

@@ -13,12 +13,12 @@ from radial_vicreg.config.types import (
     Added,
     Betas,
     Choices,
+    Expects,
     Items,
     OpenSection,
     Ours,
     Outside,
     PathText,
-    Says,
     Section,
     Stem,
     Text,
@@ -32,12 +32,12 @@ from radial_vicreg.names.terms import OBJECTIVE, Key
 
 _LARGEST_CROP = 4096  # pixels; beyond it the first batch exceeds any memory
 _WIDEST = 2**20  # of the projector's layers
-_PLACE = Outside("a place of files; data.fingerprint tells the images apart")
-_LOADING = Outside("how images are loaded: other random crops of the same distribution")
-_IMAGES = Outside("which images: it stands with the figures")
+_PLACE = Outside("location of files; data.fingerprint identifies the images")
+_LOADING = Outside("how images are loaded; random crops follow the same distribution")
+_IMAGES = Outside("which images; it is stored with the results")
 _COUNTED = Outside("follows from the images or the augmentations")
 _CROPS = WhoReads("script", instead="the crops are counted from augmentations (num_crops)")
-_OTHER_FOLDER = WhoReads("script", instead="here, runs_dir is the folder of all runs")
+_OTHER_FOLDER = WhoReads("script", instead="use runs_dir, the folder that contains all runs")
 _ONE_BY_ONE = "smaller than the batch, with a backbone that has statistics of the batch or draws random numbers"
 _MOST_WORKERS = 1024  # a typing error must not start a million processes
 
@@ -50,9 +50,11 @@ class BackboneConfig(Section):
     """The encoder."""
 
     name: Annotated[Text, Choices((*BACKBONES, *SOLO_BACKBONES), pattern="^timm:.")] = Field(
-        description=f"{', '.join(BACKBONES)}; or timm:NAME; solo-learn as the host has {', '.join(SOLO_BACKBONES)}, too"
+        description=f"{', '.join(BACKBONES)}; or timm:NAME; with host=solo also {', '.join(SOLO_BACKBONES)}"
     )
-    kwargs: BackboneArguments | None = Field(None, description="arguments of its constructor, such as img_size")
+    kwargs: BackboneArguments | None = Field(
+        None, description="arguments of the backbone's constructor, such as img_size"
+    )
 
     def arguments(self) -> dict[str, Any]:
         """List the constructor's arguments."""
@@ -62,18 +64,20 @@ class BackboneConfig(Section):
 class FingerprintsConfig(Section):
     """Fingerprints of the images, ``VERSION:DIGITS`` each; written by the run."""
 
-    train: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="of the training images")
-    val: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="of the validation images")
-    seconds: float | None = Field(None, ge=0, description="that listing the folders took")
+    train: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="fingerprint of the training images")
+    val: Annotated[tuple[Text, ...] | None, Items] = Field(None, description="fingerprint of the validation images")
+    seconds: float | None = Field(None, ge=0, description="time that listing the folders took")
 
 
 class DataConfig(Section):
     """Images and their loading."""
 
-    dataset: Annotated[Text, Choices(DATA_SETS), ALL] = Field(description="which images; custom: an image folder")
-    name: Annotated[Text | None, ALL] = Field(None, description="of the data set in the run's name")
+    dataset: Annotated[Text, Choices(DATA_SETS), ALL] = Field(
+        description="name of the data set; custom: an image folder"
+    )
+    name: Annotated[Text | None, ALL] = Field(None, description="name of the data set within the run's name")
     format: Annotated[Text, Choices(FORMATS), Added("0.3"), WhoReads("pretrain", alike=SCRIPT_FORMATS)] = Field(
-        "image_folder", description="device keeps the images on the GPU; dali and h5 are solo-learn's script's"
+        "image_folder", description="device keeps the images on the GPU; dali and h5 work only with solo-learn's script"
     )
     train_path: Annotated[PathText | None, _PLACE, ALL] = Field(None, description="folder of the training images")
     val_path: Annotated[PathText | None, _PLACE, ALL] = Field(
@@ -83,40 +87,48 @@ class DataConfig(Section):
         4, ge=0, le=_MOST_WORKERS, description="processes that load images"
     )
     num_classes: Annotated[int | None, _COUNTED, ALL] = Field(
-        None, ge=1, le=LARGEST_COUNT, description="counted by solo-learn"
+        None, ge=1, le=LARGEST_COUNT, description="number of classes; counted by the host"
     )
-    no_labels: Annotated[bool, ALL] = Field(False, description="images without classes: no probe learns")
+    no_labels: Annotated[bool, ALL] = Field(False, description="images have no classes; no probe is trained")
     fraction: Annotated[float | None, ALL] = Field(
         -1.0, ge=-1, le=1, description="share of the training images; -1: all of them"
     )
     multi_label: Annotated[bool, Added("0.3"), ALL, Ours()] = Field(
-        False, description="CelebA's attributes in place of classes"
+        False, description="CelebA's attributes instead of classes"
     )
     cache: Annotated[
         Literal["none", "ram"] | None,
-        Outside("the same images, read once"),
+        Outside("the images are the same, read once"),
         PRETRAIN._replace(alike=(None,)),
         Ours(),
     ] = Field("none", description="ram: decode every image once and keep it")
     on_bad_image: Annotated[Literal[ON_BAD_IMAGE], Added("0.2"), PRETRAIN, Ours()] = Field(  # type: ignore[valid-type]
-        ON_BAD_IMAGE[0], description="stop at an unreadable image, or leave it out"
+        ON_BAD_IMAGE[0], description="stop at an unreadable image, or skip it"
     )
-    num_large_crops: Annotated[int | None, _COUNTED, _CROPS] = Field(None, ge=0, description="counted by solo-learn")
-    num_small_crops: Annotated[int | None, _COUNTED, _CROPS] = Field(None, ge=0, description="counted by solo-learn")
+    num_large_crops: Annotated[int | None, _COUNTED, _CROPS] = Field(
+        None, ge=0, description="number of large crops; counted by solo-learn"
+    )
+    num_small_crops: Annotated[int | None, _COUNTED, _CROPS] = Field(
+        None, ge=0, description="number of small crops; counted by solo-learn"
+    )
     fingerprint: Annotated[Text | None, _IMAGES, ALL] = Field(
-        None, description="of the training images, ends the run's name; written by it"
+        None, description="fingerprint of the training images, the end of the run's name; written by the run"
     )
-    fingerprints: Annotated[FingerprintsConfig | None, _IMAGES, ALL, Says("a section")] = Field(
-        None, description="of training and validation images, VERSION:DIGITS each; written by the run"
+    fingerprints: Annotated[FingerprintsConfig | None, _IMAGES, ALL, Expects("a section")] = Field(
+        None, description="fingerprints of training and validation images, VERSION:DIGITS each; written by the run"
     )
 
 
 class RandomResizedCrop(Section):
     """Crops of a random part of the image."""
 
-    enabled: bool = Field(False, description="otherwise the image is resized")
-    crop_min_scale: float | None = Field(None, gt=0, le=1, description="smallest share of the image's area")
-    crop_max_scale: float | None = Field(None, gt=0, le=1, description="largest share of the image's area")
+    enabled: bool = Field(False, description="random resized crop; false: the image is only resized")
+    crop_min_scale: float | None = Field(
+        None, gt=0, le=1, description="smallest area of a crop, as a fraction of the image"
+    )
+    crop_max_scale: float | None = Field(
+        None, gt=0, le=1, description="largest area of a crop, as a fraction of the image"
+    )
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -148,9 +160,11 @@ class AugmentationConfig(Section):
     """A pipeline of random crops, as solo-learn has it."""
 
     crop_size: int = Field(ge=1, le=_LARGEST_CROP, description="pixels")
-    num_crops: int = Field(ge=1, le=LARGEST_COUNT, description="crops of each image")
-    mean: Triple | None = Field(None, description="of the channels, for custom images; null: ImageNet's")
-    std: Triple | None = Field(None, description="of the channels, for custom images; null: ImageNet's")
+    num_crops: int = Field(ge=1, le=LARGEST_COUNT, description="number of crops per image")
+    mean: Triple | None = Field(None, description="mean of the channels, for custom images; null: ImageNet's")
+    std: Triple | None = Field(
+        None, description="standard deviation of the channels, for custom images; null: ImageNet's"
+    )
     rrc: RandomResizedCrop = RandomResizedCrop()
     color_jitter: ColorJitter = ColorJitter()
     grayscale: Operation = Operation()
@@ -161,7 +175,7 @@ class AugmentationConfig(Section):
 
 
 class _ProjectorConfig(Section):
-    proj_hidden_dim: int = Field(ge=1, le=_WIDEST, description="width of both hidden layers of the projector")
+    proj_hidden_dim: int = Field(ge=1, le=_WIDEST, description="width of the two hidden layers of the projector")
     proj_output_dim: int = Field(ge=1, le=_WIDEST, description="d, dimension of the embeddings")
 
 
@@ -198,8 +212,8 @@ else:
 class MethodConfig(_ObjectiveConfig):
     """``method_kwargs``: projector and objective."""
 
-    small_image_stem: Annotated[Literal["auto"] | bool, Stem, Says("auto, true or false")] = Field(
-        "auto", description="small stem of a ResNet; auto: by the data set's name, which is solo-learn's rule"
+    small_image_stem: Annotated[Literal["auto"] | bool, Stem, Expects("auto, true or false")] = Field(
+        "auto", description="small stem of a ResNet; auto: depends on the data set's name, as in solo-learn"
     )
 
 
@@ -225,11 +239,11 @@ class OptimizerArguments(OpenSection):
     dampening: float | None = Field(None, ge=0, description="sgd, lars")
     eta: float | None = Field(None, ge=0, description="lars: trust coefficient")
     eps: float | None = Field(None, ge=0, description="lars, adam, adamw")
-    clip_lr: bool | None = Field(None, description="lars: limit the adapted rate to the rate")
-    exclude_bias_n_norm: bool | None = Field(None, description="lars: no adaption of biases and norms")
+    clip_lr: bool | None = Field(None, description="lars: limit the adapted rate to the learning rate")
+    exclude_bias_n_norm: bool | None = Field(None, description="lars: do not adapt the rates of biases and norms")
     nesterov: bool | None = Field(None, description="sgd, lars")
     amsgrad: bool | None = Field(None, description="adam, adamw")
-    maximize: bool | None = Field(None, description="sgd, adam, adamw: climb, which no loss here is made for")
+    maximize: bool | None = Field(None, description="sgd, adam, adamw: maximize the loss instead of minimizing it")
     betas: Betas | None = Field(None, description="adam, adamw")
 
 
@@ -237,9 +251,9 @@ class OptimizerConfig(Section):
     """Optimizer and rates; rates are as written, for 256 images."""
 
     name: Annotated[Text, Choices(tuple(OPTIMIZER_DEFAULTS))] = Field(
-        description="radialvicreg/optimizer=NAME brings its arguments, too"
+        description="radialvicreg/optimizer=NAME also sets its arguments"
     )
-    batch_size: int = Field(ge=2, le=LARGEST_COUNT, description="of each process; BatchNorm needs 2")
+    batch_size: int = Field(ge=2, le=LARGEST_COUNT, description="batch size per process; BatchNorm needs 2")
     micro_batch_size: Annotated[int | None, Added("0.3", where=_ONE_BY_ONE), ALL] = Field(
         None,
         ge=1,
@@ -247,10 +261,10 @@ class OptimizerConfig(Section):
         description="images that the backbone sees at a time, computed once more in the backward pass: less memory for"
         " the same batch; null: all",
     )
-    lr: float = Field(ge=0, description="peak rate of backbone and projector for 256 images")
-    classifier_lr: float = Field(ge=0, description="peak rate of the online linear probe for 256 images")
-    weight_decay: float = Field(ge=0, description="of backbone and projector")
-    exclude_bias_n_norm_wd: bool = Field(False, description="no weight decay of biases and norms")
+    lr: float = Field(ge=0, description="peak learning rate of backbone and projector, for 256 images")
+    classifier_lr: float = Field(ge=0, description="peak learning rate of the online linear probe, for 256 images")
+    weight_decay: float = Field(ge=0, description="weight decay of backbone and projector")
+    exclude_bias_n_norm_wd: bool = Field(False, description="do not apply weight decay to biases and norms")
     kwargs: OptimizerArguments | None = Field(None, description="arguments of the optimizer")
 
     def arguments(self) -> dict[str, Any]:
@@ -262,16 +276,16 @@ class SchedulerConfig(Section):
     """Learning-rate schedule."""
 
     name: Annotated[Text | None, Choices(("warmup_cosine", "step", "none"))] = Field(
-        None, description="how the rate changes; null: as none, it does not"
+        None, description="schedule of the learning rate; null or none: constant"
     )
-    warmup_epochs: float = Field(10.0, ge=0, description="length of the linear warm-up")
-    warmup_start_lr: float = Field(3e-5, ge=0, description="rate at the first step")
-    min_lr: float = Field(0.0, ge=0, description="rate at the end")
+    warmup_epochs: float = Field(10.0, ge=0, description="epochs of the linear warm-up")
+    warmup_start_lr: float = Field(3e-5, ge=0, description="learning rate at the first step")
+    min_lr: float = Field(0.0, ge=0, description="learning rate at the end")
     interval: Annotated[Text, Choices(("step", "epoch"))] = Field(
-        "step", description="how often warmup_cosine changes the rate"
+        "step", description="how often warmup_cosine changes the learning rate"
     )
     lr_decay_steps: Annotated[tuple[Annotated[int, Field(ge=0)], ...] | None, Items] = Field(
-        None, description="epochs at which the rate falls to a tenth, with scheduler.name=step"
+        None, description="epochs after which the learning rate is divided by 10, for scheduler.name=step"
     )
 
 
@@ -279,21 +293,21 @@ class DaliConfig(Section):
     """solo-learn's DALI pipelines."""
 
     device: Annotated[Text, Choices(("gpu", "cpu"))] = Field("gpu", description="where images are decoded")
-    encode_indexes_into_labels: bool = Field(False, description="needed for attributes of CelebA")
+    encode_indexes_into_labels: bool = Field(False, description="required for CelebA's attributes")
 
 
 class PerformanceConfig(Section):
     """Memory layout."""
 
-    disable_channel_last: bool = Field(False, description="channels first, which is slower")
+    disable_channel_last: bool = Field(False, description="channels-first memory format, which is slower")
 
 
 class CheckpointConfig(Section):
     """Checkpoints."""
 
-    enabled: bool = Field(True, description="write them")
+    enabled: bool = Field(True, description="write checkpoints")
     dir: Annotated[Text, _OTHER_FOLDER] = Field("trained_models", description="folder under main_pretrain.py")
-    frequency: int = Field(1, ge=1, le=LARGEST_COUNT, description="every so many epochs")
+    frequency: int = Field(1, ge=1, le=LARGEST_COUNT, description="epochs between checkpoints")
     keep_prev: bool = Field(False, description="keep the checkpoint of every epoch")
 
 
@@ -301,68 +315,76 @@ class AutoResumeConfig(Section):
     """solo-learn's auto-resume, under main_pretrain.py."""
 
     enabled: bool = Field(True, description="resume from the newest checkpoint of the same name")
-    max_hours: float = Field(36, ge=0, description="an older checkpoint is not resumed from")
+    max_hours: float = Field(36, ge=0, description="maximum age in hours of the checkpoint")
 
 
 class WandbConfig(Section):
     """Weights & Biases."""
 
-    enabled: bool = Field(False, description="log there")
+    enabled: bool = Field(False, description="log to W&B")
     entity: Text | None = Field(None, description="user or team")
     project: Text | None = Field("radial-vicreg", description="project")
-    offline: bool = Field(False, description="log into files alone")
+    offline: bool = Field(False, description="log to local files only")
 
 
 class KnnEvalConfig(Section):
     """solo-learn's own kNN, under main_pretrain.py."""
 
-    enabled: bool = Field(False, description="needs torchmetrics below 1.0")
+    enabled: bool = Field(False, description="requires torchmetrics below 1.0")
     k: int = Field(20, ge=1, description="neighbours")
-    distance_func: Annotated[Text, Choices(("euclidean", "cosine"))] = Field("euclidean", description="of features")
+    distance_func: Annotated[Text, Choices(("euclidean", "cosine"))] = Field(
+        "euclidean", description="distance between features"
+    )
 
 
 class AutoUmapConfig(Section):
     """solo-learn's own UMAP figures, under main_pretrain.py."""
 
-    enabled: bool = Field(False, description="draw them")
+    enabled: bool = Field(False, description="plot a UMAP of the features")
     dir: Text = Field("auto_umap", description="folder")
-    frequency: int = Field(1, ge=1, description="every so many epochs")
+    frequency: int = Field(1, ge=1, description="epochs between figures")
 
 
 class DiagnosticsConfig(Section):
-    """Radii of the projector's output: logged, drawn, kept in results.json."""
+    """Radii of the projector's output, which are logged, plotted and stored in results.json."""
 
-    enabled: bool = Field(True, description="measure them")
-    every_n_epochs: int = Field(10, ge=0, description="and always at initialisation and at the end")
-    max_images: int = Field(10_000, ge=2, le=LARGEST_COUNT, description="evenly spaced validation images")
-    gaussianity: bool = Field(False, description="also what `radial-vicreg diagnose` measures beyond the radii")
+    enabled: bool = Field(True, description="measure the radii")
+    every_n_epochs: int = Field(
+        10, ge=0, description="epochs between measurements; 0: only at initialisation and at the end"
+    )
+    max_images: int = Field(10_000, ge=2, le=LARGEST_COUNT, description="number of validation images, evenly spaced")
+    gaussianity: bool = Field(
+        False, description="also measure spectrum, directions and slices, as `radial-vicreg diagnose` does"
+    )
 
 
 class ProbesConfig(Section):
-    """Probes beside the host's own linear probe; none sends gradients to the backbone."""
+    """Probes besides the host's linear probe; they send no gradients to the backbone."""
 
-    projector_linear: bool = Field(True, description="online, on the projector's output (table 4)")
-    encoder_mlp: bool = Field(True, description="online, two layers (table 3)")
+    projector_linear: bool = Field(True, description="online linear probe of the projector's output (table 4)")
+    encoder_mlp: bool = Field(True, description="online probe with two layers (table 3)")
     encoder_knn: bool = Field(False, description="kNN after each validation")
-    lr: float = Field(1e-3, gt=0, description="first rate of the online heads; AdamW, cosine to 0")
+    lr: float = Field(1e-3, gt=0, description="initial learning rate of the online heads; AdamW, cosine to 0")
     # Our choice: the paper gives no width for its 2-layer probe.
     mlp_hidden_dim: int = Field(512, ge=1, description="width of the MLP's hidden layer")
     knn_neighbours: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), Items] = Field(
-        (20, 200), description="every k"
+        (20, 200), description="values of k"
     )
     # Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric Instance Discrimination
-    knn_temperature: float = Field(0.07, gt=0, description="a neighbour's vote weighs exp(cosine / temperature)")
-    knn_bank: int = Field(50_000, ge=1, description="most images of the bank on each process")
+    knn_temperature: float = Field(0.07, gt=0, description="the weight of a neighbour is exp(cosine / temperature)")
+    knn_bank: int = Field(50_000, ge=1, description="largest number of images in the bank of each process")
     frozen_linear: Annotated[bool, PRETRAIN] = Field(
-        False, description="logistic regression on frozen features, before and after"
+        False, description="logistic regression on frozen features, before and after the training"
     )
 
 
 class LoggersConfig(Section):
     """Loggers of ``radial-vicreg pretrain``."""
 
-    csv: bool = Field(True, description="epochs.csv and steps.csv in the run's folder")
-    tensorboard: bool = Field(False, description="TensorBoard files in the run's folder; the extra tensorboard")
+    csv: bool = Field(True, description="write epochs.csv and steps.csv into the run's folder")
+    tensorboard: bool = Field(
+        False, description="write TensorBoard files into the run's folder; requires the extra tensorboard"
+    )
 
 
 def _given(value: float | None) -> float:

@@ -28,4 +28,4 @@ def stored_config(content: Mapping[str, Any]) -> RunConfig:
     try:
         return read_config({"method": "radialvicreg", "name": "stored", **content}, "stored")
     except RecursionError as error:
-        raise UserError("it is nested too deeply") from error
+        raise UserError("the configuration is nested too deeply") from error

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from radial_vicreg.config.types import ALL, WhoReads
 
-_VALIDATION = "of validation, which reads the network"
-_DISPLAY = "what is shown or logged"
+_VALIDATION = "validation only; it does not change the network"
+_DISPLAY = "what is displayed or logged"
 _DECIDED = "decided by the host"
 _SCRIPT = WhoReads(
     "script",
-    instead="decided by `radial-vicreg pretrain` itself, leave it out (checkpoint.enabled and loggers.* are its"
+    instead="set by `radial-vicreg pretrain` itself: omit it (checkpoint.enabled and loggers.* are its"
     " settings of checkpoints and logs)",
 )
-_UNUSED = "training does not read it"
+_UNUSED = "the training does not use it"
 
 
-class TrainerArgument(NamedTuple):
+class _TrainerArgument(NamedTuple):
     """An argument, and its role in a run's identity.
 
     Attributes:
@@ -36,39 +36,39 @@ class TrainerArgument(NamedTuple):
     read_by: WhoReads = ALL
 
 
-TRAINER_ARGUMENTS: dict[str, TrainerArgument] = {
-    "max_steps": TrainerArgument(-1),
-    "min_epochs": TrainerArgument(),
-    "min_steps": TrainerArgument(),
-    "max_time": TrainerArgument(),
-    "limit_train_batches": TrainerArgument(1.0, counts_batches=True),
-    "overfit_batches": TrainerArgument(0.0, counts_batches=True),
-    "fast_dev_run": TrainerArgument(False, counts_batches=True),
-    "gradient_clip_val": TrainerArgument(0.0),
-    "gradient_clip_algorithm": TrainerArgument("norm", read_with="gradient_clip_val"),
-    "deterministic": TrainerArgument(False),
-    "benchmark": TrainerArgument(False),
+TRAINER_ARGUMENTS: dict[str, _TrainerArgument] = {
+    "max_steps": _TrainerArgument(-1),
+    "min_epochs": _TrainerArgument(),
+    "min_steps": _TrainerArgument(),
+    "max_time": _TrainerArgument(),
+    "limit_train_batches": _TrainerArgument(1.0, counts_batches=True),
+    "overfit_batches": _TrainerArgument(0.0, counts_batches=True),
+    "fast_dev_run": _TrainerArgument(False, counts_batches=True),
+    "gradient_clip_val": _TrainerArgument(0.0),
+    "gradient_clip_algorithm": _TrainerArgument("norm", read_with="gradient_clip_val"),
+    "deterministic": _TrainerArgument(False),
+    "benchmark": _TrainerArgument(False),
     # A validation within an epoch changes the random numbers of later steps.
-    "val_check_interval": TrainerArgument(1.0, counts_batches=True),
-    "use_distributed_sampler": TrainerArgument(True),
-    "reload_dataloaders_every_n_epochs": TrainerArgument(0),
-    "barebones": TrainerArgument(False),
-    "check_val_every_n_epoch": TrainerArgument(outside=_VALIDATION),
-    "num_sanity_val_steps": TrainerArgument(outside=_VALIDATION, read_by=_SCRIPT),
-    "inference_mode": TrainerArgument(outside=_VALIDATION),
-    "limit_test_batches": TrainerArgument(outside=_UNUSED),
-    "limit_predict_batches": TrainerArgument(outside=_UNUSED),
-    "enable_progress_bar": TrainerArgument(outside=_DISPLAY, read_by=_SCRIPT),
-    "enable_model_summary": TrainerArgument(outside=_DISPLAY, read_by=_SCRIPT),
-    "enable_autolog_hparams": TrainerArgument(outside=_DISPLAY),
-    "logger": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
-    "callbacks": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
-    "plugins": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
-    "enable_checkpointing": TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
-    "profiler": TrainerArgument(outside="measures time"),
-    "detect_anomaly": TrainerArgument(outside="looks for NaN and changes none of the numbers"),
-    "default_root_dir": TrainerArgument(outside="a path"),
-    "model_registry": TrainerArgument(outside="a place for finished checkpoints"),
+    "val_check_interval": _TrainerArgument(1.0, counts_batches=True),
+    "use_distributed_sampler": _TrainerArgument(True),
+    "reload_dataloaders_every_n_epochs": _TrainerArgument(0),
+    "barebones": _TrainerArgument(False),
+    "check_val_every_n_epoch": _TrainerArgument(outside=_VALIDATION),
+    "num_sanity_val_steps": _TrainerArgument(outside=_VALIDATION, read_by=_SCRIPT),
+    "inference_mode": _TrainerArgument(outside=_VALIDATION),
+    "limit_test_batches": _TrainerArgument(outside=_UNUSED),
+    "limit_predict_batches": _TrainerArgument(outside=_UNUSED),
+    "enable_progress_bar": _TrainerArgument(outside=_DISPLAY, read_by=_SCRIPT),
+    "enable_model_summary": _TrainerArgument(outside=_DISPLAY, read_by=_SCRIPT),
+    "enable_autolog_hparams": _TrainerArgument(outside=_DISPLAY),
+    "logger": _TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
+    "callbacks": _TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
+    "plugins": _TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
+    "enable_checkpointing": _TrainerArgument(outside=_DECIDED, read_by=_SCRIPT),
+    "profiler": _TrainerArgument(outside="measures time"),
+    "detect_anomaly": _TrainerArgument(outside="only checks for NaN"),
+    "default_root_dir": _TrainerArgument(outside="a path"),
+    "model_registry": _TrainerArgument(outside="location of finished checkpoints"),
 }
 """Arguments without a field of :class:`radial_vicreg.config.RunConfig`, by name."""
 
@@ -89,7 +89,7 @@ def canonical_arguments(config: Mapping[str, Any]) -> dict[str, object]:
     return {name: value for name, value in found.items() if TRAINER_ARGUMENTS[name].read_with in (None, *found)}
 
 
-def _canonical(argument: TrainerArgument, value: Any) -> Any:
+def _canonical(argument: _TrainerArgument, value: Any) -> Any:
     if value is None:
         return argument.default
     if argument.counts_batches and isinstance(value, int):  # fast_dev_run=true is one batch

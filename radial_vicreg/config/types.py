@@ -26,7 +26,7 @@ Mark = TypeVar("Mark")
 LARGEST_COUNT = 2**31 - 1
 
 
-class Says(NamedTuple):
+class Expects(NamedTuple):
     """Description of the allowed values, where the type does not give it."""
 
     words: str
@@ -206,14 +206,14 @@ def _stem(value: Any) -> Any:
     return {"true": True, "false": False}.get(str(value).lower(), value)
 
 
-Text = Annotated[str, AfterValidator(_text), Says("a text")]
-PathText = Annotated[str, AfterValidator(_text), AfterValidator(_home), Says("a path whose home folder is known")]
-FileName = Annotated[str, BeforeValidator(_file_name), Says("a text that can be a file's name, without / and \\")]
-Label = Annotated[str, BeforeValidator(_label), Says("a text of one line")]
+Text = Annotated[str, AfterValidator(_text), Expects("a text")]
+PathText = Annotated[str, AfterValidator(_text), AfterValidator(_home), Expects("a path, whose home folder (~) exists")]
+FileName = Annotated[str, BeforeValidator(_file_name), Expects("a text that is valid as a file name, without / and \\")]
+Label = Annotated[str, BeforeValidator(_label), Expects("a text of one line")]
 Devices = Annotated[
     int | str | tuple[int, ...],
     BeforeValidator(_devices),
-    Says("a list such as [0], a positive number, auto or -1"),
+    Expects("a list such as [0], a positive number, auto or -1"),
     WithJsonSchema({"type": ["array", "integer", "string"]}),
 ]
 Word = BeforeValidator(_word)
@@ -221,9 +221,9 @@ Word = BeforeValidator(_word)
 Stem = BeforeValidator(_stem)
 Items = BeforeValidator(_tuple)
 _Level = Annotated[float, Field(ge=-10, le=10)]
-Triple = Annotated[tuple[_Level, _Level, _Level], Items, Says("three numbers")]
+Triple = Annotated[tuple[_Level, _Level, _Level], Items, Expects("three numbers")]
 _Share = Annotated[float, Field(ge=0, lt=1)]
-Betas = Annotated[tuple[_Share, _Share], Items, Says("two numbers, 0 or more and below 1")]
+Betas = Annotated[tuple[_Share, _Share], Items, Expects("two numbers, 0 or more and below 1")]
 
 
 def declared(field: FieldInfo, kind: type[Mark]) -> Mark | None:

@@ -10,9 +10,9 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from radial_vicreg.config.types import LARGEST_COUNT, Choices, Says
+from radial_vicreg.config.types import LARGEST_COUNT, Choices, Expects
 
-A_SECTION = "a section with keys of its own"
+A_SECTION = "a section with keys"
 
 
 def expected(field: FieldInfo) -> str:
@@ -57,48 +57,63 @@ def inner_model(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def _words(annotation: Any, marks: list[Any]) -> str:
+def _words(annotation: Any, constraints: list[Any]) -> str:
     annotation, inner = _bare(annotation)
-    marks = [*marks, *inner]
+    constraints = [*constraints, *inner]
     kinds = _alternatives(annotation)
     null = ", or null" if type(None) in kinds else ""
     # If other names are possible, describe the type instead.
-    known = next((mark.names for mark in marks if isinstance(mark, Choices) and mark.pattern is None), ())
-    told = _one_of(known) if known else next((mark.words for mark in marks if isinstance(mark, Says)), None)
+    known = next(
+        (
+            constraint.names
+            for constraint in constraints
+            if isinstance(constraint, Choices) and constraint.pattern is None
+        ),
+        (),
+    )
+    told = (
+        _one_of(known)
+        if known
+        else next((constraint.words for constraint in constraints if isinstance(constraint, Expects)), None)
+    )
     if told is None:
         # The alternative that is not null determines the range.
         for kind in sorted(kinds, key=lambda kind: kind is int):  # "int | float" is described as a number
             bare, more = _bare(kind)
-            told = next((mark.words for mark in more if isinstance(mark, Says)), None)
+            told = next((constraint.words for constraint in more if isinstance(constraint, Expects)), None)
             if told is not None or bare is not type(None):
-                told = told or _kind(bare, [*marks, *more])
+                told = told or _kind(bare, [*constraints, *more])
                 break
     return f"{told}{null}"
 
 
-def _kind(kind: Any, marks: list[Any]) -> str:
+def _kind(kind: Any, constraints: list[Any]) -> str:
     if get_origin(kind) is Literal:
         return _one_of(get_args(kind))
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
-        name = "a non-empty list" if any(isinstance(mark, annotated_types.MinLen) for mark in marks) else "a list"
+        name = (
+            "a list of one or more"
+            if any(isinstance(constraint, annotated_types.MinLen) for constraint in constraints)
+            else "a list"
+        )
         return f"{name} of sections" if inner_model(item) is not None else f"{name}, each {_words(item, [])}"
     if _is_section(kind):
         return A_SECTION
-    return {bool: "true or false", str: "a text"}.get(kind) or _number(kind is int, marks)
+    return {bool: "true or false", str: "a text"}.get(kind) or _number(kind is int, constraints)
 
 
 def _one_of(names: Iterable[object]) -> str:
     return f"one of {', '.join(map(str, names))}"
 
 
-def _number(whole: bool, marks: list[Any]) -> str:
+def _number(whole: bool, constraints: list[Any]) -> str:
     low = high = above = below = None
-    for mark in marks:
-        low = mark.ge if isinstance(mark, annotated_types.Ge) else low
-        above = mark.gt if isinstance(mark, annotated_types.Gt) else above
-        high = mark.le if isinstance(mark, annotated_types.Le) else high
-        below = mark.lt if isinstance(mark, annotated_types.Lt) else below
+    for constraint in constraints:
+        low = constraint.ge if isinstance(constraint, annotated_types.Ge) else low
+        above = constraint.gt if isinstance(constraint, annotated_types.Gt) else above
+        high = constraint.le if isinstance(constraint, annotated_types.Le) else high
+        below = constraint.lt if isinstance(constraint, annotated_types.Lt) else below
     high = None if high == LARGEST_COUNT else high
     name = "a whole number" if whole else "a finite number"
     if whole and below is not None:
@@ -122,9 +137,9 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 def _bare(annotation: Any) -> tuple[Any, list[Any]]:
     """Split an annotated type into the type and its declarations."""
     if get_origin(annotation) is Annotated:
-        bare, *marks = get_args(annotation)
+        bare, *constraints = get_args(annotation)
         more: list[Any] = []
-        for mark in marks:
-            more += mark.metadata if isinstance(mark, FieldInfo) else [mark]
+        for constraint in constraints:
+            more += constraint.metadata if isinstance(constraint, FieldInfo) else [constraint]
         return bare, more
     return annotation, []

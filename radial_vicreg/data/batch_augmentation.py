@@ -50,7 +50,7 @@ class BatchAugmentation:
         """
         pixels = batch_ops.resized_crop(images, *self._boxes(images))
         for chance, step in self._steps:
-            pixels = apply_where(torch.rand(len(pixels), device=pixels.device) < chance, step, pixels)
+            pixels = _apply_where(torch.rand(len(pixels), device=pixels.device) < chance, step, pixels)
         return self._normalise(pixels)
 
     def _boxes(self, images: Tensor) -> tuple[Tensor, tuple[int, int]]:
@@ -100,15 +100,15 @@ class ColorJitter:
         """
         turns = [(tone, factors.gather(1, tone[:, None])[:, 0]) for tone in tones.unbind(1)]
         for place, turn in enumerate(turns):
-            images = apply_where(place < before, batch_ops.adjust_tone, images, *turn)
+            images = _apply_where(place < before, batch_ops.adjust_tone, images, *turn)
         if self._hue:  # torchvision skips a shift of 0, which would still round through HSV
             images = batch_ops.shift_hue(images, shift)
         for place, turn in enumerate(turns):
-            images = apply_where(place >= before, batch_ops.adjust_tone, images, *turn)
+            images = _apply_where(place >= before, batch_ops.adjust_tone, images, *turn)
         return images
 
 
-def apply_where(chosen: Tensor, operation: Callable[..., Tensor], images: Tensor, *arguments: Tensor) -> Tensor:
+def _apply_where(chosen: Tensor, operation: Callable[..., Tensor], images: Tensor, *arguments: Tensor) -> Tensor:
     """Apply an operation to some images of a batch.
 
     Args:

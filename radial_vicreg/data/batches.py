@@ -30,8 +30,8 @@ def collate(samples: list[Any]) -> Any:
             mine, other = next(pair for pair in zip(shapes[0], others, strict=True) if pair[0] != pair[1])
             raise UnequalShapesError(
                 f"images of different shapes in one batch ({list(mine)} at entry 0 and {list(other)} at entry {index}):"
-                " with rrc.enabled=false only the shorter side of an image is brought to crop_size. Take square images,"
-                " or augmentations.0.rrc.enabled=true"
+                " with rrc.enabled=false only the shorter side of an image is resized to crop_size. Use square "
+                "images, or set augmentations.0.rrc.enabled=true"
             )
     try:
         return default_collate(list(samples))

@@ -65,7 +65,7 @@ def prepare_celeba(out: str | Path, source: str | Path | None = None, replace: b
     table, split_of = _read_lists(root)
     absent = [name for name in table.files if not (images / name).is_file()]
     if absent:
-        raise UserError(f"{images} lacks {len(absent):,} of {len(table.files):,} images, {absent[0]} for one")
+        raise UserError(f"{images} lacks {len(absent):,} of {len(table.files):,} images, for example {absent[0]}")
     chosen = {
         split: [index for index, name in enumerate(table.files) if split_of[name] == number]
         for number, split in enumerate(_SPLITS)
@@ -204,7 +204,7 @@ def _download(parent: Path) -> Path:
     except Exception as error:  # requests, gdown and zipfile each raise their own
         raise UnreachableError(
             f"CelebA could not be downloaded ({error}): fetch img_align_celeba.zip, list_attr_celeba.txt and "
-            "list_eval_partition.txt yourself, unpack the images, and give their folder with --source"
+            "list_eval_partition.txt yourself, unpack the images, and pass their folder as --source"
         ) from error
     return parent / "download" / "celeba"
 
@@ -219,17 +219,19 @@ def _read_lists(root: Path) -> tuple[AttributeTable, dict[str, int]]:
     if rows.keys() != split_rows.keys():
         some = min(rows.keys() ^ split_rows.keys())
         raise UserError(
-            f"{root}: list_attr_celeba and list_eval_partition name different images, {shown(some)} for one"
+            f"{root}: list_attr_celeba and list_eval_partition name different images, for example {shown(some)}"
         )
     for name, values in rows.items():
         if len(values) != NUM_ATTRIBUTES or not {"-1", "0", "1"}.issuperset(values):
             raise UserError(
-                f"{root}: list_attr_celeba must give {NUM_ATTRIBUTES} values of -1 or 1 for each image, which it does"
-                f" not for {shown(name)}"
+                f"{root}: list_attr_celeba must give {NUM_ATTRIBUTES} values of -1 or 1 for each image, got "
+                f"others for {shown(name)}"
             )
     wrong = [name for name, values in split_rows.items() if values not in (["0"], ["1"], ["2"])]
     if wrong:
-        raise UserError(f"{root}: list_eval_partition must give 0, 1 or 2 for each image, not so for {shown(wrong[0])}")
+        raise UserError(
+            f"{root}: list_eval_partition must give 0, 1 or 2 for each image, got another value for {shown(wrong[0])}"
+        )
     files = sorted(rows)
     present = np.array([rows[name] for name in files]) == "1"
     table = AttributeTable(files, names, torch.from_numpy(present.astype(np.uint8)))
@@ -242,7 +244,7 @@ def _unique_records(root: Path, stem: str) -> dict[str, list[str]]:
     for name, values in _records(root, stem):
         if name and found.get(name, values) != values:
             raise UserError(
-                f"{root}: {stem} has two lines for {shown(name)} that contradict each other: keep the right one"
+                f"{root}: {stem} has two lines for {shown(name)} that contradict each other: remove the wrong one"
             )
         found[name] = values
     return found

@@ -172,8 +172,9 @@ def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: i
 def _require_fit(needed: float, free: int, where: str, option: str) -> None:
     if needed > _SHARE * free:
         raise UserError(
-            f"{option} needs {needed / _MEBIBYTE:,.1f} MiB for the pixels, but {free / _MEBIBYTE:,.1f} MiB of {where}"
-            f" are free (at most {_SHARE:.0%} of them are taken): use data.format=image_folder and data.cache=none, or"
+            f"{option} needs {needed / _MEBIBYTE:,.1f} MiB for the pixels, but {free / _MEBIBYTE:,.1f} MiB of "
+            f"{where} are free (at most {_SHARE:.0%} of it is used): use data.format=image_folder and "
+            "data.cache=none, or"
             " fewer or smaller images"
         )
 
@@ -182,6 +183,6 @@ def _require_one_size(sizes: set[tuple[int, int]], option: str) -> None:
     if len(sizes) > 1:
         some = ", ".join(f"{width}x{height}" for width, height in sorted(sizes)[:3])
         raise UserError(
-            f"{option} needs images of one size, but there are {len(sizes)} or more sizes ({some}): resize the files to"
-            " one size first, or use data.format=image_folder with data.cache=ram, which takes any"
+            f"{option} needs images of one size, got {len(sizes)} or more sizes ({some}): resize the files to"
+            " one size first, or use data.format=image_folder with data.cache=ram, which accepts any size"
         )

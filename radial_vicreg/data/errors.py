@@ -51,7 +51,7 @@ def resource_problem(error: BaseException) -> str | None:
         if lacks_descriptor(cause) or _LOST_DESCRIPTOR in str(cause):
             return too_many_files()
         if isinstance(cause, MemoryError):
-            return "memory ran out while images were loaded: lower data.num_workers or optimizer.batch_size"
+            return "out of memory while loading images: lower data.num_workers or optimizer.batch_size"
     return None
 
 

@@ -33,7 +33,7 @@ _LISTED = "RADIAL_VICREG_LISTED"
 class _Listing(NamedTuple):
     """Fingerprints of a folder of images, and how long they took."""
 
-    marks: list[str]
+    fingerprints: list[str]
     seconds: float
 
 
@@ -59,7 +59,7 @@ def fingerprints_of(config: RunConfig) -> FingerprintsConfig:
             found[part] = fixed_fingerprints(data.dataset, part)
         else:
             listing = _listing(data.format, path)
-            found[part] = tuple(listing.marks) or None
+            found[part] = tuple(listing.fingerprints) or None
             seconds += listing.seconds
     return FingerprintsConfig(**found, seconds=round(seconds, 3))
 
@@ -89,9 +89,9 @@ def _listing(data_format: str, path: str | None) -> _Listing:
     if key in listed:
         return _Listing(*listed[key])
     started = time.monotonic()
-    marks = _marks(Path(path), data_format)
-    found = _Listing(marks, round(time.monotonic() - started, 3))
-    if _LISTED in os.environ and marks:
+    fingerprints = _fingerprints(Path(path), data_format)
+    found = _Listing(fingerprints, round(time.monotonic() - started, 3))
+    if _LISTED in os.environ and fingerprints:
         os.environ[_LISTED] = json.dumps({**listed, key: found})
     return found
 
@@ -101,7 +101,7 @@ def _already_listed() -> dict[str, tuple[list[str], float]]:
     return known
 
 
-def _marks(path: Path, data_format: str) -> list[str]:
+def _fingerprints(path: Path, data_format: str) -> list[str]:
     if not is_folder(data_format) or path.is_file():
         value = digits(f"h5 {path.stat().st_size}") if path.is_file() else None
         return [] if value is None else [fingerprint(version, value) for version in (NAMES_ONLY, _NAMES_AND_SIZES)]

@@ -136,7 +136,7 @@ class UnlabelledFolder(ImageSet):
         self.omitted.tell(folder)
         if not files:
             raise UserError(
-                f"{key}={folder} holds no image files ({', '.join(IMAGE_EXTENSIONS)}): without labels, images"
+                f"{key}={folder} contains no image files ({', '.join(IMAGE_EXTENSIONS)}): without labels, images"
                 " lie directly in the folder; with class sub-folders, set data.no_labels=false"
             )
         self.skipped = unreadable_images(files, on_bad_image)

@@ -22,8 +22,8 @@ def memory_option(config: RunConfig) -> str | None:
     layout = config.data.format
     if layout in SCRIPT_FORMATS and layout not in PRETRAIN_FORMATS:
         raise UserError(
-            f"data.format={layout} is run by solo-learn's main_pretrain.py; here use"
-            f" data.format={' or '.join(PRETRAIN_FORMATS)}"
+            f"data.format={layout} is read by solo-learn's main_pretrain.py only; use "
+            f"data.format={' or '.join(PRETRAIN_FORMATS)}"
         )
     if layout not in PRETRAIN_FORMATS:
         known = ", ".join(PRETRAIN_FORMATS)

@@ -54,8 +54,8 @@ def open_image(path: str | Path) -> Image.Image:
         if lacks_descriptor(error):
             raise LoaderResourceError(too_many_files()) from error
         raise UnreadableImageError(
-            f"cannot read the image {shown(path)} ({_reason(error, path)}): replace or remove the file, or leave such"
-            " files out with data.on_bad_image=skip"
+            f"cannot read the image {shown(path)} ({_reason(error, path)}): replace or remove the file, or skip "
+            "such files with data.on_bad_image=skip"
         ) from error
 
 
@@ -112,7 +112,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         values = np.asarray(image).astype(np.uint32)
         return Image.fromarray(((values + _WORD // 2) // _WORD).astype(np.uint8)).convert("RGB")
     if mode in ("I", "F"):
-        raise UserError(f"mode {mode}: 32-bit pixels have no fixed range, so convert it to 8 or 16 bits first")
+        raise UserError(f"mode {mode}: 32-bit pixels have no fixed range; convert it to 8 or 16 bits")
     if mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")  # the same colours, without Pillow's warning for each image
     return image.convert("RGB")
@@ -120,7 +120,7 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 def _reason(error: Exception, path: str | Path) -> str:
     if isinstance(error, FileNotFoundError):
-        return "no such file, or a link to a missing one"
+        return "the file does not exist, or is a link to a missing file"
     if isinstance(error, UnidentifiedImageError):
         return "the file is empty" if os.path.getsize(path) == 0 else "not an image"
     if isinstance(error, OSError) and error.strerror:

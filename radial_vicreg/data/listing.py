@@ -42,7 +42,7 @@ class Omitted:
     def add(self, path: str) -> None:
         """Count a file."""
         name = os.path.basename(path)
-        if is_macos_file(name):
+        if _is_macos_file(name):
             self.macos += 1
         elif not name.startswith(".") and name != MARKER:
             self.others.setdefault(os.path.splitext(name)[1].lower() or _NO_EXTENSION, []).append(path)
@@ -62,13 +62,13 @@ class Omitted:
             return
         _told.add(str(root))
         if self.macos:
-            print(f"{shown(root)}: {self.macos:,} file(s) of macOS (._*) omitted, which are not images")
+            print(f"{shown(root)}: omitted {self.macos:,} file(s) of macOS (._*), which are not images")
         if self.others:
             counts = self.counts()
             types = ", ".join(self._type(extension, count) for extension, count in counts.items())
             print(
-                f"{shown(root)}: {sum(counts.values()):,} file(s) omitted, which are not read as images: {types}. Types"
-                f" that are read: {', '.join(IMAGE_EXTENSIONS)}"
+                f"{shown(root)}: omitted {sum(counts.values()):,} file(s) of unsupported types: {types}. "
+                f"Supported types: {', '.join(IMAGE_EXTENSIONS)}"
             )
 
     def _type(self, extension: str, count: int) -> str:
@@ -178,7 +178,7 @@ def flat_files(folder: str | Path, omitted: Omitted | None = None) -> list[Path]
         for entry in entries:
             if _is_folder(entry):
                 continue
-            if is_image(entry.name):  # even a dead link: reading the image reports it
+            if _is_image(entry.name):  # even a dead link: reading the image reports it
                 found.append(Path(folder) / entry.name)
             elif omitted is not None:
                 omitted.add(entry.path)
@@ -234,12 +234,12 @@ def labelled_files(root: str, classes: Sequence[str], omitted: Omitted | None = 
     return samples
 
 
-def is_image(name: str) -> bool:
+def _is_image(name: str) -> bool:
     """Return whether a file is an image according to its name, and not macOS's file next to one."""
-    return name.lower().endswith(IMAGE_EXTENSIONS) and not is_macos_file(name)
+    return name.lower().endswith(IMAGE_EXTENSIONS) and not _is_macos_file(name)
 
 
-def is_macos_file(name: str) -> bool:
+def _is_macos_file(name: str) -> bool:
     """Return whether a file is macOS's ``._NAME`` next to another."""
     return name.startswith(_MACOS_PREFIX)
 
@@ -279,9 +279,9 @@ def _places(folder: str, omitted: Omitted | None, hidden: bool = True) -> list[_
                         continue
                     leads_up = entry.is_symlink() and lies_in(path, entry.path)
                     if leads_up or _identity(entry.path) in around:
-                        raise UserError(f"{shown(entry.path)} is a link to a folder that it lies in: remove it")
+                        raise UserError(f"{shown(entry.path)} is a link to a folder that contains it: remove it")
                     waiting.append((entry.path, around))
-                elif is_image(entry.name):
+                elif _is_image(entry.name):
                     place.names.append(entry.name)
                     if entry.is_symlink():
                         place.linked.append(entry.name)
@@ -314,7 +314,7 @@ def _refuse_linked_files(
         if folder not in identities:
             identities[folder] = _identity(folder)
         owner, path = owners.get(identities[folder], (label, ""))
-        if owner != label and is_image(name):
+        if owner != label and _is_image(name):
             raise _two_labels(link, os.path.join(path, name), root)
         owner, path = targets.setdefault((identities[folder], name), (label, link))
         if owner != label:
@@ -327,8 +327,8 @@ def _two_labels(path: str, other: str, root: str) -> UserError:
     if link is None and (link := _link_on(other, root)) is not None:
         other = path
     return UserError(
-        f"{shown(link or path)} is a link to images of another class, {shown(other)}: one image would have two labels,"
-        " remove the link"
+        f"{shown(link or path)} is a link to images of another class, {shown(other)}, so an image would have two "
+        "labels: remove the link"
     )
 
 

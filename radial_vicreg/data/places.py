@@ -26,7 +26,7 @@ def check_same_classes(train_classes: Sequence[str], val_classes: Sequence[str])
     if only_train or only_val:
         raise UserError(
             f"training and validation classes differ: only in training {shorten(only_train)},"
-            f" only in validation {shorten(only_val)}; give both folders the same class sub-folders"
+            f" only in validation {shorten(only_val)}; both folders need the same class sub-folders"
         )
 
 
@@ -44,7 +44,7 @@ def require_directory(path: str | Path | None, key: str) -> Path:
         UserError: no value, or no such folder.
     """
     if path is None or str(path) == "":
-        raise UserError(f"{key} is not set: give the folder that holds the images, {key}=DIR")
+        raise UserError(f"{key} is not set: set it to the folder that contains the images, {key}=DIR")
     root = Path(path)
     if not root.is_dir():
         state = "is not a folder" if root.exists() else "does not exist"

@@ -154,8 +154,8 @@ def register(kind: type[_Kind]) -> type[_Kind]:
         DATA_SETS[kind.dataset] = kind.facts
     if kind.dataset not in DATA_SETS:
         raise ValueError(
-            f"{kind.dataset} is not in radial_vicreg.names.data_sets.DATA_SETS: add a line there, from which editors"
-            " and the identity of runs know it, or set facts"
+            f"{kind.dataset} is not in radial_vicreg.names.data_sets.DATA_SETS: add a line there, which editors "
+            "and the identity of runs read, or set facts"
         )
     _REGISTERED[kind.name] = kind()
     return kind
@@ -180,7 +180,7 @@ def data_set(dataset: str) -> DataSet:
     if found is not None:
         hint = f"{dataset} is a folder of images, data.dataset={found.dataset}: radialvicreg/dataset={dataset}"
     elif dataset in DATA_SETS:
-        hint = "solo-learn's main_pretrain.py reads it"
+        hint = "only solo-learn's main_pretrain.py reads it"
     else:
         hint = did_you_mean(dataset, known)
     raise UserError(f"data.dataset={dataset!r}: expected one of {', '.join(known)}; {hint}")
@@ -214,7 +214,7 @@ class Cifar(DataSet):
     """CIFAR through torchvision, which has both splits in one folder."""
 
     image_size = 32
-    about = "downloaded by torchvision; solo-learn reads the same files"
+    about = "downloaded by torchvision; solo-learn uses the same files"
 
     def open_train(self, data: DataConfig) -> ImageSet:
         """Open the 50,000 training images, and download them if they are missing."""
@@ -300,8 +300,8 @@ class ImageNet10(DataSet):
             "--split",
             choices=SPLITS,
             default=SPLITS[0],
-            help="imagenet (default): the paper's 12,894 + 500 images, by their names; imagenette: its folders as they "
-            "are",
+            help="imagenet (default): the paper's 12,894 + 500 images, selected by file name; imagenette: its "
+            "folders unchanged",
         )
         parser.add_argument(
             "--classes",
@@ -310,7 +310,7 @@ class ImageNet10(DataSet):
             help="imagenette (default): the paper's; clustering: the ImageNet-10 of the clustering literature",
         )
         parser.add_argument(
-            "--out", type=Path, help="default: datasets/imagenet10; what is not the paper's gets a name that says so"
+            "--out", type=Path, help="default: datasets/imagenet10, or a distinct name for another set than the paper's"
         )
 
     def prepare(self, options: argparse.Namespace) -> Path:
@@ -327,11 +327,13 @@ class CelebA(DataSet):
     """CelebA: a prepared split of faces, each with 40 attributes."""
 
     name = dataset = "celeba"
-    about = "images, 40 attributes and the official split"
+    about = "aligned images, 40 attributes and the official split"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the source and the place."""
-        parser.add_argument("--source", type=Path, help="a downloaded copy; default: torchvision downloads one")
+        parser.add_argument(
+            "--source", type=Path, help="folder of a downloaded copy; default: torchvision downloads one"
+        )
         super().add_options(parser)
 
     def prepare(self, options: argparse.Namespace) -> Path:
@@ -360,7 +362,7 @@ class Study(DataSet):
     """The images of the studies."""
 
     name = "study"
-    about = "CIFAR-10 with a held-out part of its training images, for the studies"
+    about = "CIFAR-10 with held-out training images, for the studies"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the source, the study and the place."""
@@ -374,7 +376,7 @@ class Study(DataSet):
         which.add_argument(
             "--second",
             action="store_true",
-            help="for docs/study2.md: the test images that the first study has not seen",
+            help="for docs/study2.md: with test images that the first study did not use",
         )
         parser.add_argument("--out", type=Path, help="default: datasets/study, study_full or study2")
 
@@ -397,5 +399,5 @@ class Custom(DataSet):
 
 def _cifar_root(path: str | None, key: str) -> Path:
     if path is None:
-        raise UserError(f"{key} is not set: give the folder for torchvision's copy of CIFAR, {key}=DIR")
+        raise UserError(f"{key} is not set: set it to the folder for torchvision's copy of CIFAR, {key}=DIR")
     return Path(path)

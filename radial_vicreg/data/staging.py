@@ -31,7 +31,7 @@ Files = Mapping[str, Path | None]
 
 _PATIENCE = 24 * 3600.0  # seconds to wait for another job: CelebA's download takes hours on a slow line
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
-_REMEDY = "choose another --out, or add --replace, which moves the folder aside"
+_REMEDY = "choose another --out, or add --replace to move the folder aside"
 
 
 def claim_folder(folder: str | Path, replace: bool = False, links: bool = False) -> Path:
@@ -56,15 +56,15 @@ def claim_folder(folder: str | Path, replace: bool = False, links: bool = False)
     place = check_output(folder.resolve().parent, "folder")
     for name, reason in try_folder(place, ("folders", "links") if links else ("folders",)).refused.items():
         raise UserError(
-            f"{folder} cannot be prepared: its file system does not allow {ABILITIES[name].what} ({reason}); give a"
-            " folder on a local disk with --out"
+            f"{folder} cannot be prepared: its file system does not allow {ABILITIES[name].what} ({reason}); "
+            "choose a folder on a local disk with --out"
         )
     if _is_filled(folder):
         if not replace and not _has_marker(folder):  # else another job was faster
             raise UserError(_not_ours(folder))
         if replace and lies_in(Path.cwd(), folder):
             raise UserError(
-                f"{folder} holds the working directory, which --replace does not move: choose another --out"
+                f"{folder} contains the working directory, which --replace does not move: choose another --out"
             )
     return folder
 
@@ -102,7 +102,7 @@ def prepare_folder(
     claim_folder(given, replace, links=any(target is not None for target in files.values()))
     if os.path.ismount(folder):
         raise UserError(
-            f"{given} is a mount point, whose name no finished folder can take: give a folder in it, such as"
+            f"{given} is a mount point and cannot be replaced by a finished folder: choose a folder in it, such as"
             f" {given / description['dataset']}"
         )
     claim_output(folder.parent, "folder")
@@ -159,10 +159,10 @@ class _Asked(NamedTuple):
         found = {**self.earlier, **marker}
         if differing := [key for key in asked if found.get(key) != asked[key]]:
             held, wanted = (", ".join(f"{key} {what.get(key)}" for key in differing) for what in (found, asked))
-            return f"{folder} holds other images ({held}) than asked for ({wanted}): {_REMEDY}"
+            return f"{folder} contains other images ({held}) than requested ({wanted}): {_REMEDY}"
         lacking = [name for name, target in files.items() if not _is_there(folder / name, target)]
         if lacking:
-            return f"{folder} lacks {len(lacking):,} of its {len(files):,} files, {lacking[0]} for one: {_REMEDY}"
+            return f"{folder} lacks {len(lacking):,} of its {len(files):,} files, for example {lacking[0]}: {_REMEDY}"
         return ""
 
 
@@ -226,5 +226,5 @@ def _take_place(staging: Path, folder: Path, asked: _Asked, replace: bool) -> bo
         raise
     if aside is not None:
         # Standard output has the folder alone, for scripts.
-        print(f"{asked.folder}: what was there is now {aside}", file=sys.stderr)
+        print(f"{asked.folder}: the previous folder is now {aside}", file=sys.stderr)
     return True

@@ -160,8 +160,8 @@ class RadialGaussianizer(TransformerMixin, BaseEstimator):
         sizes = np.diff(np.append(np.flatnonzero(new), count))
         if sizes.max() > max(1, MAX_ATOM_SHARE * count) or _on_one_ellipsoid(whitened):
             raise ValueError(
-                "the radius of the whitened sample has an atom (many points at one radius, as on a sphere): the map "
-                "needs a continuous radial distribution; remove the repeated radii or add a little noise to the points"
+                "the radius of the whitened sample has an atom (many points at one radius, as on a sphere): the "
+                "map needs a continuous radial distribution; remove the repeated radii, or add noise to the points"
             )
         self.whitener_ = whitener
         self.radii_ = radii[new]

@@ -48,9 +48,7 @@ def make_card(run: LoadedRun, fmt: str) -> dict[str, Any]:
         raise UserError(f"torchvision has no {name}; use --format timm, safetensors or hf")
     if fmt == HUB_FORMAT and (small_stem or (arguments and not is_timms)):  # those of a ResNet are torchvision's
         what = "the small-image stem" if small_stem else f"the arguments {arguments}"
-        raise UserError(
-            f"timm, which loads what --format {fmt} writes, has no {name} with {what}; use --format safetensors"
-        )
+        raise UserError(f"timm, which --format {fmt} requires, has no {name} with {what}; use --format safetensors")
     library = "timm" if is_timms or fmt in ("timm", HUB_FORMAT) else "torchvision"
     mean, std = mean_and_std(run.config.data.dataset, run.config.augmentations[0])
     settings: Any = getattr(run.model.backbone, "pretrained_cfg", None)  # timm's

@@ -25,8 +25,8 @@ MODEL_CARD = "README.md"
 _TEMPLATE = "model_card.md.j2"
 _METHODS = {
     **METHOD_LABELS,
-    "radialvicreg": f"{METHOD_LABELS['radialvicreg']}: {METHOD_LABELS['vicreg']} whose embeddings' norms are pulled to "
-    "the Chi distribution",
+    "radialvicreg": f"{METHOD_LABELS['radialvicreg']}: {METHOD_LABELS['vicreg']} with a term that matches the "
+    "norms of the embeddings to the Chi distribution",
 }
 _SHARE_DIGITS = 1e6
 
@@ -128,7 +128,7 @@ def _training(card: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [
         ("epochs", f"{'?' if training['epoch'] is None else training['epoch']} of {config['max_epochs']}"),
         ("optimizer", f"{optimizer['name']}, rate {optimizer['lr']:g} for 256 images"),
-        ("images of a step and process", optimizer["batch_size"]),
+        ("images per step and process", optimizer["batch_size"]),
         ("projector (not exported)", ", ".join(map(str, sizes))),
         ("seed", training["seed"]),
         ("host", training["host"]),

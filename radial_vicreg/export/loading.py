@@ -50,9 +50,9 @@ def load_exported(card_file: str | Path) -> nn.Module:
     card = read_card(card_file)
     weights = card_file.parent / card["weights"]
     if not weights.is_file():
-        raise UserError(f"{weights} is not there: the weights lie beside their card")
+        raise UserError(f"{weights} does not exist: put the weights next to their card")
     if file_checksum(weights) != card["sha256"]:
-        raise UserError(f"{weights} is not the file that {card_file} describes (another SHA-256)")
+        raise UserError(f"{weights} does not match {card_file} (different SHA-256)")
     model = _architecture(card["library"], card["architecture"], card["arguments"])
     if card["small_stem"]:
         apply_small_stem(model)
@@ -81,12 +81,12 @@ def read_card(file: Path) -> dict[str, Any]:
         raise UserError(f"{file} is not JSON ({error})") from error
     for key, kind in _CARD.items():
         if not isinstance(card, dict) or not isinstance(card.get(key), kind):
-            raise UserError(f"{file} has no {key}: not a card of `radial-vicreg export`")
+            raise UserError(f"{file} has no {key}: it is not a card of `radial-vicreg export`")
     names = tuple(dict.fromkeys(EXPORT_FILES.values()))
     if card["weights"] not in names:
-        raise UserError(f"{file}: weights must be one of {', '.join(names)} beside the card, got {card['weights']!r}")
+        raise UserError(f"{file}: weights must be one of {', '.join(names)} next to the card, got {card['weights']!r}")
     if not _is_known(card["library"], card["architecture"]):
-        raise UserError(f"{file}: {card['library']} {card['architecture']!r} is not a network that is exported")
+        raise UserError(f"{file}: {card['library']} {card['architecture']!r} is not a supported network")
     refuse_file_arguments(card["arguments"])
     checked: dict[str, Any] = card
     return checked

@@ -86,7 +86,7 @@ def _largest_difference(backbone: nn.Module, card_file: Path, card: Mapping[str,
     expected = backbone.eval()(images)
     difference = max(float((expected - model(images)).abs().max()) for model in loaded)
     if not difference <= _TOLERANCE * float(expected.abs().max()):
-        raise UserError(f"features differ by {difference:.3g} after loading the export back, which was removed")
+        raise UserError(f"features differ by {difference:.3g} after loading the export back; the export was removed")
     return difference
 
 
@@ -97,7 +97,7 @@ def _claim_files(folder: Path, fmt: str) -> Path:
     """
     for name in (hub.MODEL_CARD, hub.CONFIG) if fmt == HUB_FORMAT else ():
         if (folder / name).exists():
-            raise UserError(f"{folder / name} is there already: move it away, or choose another folder with --out")
+            raise UserError(f"{folder / name} already exists: move it away, or choose another folder with --out")
     card = claim_file(folder / CARD, json_with("library", "architecture", "weights", "sha256"), "export")
 
     def is_described(weights: Path) -> bool:

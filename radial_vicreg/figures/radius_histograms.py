@@ -69,14 +69,14 @@ def radii_figure(panels: Sequence[tuple[str, Radii]], dim: int, styles: Sequence
         (line,) = axis.plot(grid, target, color="black", label=rf"density of $\chi({dim})$")
         axis.set(xlabel=r"radius $\|z\|_2$", xlim=(grid[0], grid[-1]), ylim=(0, top))
         if density.max() > top:
-            _tell_height(axis, edges, density)
+            _label_height(axis, edges, density)
         axis.label_outer()
     axes[0][0].set_ylabel("density")
     add_legend(figure, [line])
     return figure
 
 
-def _tell_height(axis: Any, edges: np.ndarray, density: np.ndarray) -> None:
+def _label_height(axis: Any, edges: np.ndarray, density: np.ndarray) -> None:
     """Write the height of a clipped bar next to it, on the side with more room."""
     peak = int(density.argmax())
     left, right = axis.get_xlim()

@@ -78,7 +78,8 @@ def _built(library: str, name: str, pretrained: bool, build: Callable[[], nn.Mod
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         if pretrained and isinstance(error, OSError):
             raise UnreachableError(
-                f"the weights of {library}:{name} cannot be downloaded ({reason}): random weights with --no-pretrained"
+                f"the weights of {library}:{name} cannot be downloaded ({reason}): use --no-pretrained for random "
+                "weights"
             ) from error
         raise UserError(f"{library}:{name} cannot be built: {reason}") from error
 
@@ -88,7 +89,10 @@ def _remove_head(model: nn.Module, name: str) -> None:
     layers = [(place, layer) for place, layer in model.named_modules() if isinstance(layer, nn.Linear)]
     place, head = layers[-1] if layers else ("", None)
     if head is None or head.out_features != _IMAGENET_CLASSES:
-        raise UserError(f"torchvision:{name} has no linear layer of {_IMAGENET_CLASSES} classes at its end to remove")
+        raise UserError(
+            f"torchvision:{name} does not end with a linear layer of {_IMAGENET_CLASSES} classes, which would be "
+            "removed"
+        )
     parent, _, last = place.rpartition(".")
     setattr(model.get_submodule(parent), last, nn.Identity())
 

@@ -20,7 +20,7 @@ from radial_vicreg.figures import (
 from radial_vicreg.gaussianity.content import Curves, Details, Diagnosis
 from radial_vicreg.gaussianity.table import outputs_of
 
-STANDARDISED = ("encoder",)
+_STANDARDISED = ("encoder",)
 """Outputs that are standardised before plotting, since an encoder's features need not have unit variance."""
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito; not for runs
@@ -73,7 +73,7 @@ def _styles(sources: list[Details]) -> list[LineLook]:
 
 def _draw_row(panels: Any, content: Diagnosis, output: str, styles: list[LineLook]) -> list[str]:
     """Plot the three panels of an output, and return their titles."""
-    variant = "standardised" if output in STANDARDISED else "raw"
+    variant = "standardised" if output in _STANDARDISED else "raw"
     having = [
         (source["outputs"][output], style)
         for source, style in zip(content["sources"], styles, strict=True)

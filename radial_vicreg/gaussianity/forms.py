@@ -24,4 +24,4 @@ def require_source(name: str) -> None:
         UserError: there is no such file or folder.
     """
     if not name.startswith(PREFIXES) and not os.path.lexists(name):
-        raise UserError(f"{name} does not exist; give {FORMS}")
+        raise UserError(f"{name} does not exist; expected {FORMS}")

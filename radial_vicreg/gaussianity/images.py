@@ -48,8 +48,8 @@ class ImagesBelow(ImageSet):
         self.targets = [UNLABELLED] * len(self.files)
         if len(self.files) < 2:
             raise UserError(
-                f"--images {shown(folder)}: 2 images or more are needed, found {len(self.files)} that can be used, at"
-                f" any depth (image files end in {', '.join(IMAGE_EXTENSIONS)})"
+                f"--images {shown(folder)}: expected 2 or more usable images at any depth, found "
+                f"{len(self.files)} (image files end in {', '.join(IMAGE_EXTENSIONS)})"
             )
 
     def __getitem__(self, index: int) -> tuple[Any, int]:

@@ -73,11 +73,11 @@ def _measure(source: Source, settings: Settings) -> Measured:
     outputs: dict[str, Output] = {}
     for name, z in embeddings.items():
         if z.ndim != 2:
-            raise UserError(f"{source.label}: one vector an image is needed, got {name} outputs {tuple(z.shape)}")
+            raise UserError(f"{source.label}: expected one vector per image, got {name} outputs {tuple(z.shape)}")
         bad = int((~torch.isfinite(z.norm(dim=1))).sum())
         if bad:
             what = f"{source.label}: {bad} of {len(z)} embeddings ({name})"
-            raise UserError(f"{what} are not finite, or too large for float32: nothing can be said of them")
+            raise UserError(f"{what} are not finite, or too large for float32: they cannot be measured")
         count, dim = z.shape
         outputs[name] = {
             "count": count,

@@ -87,7 +87,7 @@ def open_sources(names: Sequence[str], settings: Settings, untrained: bool = Fal
     """
     opened = [_open(name, settings) for name in names]
     if not settings.pretrained and not any(name.startswith(PREFIXES) for name in names):
-        raise UserError("--no-pretrained is for timm:NAME and torchvision:NAME, and there is none")
+        raise UserError("--no-pretrained applies to timm:NAME and torchvision:NAME, and no source is one of them")
     if untrained:
         first = next((name for name, source in zip(names, opened, strict=True) if _kind(source) == "run"), None)
         if first is None:
@@ -139,7 +139,7 @@ def _open_export(card_file: Path, settings: Settings) -> Network:
     try:
         transform = plain_transform(card["image_size"], *(card["normalisation"][key] for key in ("mean", "std")))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{card_file} does not say how images are normalised: {error}") from error
+        raise UserError(f"{card_file} does not contain how images are normalised: {error}") from error
     images, workers = _folder_images(settings, transform)
     described = _described(images.dataset, str(settings.images))
     details: Details = {"kind": "export", "source": str(card_file.parent), **described}
@@ -185,7 +185,7 @@ def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], Detai
         train = data.plain_training_set()
         return train, _described(train.dataset, f"training, not augmented: {config.data.train_path}")
     except UserError as error:
-        raise UserError(f"the run's own images cannot be read, give others with --images DIR: {error}") from error
+        raise UserError(f"the run's images cannot be read; pass others as --images DIR: {error}") from error
 
 
 def _described(images: ImageSet, where: str) -> Details:
@@ -202,20 +202,22 @@ def _folder_images(settings: Settings, transform: Any, on_bad_image: str = "erro
 
 def _require_images(name: str, settings: Settings) -> None:
     if settings.images is None:
-        raise UserError(f"{name} has no images of its own: give a folder of them, --images DIR")
+        raise UserError(f"{name} has no images: pass a folder of images, --images DIR")
 
 
 def _open_matrix(path: Path, max_rows: int) -> Matrix:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:  # numpy's message may advise to unpickle, which runs code
-        reason = (error.strerror if isinstance(error, OSError) else None) or "not a whole .npy of plain numbers"
+        reason = (
+            error.strerror if isinstance(error, OSError) else None
+        ) or "it is incomplete, or not a .npy of plain numbers"
         raise UserError(f"{path} cannot be read: {reason}") from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f" or 0 in array.shape:
         found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
-        raise UserError(f"{path} holds {found}: a matrix (N, d) of floating-point numbers is needed")
+        raise UserError(f"{path} holds {found}, expected a matrix (N, d) of floating-point numbers")
     if len(array) < 2:
-        raise UserError(f"{path} has {len(array)} row: 2 or more embeddings are needed")
+        raise UserError(f"{path} has {len(array)} row, expected 2 or more embeddings")
     with np.errstate(over="ignore"):  # values that overflow float32 are reported as not finite
         rows = np.asarray(array[evenly_spaced(len(array), max_rows)], dtype=np.float32)
     details: Details = {"kind": "matrix", "source": str(path), "rows": len(array)}

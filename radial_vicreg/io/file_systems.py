@@ -17,7 +17,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk and of an exceeded quota."""
 
 _CONTENT = b"written by radial-vicreg to try this place\n"
-_ELSEWHERE = "nothing can be written here: work on a local disk and copy what is finished"
+_ELSEWHERE = "nothing can be written here: work on a local disk and copy the results"
 
 
 class Ability(NamedTuple):
@@ -36,15 +36,15 @@ class Ability(NamedTuple):
 
 ABILITIES = {
     "write": Ability("writing files", _ELSEWHERE, needed=True),
-    "rename": Ability("renaming a file over another", _ELSEWHERE, needed=True),
-    "append": Ability("adding to a file", _ELSEWHERE, needed=True),
+    "rename": Ability("replacing a file", _ELSEWHERE, needed=True),
+    "append": Ability("appending to a file", _ELSEWHERE, needed=True),
     "links": Ability(
         "symbolic links",
-        "last.ckpt is a small file that names the checkpoint, there is no runs/latest, and `radial-vicreg data` cannot "
-        "prepare CelebA, ImageNet-10 or the study's images here, which are links",
+        "last.ckpt is a small file with the checkpoint's name, runs/latest is missing, and `radial-vicreg data` "
+        "cannot prepare CelebA, ImageNet-10 and the study's images here, since they are links",
     ),
-    "locks": Ability("locks", "nothing keeps a second process out of a run's folder"),
-    "modes": Ability("changing permissions", "files keep those that the file system gives them"),
+    "locks": Ability("locks", "a second process is not kept out of a run's folder"),
+    "modes": Ability("changing permissions", "files have the file system's permissions"),
     "folders": Ability("renaming a folder", "`radial-vicreg data` cannot prepare images here"),
 }
 """All abilities by name; :func:`try_folder` tries them in this order."""
@@ -162,7 +162,7 @@ def _remove(path: Path) -> None:
 
 def _write(first: Path, _: Path) -> None:
     first.write_bytes(_CONTENT)
-    _check(first.read_bytes() == _CONTENT, "a file does not hold what was written to it")
+    _check(first.read_bytes() == _CONTENT, "a file does not contain what was written to it")
 
 
 def _rename(first: Path, second: Path) -> None:
@@ -179,14 +179,14 @@ def _append(first: Path, _: Path) -> None:
             os.write(descriptor, _CONTENT)
         finally:
             os.close(descriptor)
-    _check(first.read_bytes() == 2 * _CONTENT, "a file does not hold what was added to it")
+    _check(first.read_bytes() == 2 * _CONTENT, "a file does not contain what was appended to it")
 
 
 def _link(first: Path, second: Path) -> None:
     first.write_bytes(_CONTENT)
     os.symlink(first.name, second)
     leads_there = second.is_symlink() and second.read_bytes() == _CONTENT
-    _check(leads_there, "a link does not lead to its file")
+    _check(leads_there, "a link does not resolve to its file")
 
 
 def _lock(first: Path, _: Path) -> None:
@@ -205,7 +205,7 @@ def _rename_folder(first: Path, second: Path) -> None:
     first.mkdir()
     (first / "file").write_bytes(_CONTENT)
     os.rename(first, second)
-    _check((second / "file").read_bytes() == _CONTENT, "a renamed folder does not hold its files")
+    _check((second / "file").read_bytes() == _CONTENT, "a renamed folder does not contain its files")
 
 
 def _check(holds: bool, otherwise: str) -> None:

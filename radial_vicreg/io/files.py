@@ -74,7 +74,7 @@ def claim_output(
     try:
         problem = file_system_of(place).problem
     except OSError as error:
-        raise DiskFullError(f"no space left to write {path}: free some, then repeat the command") from error
+        raise DiskFullError(f"no space left to write {path}: free some space, then repeat the command") from error
     if problem is not None:
         raise UserError(f"{path} cannot be written: {problem}; {remedy}")
     return Path(path)
@@ -97,14 +97,14 @@ def check_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
     wrong = path.is_dir() if kind == "file" else os.path.lexists(path) and not path.is_dir()
     if wrong:
         other = "folder" if kind == "file" else "file"
-        raise UserError(f"{path} is to be a {kind}, but there is a {other}: move it away or choose another place")
+        raise UserError(f"{path} exists and is a {other}, expected a {kind}: move it away or choose another place")
     place = path if kind == "folder" else path.parent
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
     if not place.is_dir():
-        raise UserError(f"{path} cannot be written: {place} is no folder; move it away or choose another place")
+        raise UserError(f"{path} cannot be written: {place} is not a folder; move it away or choose another place")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(f"{path} cannot be written: no permission to write into {place}; choose another place")
+        raise UserError(f"{path} cannot be written: no permission to write to {place}; choose another place")
     return place
 
 
@@ -144,9 +144,9 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
             temporary.unlink(missing_ok=True)
         cause = error if raw is None or raw.problem is None else raw.problem
         if isinstance(cause, OSError) and cause.errno in FULL:
-            kept = "the previous file is unharmed" if path.exists() else "nothing was left there"
+            kept = "the previous file is unchanged" if path.exists() else "nothing was written"
             raise DiskFullError(
-                f"no space left to write {path} ({kept}): free some, then repeat the command"
+                f"no space left to write {path} ({kept}): free some space, then repeat the command"
             ) from error
         if isinstance(cause, OSError) and cause.filename is None:
             cause.filename = str(path)  # an error of write() has no file name
@@ -168,7 +168,7 @@ def refusal(error: OSError) -> str | None:
         return str(error)
     if error.errno in FULL:
         place = "" if error.filename is None else f" to write {error.filename}"
-        return f"no space left{place}: free some, then repeat the command"
+        return f"no space left{place}: free some space, then repeat the command"
     if error.errno not in _REFUSALS or error.filename is None:  # such as an error of a process or a socket
         return None
     place = f"{error.filename}" if error.filename2 is None else f"{error.filename2}"
@@ -201,13 +201,13 @@ def append_line(path: str | Path, line: str, sync: bool = False) -> None:
             if sync:
                 os.fsync(descriptor)
             if os.pread(descriptor, len(content) + 1, end) != content:
-                raise OSError(errno.EIO, "the file does not hold the line that was written to it", str(path))
+                raise OSError(errno.EIO, "the file does not contain the line that was written to it", str(path))
         except BaseException as error:
             with suppress(OSError):
                 os.ftruncate(descriptor, end)
             if isinstance(error, OSError) and error.errno in FULL:
                 raise DiskFullError(
-                    f"no space left to add a line to {path} (the lines before are unharmed): free some, then "
+                    f"no space left to add a line to {path} (earlier lines are unchanged): free some space, then "
                     "repeat the command"
                 ) from error
             if isinstance(error, OSError) and error.filename is None:

@@ -20,7 +20,7 @@ from radial_vicreg.io.notices import warn
 
 # Error numbers of file systems without locks: NFS without a lock daemon, Lustre without -o flock, some FUSE ones.
 _UNSUPPORTED = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
-_TAKE_OVER = "wait for it, or, if it is gone and its file system has not noticed, give lock=take"
+_TAKE_OVER = "wait for it; if it has ended but the file system still holds its lock, use lock=take"
 _PATIENCE = 60.0  # seconds to wait for a change of a small file
 _LOOK = 0.2  # seconds after which a process that only tests the lock has released it
 SECONDS_BETWEEN_LOOKS = 5.0
@@ -168,4 +168,4 @@ def _lock_now(lock: FileLock, path: Path) -> bool:
 def _warn_unsupported(path: Path, error: OSError) -> None:
     if error.errno not in _UNSUPPORTED:
         raise error
-    warn(f"the file system of {path} has no locks ({os.strerror(error.errno)}): nothing keeps a second process out")
+    warn(f"the file system of {path} has no locks ({os.strerror(error.errno)}): a second process is not kept out")

@@ -22,7 +22,7 @@ def warn(text: str) -> None:
     warnings.warn(text, Notice, stacklevel=2)
 
 
-def ignore_foreign_deprecations() -> None:
+def ignore_library_deprecations() -> None:
     """Hide deprecation warnings of other libraries, unless ``-W`` or ``PYTHONWARNINGS`` is set.
 
     Lightning enables its own warnings when it is imported: call this function again afterwards.

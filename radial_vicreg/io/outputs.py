@@ -147,8 +147,8 @@ class OutputFolder:
         former = set() if known is not None else set(self._formerly(self.path))
         if known is None and self._alone and not former and (others := self._visible()):
             raise UserError(
-                f"{self.path} holds what `radial-vicreg {self.command}` has not written ({_shorten(others)}): choose an"
-                f" empty folder, or that of an earlier {self.command}"
+                f"{self.path} contains files that `radial-vicreg {self.command}` did not write "
+                f"({_shorten(others)}): choose an empty folder, or that of an earlier {self.command}"
             )
         known = known or {}
         for name in sorted({*known, *names, *former}):
@@ -179,7 +179,7 @@ class OutputFolder:
                 return files
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             pass
-        raise UserError(f"{self.marker} is not what `radial-vicreg {self.command}` writes: {_REMEDY}")
+        raise UserError(f"{self.marker} is not a file of `radial-vicreg {self.command}`: {_REMEDY}")
 
     def _mark(self, files: Mapping[str, Sequence[str]]) -> None:
         write_json(self.marker, {"command": self.command, "files": dict(sorted(files.items()))})
@@ -195,9 +195,7 @@ class OutputFolder:
         for name in former:
             (aside / name).parent.mkdir(parents=True, exist_ok=True)
             os.rename(self._place(name), aside / name)
-        print(
-            f"{self.path}: {len(former)} file(s) of an earlier version, which may have been changed, are now in {aside}"
-        )
+        print(f"{self.path}: moved {len(former)} file(s) of an earlier version, which may have been edited, to {aside}")
 
     def _visible(self) -> list[str]:
         if not self.path.is_dir():

@@ -38,8 +38,8 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
     """
     for key, what in _secret_keys(config, ""):
         raise UserError(
-            f"{key} {what}, and a configuration is copied into results.json, checkpoints and logs: take"
-            " it out and give it in the environment (WANDB_API_KEY for W&B)"
+            f"{key} {what}, and a configuration is copied into results.json, checkpoints and logs: remove it and "
+            "set it in the environment (WANDB_API_KEY for W&B)"
         )
 
 
@@ -56,7 +56,7 @@ def refuse_short_secrets(text: str) -> None:
         if is_secret(name) and 0 < len(os.environ.get(name, "")) < _SHORTEST:
             raise UserError(
                 f"${{oc.env:{name}}} looks like a password, and a configuration is copied into results.json and"
-                f" logs, where one of fewer than {_SHORTEST} characters cannot be hidden: take it out"
+                f" logs, where one of fewer than {_SHORTEST} characters cannot be hidden: remove it"
             )
 
 
@@ -89,9 +89,9 @@ def _secret_keys(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
             yield from _secret_keys(value, f"{prefix}{index}.")
     elif isinstance(node, str):
         if _IN_AN_ADDRESS.search(node):
-            yield prefix[:-1], "holds a password in an address"
+            yield prefix[:-1], "contains a password in a URL"
         elif _TOKENS.search(_without(node, _known_secrets())):  # secrets of the environment are hidden
-            yield prefix[:-1], "holds a token"
+            yield prefix[:-1], "contains a token"
 
 
 def _known_secrets() -> list[str]:

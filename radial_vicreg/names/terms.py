@@ -176,7 +176,7 @@ RADIAL = (
                     Key(
                         "radial_w1_target",
                         "samples",
-                        "what the radii are compared with",
+                        "reference radii: random samples of chi(d), or its quantiles",
                         choices=("samples", "quantiles"),
                     ),
                 ),
@@ -204,7 +204,7 @@ RADIAL = (
 ADDED = (
     Term(
         "e2mc",
-        Key("e2mc_loss_weight", 0.0, "weight of E2MC, whichever the radial objective", low=0),
+        Key("e2mc_loss_weight", 0.0, "weight of E2MC, with any radial objective", low=0),
         "e2mc_loss",
         r"w\,c(\sigma(Z))-\frac1d\sum_jH(\sigma(z^j))",
         symbol="e2mc",
@@ -212,7 +212,7 @@ ADDED = (
     ),
     Term(
         "mean_loss",
-        Key("mean_loss_weight", 0.0, "weight of the squared mean, whichever the radial objective", low=0),
+        Key("mean_loss_weight", 0.0, "weight of the squared mean, with any radial objective", low=0),
         "mean_loss",
         r"\frac1d\sum_jm_j^2",
         symbol="mean",
@@ -242,8 +242,8 @@ OBJECTIVE_LABELS = {objective.name: objective.label for objective in RADIAL}
 RADIAL_OBJECTIVES = tuple(OBJECTIVE_LABELS)
 """Objectives for the radii, by the name that configurations use."""
 
-_CHOICE = Key("radial_objective", "kl", "what pulls the radii towards chi(d)", choices=RADIAL_OBJECTIVES)
-_CENTRE = Key("radial_center", False, "take the radii of z minus the batch mean; the paper does not")
+_CHOICE = Key("radial_objective", "kl", "objective that matches the radii to chi(d)", choices=RADIAL_OBJECTIVES)
+_CENTRE = Key("radial_center", False, "subtract the batch mean before the radii are computed; the paper does not")
 
 
 def terms_of(objective: str) -> tuple[Term, ...]:

@@ -110,12 +110,12 @@ def check_crops(backbone: nn.Module, config: RunConfig) -> None:
         try:
             backbone(torch.zeros(2, 3, size, size, device="meta"))
         except Exception as error:  # torchvision and timm raise errors of many types
-            hint = "; +backbone.kwargs.dynamic_img_size=true lets a transformer take several" if index else ""
+            hint = "; +backbone.kwargs.dynamic_img_size=true lets a transformer accept several sizes" if index else ""
             if not index and name.startswith(FIXED_SIZE) and "img_size" not in arguments:
-                hint = f"; its size is +backbone.kwargs.img_size={size}, or choose another crop_size"
+                hint = f"; set +backbone.kwargs.img_size={size}, or choose another crop_size"
             raise UserError(
-                f"backbone.name={name} with backbone.kwargs={arguments} does not take images of {size}"
-                f" pixels (augmentations.{index}.crop_size): {reason_of(error)}{hint}"
+                f"backbone.name={name} with backbone.kwargs={arguments} does not accept images of {size} pixels "
+                f"(augmentations.{index}.crop_size): {reason_of(error)}{hint}"
             ) from error
 
 
@@ -183,7 +183,7 @@ def refuse_file_arguments(arguments: Mapping[str, Any]) -> None:
     refused = sorted(_READ_FILES & arguments.keys())
     if refused:
         raise UserError(
-            f"backbone.kwargs.{refused[0]} would load weights from elsewhere, which may run code: leave it out"
+            f"backbone.kwargs.{refused[0]} would load weights from another source, which may run code: omit it"
         )
 
 

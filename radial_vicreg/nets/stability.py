@@ -129,9 +129,10 @@ def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
     if warmup >= found.shortest_warmup:
         return []
     return [
-        f"a warm-up of {warmup:.0f} steps to a rate of {found.rate:.3g} is short: the radial term pulls with "
-        "(d - 1) / r, which is large while radii are small, so that they overshoot and the covariance term throws them "
-        f"far; about {found.shortest_warmup:.0f} steps are needed. Lengthen scheduler.warmup_epochs (here one epoch is "
+        f"a warm-up of {warmup:.0f} steps to a rate of {found.rate:.3g} is too short: the gradient of the radial "
+        "term, (d - 1) / r, is large while radii are small, so radii overshoot and the covariance term makes "
+        f"them diverge; about {found.shortest_warmup:.0f} steps are needed. Lengthen scheduler.warmup_epochs "
+        "(here one epoch is "
         f"{steps_per_epoch} steps), lower optimizer.lr, or use radialvicreg/optimizer=adamw"
     ]
 
@@ -164,7 +165,7 @@ def equilibrium_of(config: RunConfig, normalize: bool | None = None) -> RadialEq
     )
 
 
-def pulled_away(config: RunConfig) -> RadialEquilibrium | None:
+def distant_equilibrium(config: RunConfig) -> RadialEquilibrium | None:
     """Find the equilibrium if both betas count and it is far from chi(d); else None, as for all cells of the paper.
 
     Args:
@@ -187,18 +188,18 @@ def equilibrium_note(config: RunConfig) -> str | None:
     Raises:
         UserError: the objective does not take these settings.
     """
-    found = pulled_away(config)
+    found = distant_equilibrium(config)
     if found is None:
         return None
     dim = config.method_kwargs.proj_output_dim
     text = (
-        f"note: the radial term alone is smallest at radii of {found.mean:.1f} ± {found.std:.1f}, at a W1 of "
+        f"note: the radial term alone is minimal at radii of {found.mean:.1f} ± {found.std:.1f}, at a W1 of "
         f"{found.w1:.1f} to chi({dim})"
     )
     other = equilibrium_of(config, normalize=False) if config.method_kwargs.radial_ce_normalize else None
     if other is not None and other.w1 < found.w1:
         return f"{text}; with method_kwargs.radial_ce_normalize=false it would be {other.w1:.2g}"
-    return f"{text}; a smaller method_kwargs.radial_ent_loss_weight brings it down"
+    return f"{text}; a smaller method_kwargs.radial_ent_loss_weight reduces it"
 
 
 def _past_text(config: RunConfig, found: Stability) -> str:
@@ -210,7 +211,7 @@ def _past_text(config: RunConfig, found: Stability) -> str:
         change += f"; at this optimizer.lr the limit is a global batch of about {found.largest_batch}"
     return (
         f"the radial cross-entropy is past stability: its curvature {found.curvature:.3g} along the radius at the "
-        f"optimum ({found.far_curvature:.3g} where untrained embeddings are) is above 2 (1 + momentum) / rate = "
+        f"optimum ({found.far_curvature:.3g} at untrained embeddings) is above 2 (1 + momentum) / rate = "
         f"{found.limit:.3g} for {config.optimizer.name} at a rate of {found.rate:.3g} (optimizer.lr "
         f"{config.optimizer.lr:.3g}, global batch {found.global_batch}), so embeddings will collapse onto one "
         f"vector within tens of steps; {change}"

@@ -16,9 +16,9 @@ from radial_vicreg.report.collect import Experiment, probe_figure
 from radial_vicreg.report.compare import by_seed
 from radial_vicreg.report.statistics import Summary, summarise
 
-OPTIMISTIC = (
-    "The choice and the figure are of the same validation images, so the figure is optimistic; each cell chooses by "
-    "its own probe."
+_OPTIMISTIC = (
+    "The same validation images select the experiment and give its value, so the value is optimistic; "
+    "each cell uses its own probe."
 )
 _METHODS = {method: METHOD_LABELS[method] for method in METHODS}
 _VICREG = METHOD_LABELS["vicreg"]
@@ -128,7 +128,7 @@ def build_tables(experiments: Sequence[Experiment], source: str = "online", sele
     for table in tables:
         table.caption += f" Ours: {source} probes, mean ± standard deviation over n seeds"
         table.caption += f", best of the sweep over {', '.join(table.swept)}." if select == "best" else "."
-        table.notes += [OPTIMISTIC] if select == "best" else []
+        table.notes += [_OPTIMISTIC] if select == "best" else []
         for cell in table.cells:
             _fill(cell, experiments, source, table.swept if select == "best" else None)
     return tables

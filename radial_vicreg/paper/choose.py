@@ -90,7 +90,7 @@ def choose_best(fitting: Sequence[Experiment], config: str, score: Score, swept:
     remarks = [f"chosen from {counted(len(pool), 'experiment')} by {by}, mean over {averaged}: {values}"]
     if len(fitting) > len(pool):
         others = counted(len(fitting) - len(pool), "more experiment")
-        remarks.append(f"{others} with other values of what was not swept: not compared")
+        remarks.append(f"{others} with other values of settings that were not swept: not compared")
     return Choice(best, deviations(best.setting, config, free=swept), chosen, len(pool), remarks)
 
 
@@ -117,7 +117,7 @@ def _comparable(fitting: Sequence[Experiment], config: str, score: Score, swept:
 
 
 def _named(experiment: Experiment, config: str) -> str:
-    found = ", ".join(map(str, deviations(experiment.setting, config))) or "the paper's settings as well"
+    found = ", ".join(map(str, deviations(experiment.setting, config))) or "also the paper's settings"
     return f"{experiment.experiment_hash} ({found})"
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from radial_vicreg.figures import literal, name_panels, new_figure
 from radial_vicreg.probes.registry import probe_in_words
+from radial_vicreg.report.captioned import CaptionedFigure, accuracy
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.drawn import Drawn, accuracy
 from radial_vicreg.report.formats import counted
 from radial_vicreg.report.naming import differences
 from radial_vicreg.report.setting import Setting
@@ -24,7 +24,7 @@ _Grid = tuple[str, bool | None]  # hash of the settings, and whether the cross-e
 _Cells = dict[tuple[float, float], list[float]]  # scores of the seeds by beta1 and beta2
 
 
-def heat_maps(experiments: Sequence[Experiment]) -> Drawn:
+def heat_maps(experiments: Sequence[Experiment]) -> CaptionedFigure:
     """Plot the accuracy over beta1 and beta2, one panel per grid; grids on the same images share a colour scale."""
     what = "Figure 5: sensitivity to beta1 and beta2"
     grids, examples = _grids(experiments)
@@ -32,7 +32,7 @@ def heat_maps(experiments: Sequence[Experiment]) -> Drawn:
         key: grid for key, grid in grids.items() if len({b1 for b1, _ in grid}) > 1 and len({b2 for _, b2 in grid}) > 1
     }
     if not usable:
-        return Drawn("figure5", None, f"{what}: needs a sweep over both (radial-vicreg sweep).")
+        return CaptionedFigure("figure5", None, f"{what}: needs a sweep over both (radial-vicreg sweep).")
     chosen = sorted(usable, key=lambda key: -len(usable[key]))[:_MOST_MAPS]
     rows = math.ceil(len(chosen) / _COLUMNS)
     wide = len(chosen) > 1
@@ -47,11 +47,11 @@ def heat_maps(experiments: Sequence[Experiment]) -> Drawn:
         means = [float(np.mean(values)) for other in alike for values in usable[other].values()]
         _heat_map(axis, {cell: float(np.mean(values)) for cell, values in usable[key].items()}, min(means), max(means))
     left_out = len(usable) - len(chosen)
-    return Drawn(
+    return CaptionedFigure(
         "figure5",
         figure,
-        f"{what}: online {probe_in_words()} (%), mean over n seeds; empty where no run finished."
-        + (f" Left out: {counted(left_out, 'smaller grid')}." if left_out else ""),
+        f"{what}: online {probe_in_words()} (%), mean over n seeds; empty cells have no finished run."
+        + (f" Omitted: {counted(left_out, 'smaller grid')}." if left_out else ""),
     )
 
 

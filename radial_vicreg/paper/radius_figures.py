@@ -9,8 +9,8 @@ from radial_vicreg.figures import UNTRAINED, literal, radii_figure
 from radial_vicreg.figures.radius_histograms import Radii
 from radial_vicreg.names.terms import OBJECTIVE_LABELS
 from radial_vicreg.paper.values import paper, paper_rank
+from radial_vicreg.report.captioned import CaptionedFigure, Styles
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.drawn import Drawn, Styles
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.runs.results import RadiusEntry
 
@@ -18,7 +18,7 @@ _Panel = tuple[str, Radii]
 _PAPERS_DATA = ("cifar100", "resnet18", 512)
 
 
-def figure2(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
+def figure2(experiments: Sequence[Experiment], styles: Styles) -> CaptionedFigure:
     """Plot the radii before training, after VICReg and after Radial-VICReg."""
     objectives = ("none", "kl")
     after = ", ".join(f"after {OBJECTIVE_LABELS[name]}" for name in objectives)
@@ -35,7 +35,7 @@ def figure2(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
     return _drawn("figure2", what, chosen, [values[key] for key in keys], styles, [start])
 
 
-def figure4(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
+def figure4(experiments: Sequence[Experiment], styles: Styles) -> CaptionedFigure:
     """Plot the radii after training with each of three objectives."""
     what = "Figure 4: radii under three objectives"
     objectives = ("wasserstein", "kl", "none")
@@ -46,10 +46,10 @@ def figure4(experiments: Sequence[Experiment], styles: Styles) -> Drawn:
     return _drawn("figure4", what, chosen, [values[f"w1_{name}"] for name in objectives], styles, [])
 
 
-def _missing(name: str, what: str, objectives: Sequence[str]) -> Drawn:
+def _missing(name: str, what: str, objectives: Sequence[str]) -> CaptionedFigure:
     wanted = " and ".join(objectives)
-    return Drawn(
-        name, None, f"{what}: needs finished runs of {wanted} with equal settings otherwise, with diagnostics."
+    return CaptionedFigure(
+        name, None, f"{what}: needs finished runs of {wanted} with diagnostics and otherwise equal settings."
     )
 
 
@@ -60,7 +60,7 @@ def _drawn(
     values: Sequence[float],
     styles: Styles,
     before: list[_Panel],
-) -> Drawn:
+) -> CaptionedFigure:
     """Plot the final radii of each experiment's first seed, after the panels in ``before``."""
     panels = list(before)
     for experiment, value in zip(chosen, values, strict=True):
@@ -72,7 +72,7 @@ def _drawn(
     epochs = setting.details.get("max_epochs")
     remark = " In brackets the paper's values, after 400 epochs." if _is_the_papers(setting) else ""
     seeds = ", ".join(f"{experiment.runs[0].seed}" for experiment in chosen)
-    return Drawn(
+    return CaptionedFigure(
         name,
         figure,
         f"{what}, with the density of chi({setting.dim}): {setting.images}, {setting.backbone}, {epochs} epochs, "

@@ -14,9 +14,9 @@ from radial_vicreg.paper.scatter import FROZEN, accuracy_against_w1
 from radial_vicreg.paper.tables import table_csv, table_notes, table_rows
 from radial_vicreg.paper.values import paper_rank
 from radial_vicreg.report import build
+from radial_vicreg.report.captioned import CaptionedFigure
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.curves import training_curves
-from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.formats import Section
 
 
@@ -65,7 +65,7 @@ def build_report(
     return PaperReport(made.out, made.summary, made.experiments, made.problems, filled)
 
 
-def draw_all(experiments: Sequence[Experiment]) -> list[Drawn]:
+def draw_all(experiments: Sequence[Experiment]) -> list[CaptionedFigure]:
     """Plot every figure, in the paper's order; the caption of a figure without data gives the reason.
 
     A method has the same colour and marker in all figures. Call it within :func:`radial_vicreg.figures.figure_style`.

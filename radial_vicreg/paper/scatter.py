@@ -10,8 +10,8 @@ from typing import Any
 from radial_vicreg.figures import LineLook, MethodStyle, add_legend, literal, new_figure
 from radial_vicreg.names.probes import HEADLINES
 from radial_vicreg.probes.registry import probe_in_words
+from radial_vicreg.report.captioned import CaptionedFigure, Styles, accuracy
 from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
-from radial_vicreg.report.drawn import Drawn, Styles, accuracy
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
 
 _W1 = radius_figure("final", "w1_chi")
@@ -38,7 +38,7 @@ class Probe:
     score: Callable[[Run], float | None]
 
 
-ONLINE = Probe("figure2d", f"online {probe_in_words()} (%)", f"online {probe_in_words()}", accuracy)
+_ONLINE = Probe("figure2d", f"online {probe_in_words()} (%)", f"online {probe_in_words()}", accuracy)
 FROZEN = Probe(
     "figure2d_frozen",
     f"frozen {probe_in_words()} (%)",
@@ -47,7 +47,7 @@ FROZEN = Probe(
 )
 
 
-def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe: Probe = ONLINE) -> Drawn:
+def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe: Probe = _ONLINE) -> CaptionedFigure:
     """Plot one point per run of the largest set of comparable runs.
 
     The size of a point encodes the learning rate if a method has several.
@@ -62,7 +62,7 @@ def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe
     points = max(families.values(), key=len, default=[])
     correlations = [compute([p[1] for p in points], [p[2] for p in points]) for compute in (pearson, spearman)]
     if correlations[0] is None or correlations[1] is None:
-        return Drawn(probe.name, None, f"{what}: needs four or more comparable runs, found {len(points)}.")
+        return CaptionedFigure(probe.name, None, f"{what}: needs at least four comparable runs, found {len(points)}.")
     figure, axes = new_figure(aspect=1.0)
     axis = axes[0][0]
     sizes = _sizes([experiment for experiment, _, _ in points])
@@ -75,11 +75,11 @@ def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe
     add_legend(figure, _handles([experiment for experiment, _, _ in points], styles, sizes))
     setting = points[0][0].setting
     where = f"{setting.images}, {setting.backbone}, d {setting.dim}"
-    return Drawn(
+    return CaptionedFigure(
         probe.name,
         figure,
         f"{what}: {len(points)} runs on {where}; {_rates_in_words(sizes)}; 95 % intervals "
-        "(Fisher; Bonett and Wright). Runs of one experiment are not independent of one another.",
+        "(Fisher; Bonett and Wright). Runs of one experiment are not independent.",
     )
 
 
@@ -101,12 +101,12 @@ def _sizes(experiments: Sequence[Experiment]) -> dict[float, float]:
 
 
 def _rates_in_words(sizes: dict[float, float]) -> str:
-    if _tells_rates(sizes):
-        return "the larger a point, the larger the learning rate"
+    if _shows_rates(sizes):
+        return "larger points have a larger learning rate"
     return f"learning rate {next(iter(sizes)):g}" if len(sizes) == 1 else "each method has its own learning rate"
 
 
-def _tells_rates(sizes: dict[float, float]) -> bool:
+def _shows_rates(sizes: dict[float, float]) -> bool:
     return len(set(sizes.values())) > 1
 
 
@@ -129,7 +129,7 @@ def _handles(experiments: Sequence[Experiment], styles: Styles, sizes: dict[floa
     kinds = {experiment.setting.key: experiment.setting.kind for experiment in experiments}
     handles = [Line2D([], [], label=literal(kind), **_look(styles[key], _USUAL)) for key, kind in kinds.items()]
     grey = MethodStyle("grey", "o")
-    rates = sizes if _tells_rates(sizes) else {}
+    rates = sizes if _shows_rates(sizes) else {}
     return handles + [Line2D([], [], label=f"lr {rate:g}", **_look(grey, size)) for rate, size in rates.items()]
 
 

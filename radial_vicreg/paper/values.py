@@ -44,7 +44,7 @@ class Deviation:
     @property
     def distance(self) -> float:
         """Distance of the values: the absolute logarithm of their ratio, or 1 if it is not defined."""
-        ours, wanted = as_number(self.ours), as_number(self.wanted)
+        ours, wanted = _as_number(self.ours), _as_number(self.wanted)
         if isinstance(ours, float) and isinstance(wanted, float) and ours > 0 and wanted > 0:
             return abs(math.log(ours / wanted))
         return 1.0
@@ -114,7 +114,7 @@ def deviations(setting: Setting, name: str, free: Collection[str] = ()) -> list[
     return [
         Deviation(key, value, wanted[key], stated=key not in ours)
         for key, value in setting.details.items()
-        if key in wanted and key not in free and str(as_number(value)) != str(as_number(wanted[key]))
+        if key in wanted and key not in free and str(_as_number(value)) != str(_as_number(wanted[key]))
     ]
 
 
@@ -136,7 +136,7 @@ def is_conditional(key: str) -> bool:
     return key in _CONDITIONAL
 
 
-def as_number(value: Any) -> Any:
+def _as_number(value: Any) -> Any:
     """Convert a value to float if possible, so that 100 and ``"100.0"`` are equal."""
     try:
         return float(value)

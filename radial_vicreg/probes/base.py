@@ -203,21 +203,21 @@ def _missing(probe: type[Probe]) -> Iterator[str]:
             yield f"has features {use.features!r}, which must be one of {', '.join(FEATURES)}"
         for key in (use.switch, *use.settings):
             if key is not None and key not in ProbesConfig.model_fields:
-                yield f"names a setting that config.ProbesConfig has no field for: ProbesConfig has no {key}"
+                yield f"names a setting without a field: ProbesConfig has no {key}"
         source = "a bank" if use.learns == "bank" else use.learns
         if use.learns != "network" and use.switch is None:
-            yield f"learns from {source} and has no switch in ProbesConfig"
+            yield f"learns from {source}, but has no switch in ProbesConfig"
         needed = {"batches": "head", "bank": "votes"}.get(use.learns)
         if needed is not None and getattr(probe, needed).__func__ is getattr(Probe, needed).__func__:
-            yield f"learns from {source} and has no {needed}"
+            yield f"learns from {source}, but has no {needed}"
     if probe.frozen is not None:
         key = frozen_key(probe.name)
         if key not in ProbesConfig.model_fields:
-            yield f"is fitted on frozen features, and ProbesConfig has no {key}"
+            yield f"is fitted on frozen features, but ProbesConfig has no {key}"
         if key not in Probes.model_fields:
-            yield f"is fitted on frozen features, and results.Probes has no {key}"
+            yield f"is fitted on frozen features, but results.Probes has no {key}"
         if f"{key}_seconds" not in Cost.model_fields or f"{key}_memory_mb" not in Cost.model_fields:
-            yield f"is fitted on frozen features, and results.Cost has no {key}_seconds and {key}_memory_mb"
+            yield f"is fitted on frozen features, but results.Cost has no {key}_seconds and {key}_memory_mb"
     for method in ("_fit", "_figures"):
         if getattr(getattr(probe, method), "__isabstractmethod__", False):
             yield f"has no {method}"

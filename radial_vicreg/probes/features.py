@@ -123,7 +123,7 @@ def _datasets(data: RunData) -> tuple[TransformedImages, TransformedImages]:
         raise UserError("a probe needs labels, but data.no_labels is true for this run")
     train, val = data.plain_training_set(), data.validation_set()
     if val is None:
-        raise UserError("a probe needs a validation set: give it with --val DIR")
+        raise UserError("a probe needs a validation set: pass it as --val DIR")
     return train, val
 
 
@@ -143,7 +143,7 @@ def _read(path: Path) -> tuple[Tensor, Tensor] | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         expected = None
     if expected != file_checksum(path):
-        print(f"{path} does not agree with its checksum: extracting the features again")
+        print(f"{path} does not match its checksum: extracting the features again")
         return None
     try:
         content = read_tensors(path)
@@ -152,6 +152,6 @@ def _read(path: Path) -> tuple[Tensor, Tensor] | None:
     except (ValueError, KeyError, TypeError, AttributeError):  # another program's file with a valid checksum
         agree = False
     if not agree:
-        print(f"{path} does not hold features: extracting them again")
+        print(f"{path} does not contain features: extracting them again")
         return None
     return features, labels

@@ -46,12 +46,12 @@ def knn_scores(
     """
     if bank.ndim != 2 or queries.ndim != 2 or bank.shape[1] != queries.shape[1] or len(bank) != len(bank_targets):
         raise UserError(
-            "kNN takes a bank (M, F) with M targets and queries (Q, F), got "
+            "kNN: expected a bank (M, F) with M targets and queries (Q, F), got "
             f"{tuple(bank.shape)}, {tuple(bank_targets.shape)} and {tuple(queries.shape)}"
         )
     if len(bank) == 0 or min(neighbours, default=0) < 1 or temperature <= 0:
         raise UserError(
-            f"kNN needs a bank of 1 or more, k of 1 or more and a positive temperature, got {len(bank)}, "
+            f"kNN: expected a bank of 1 or more, k of 1 or more and a positive temperature, got {len(bank)}, "
             f"{tuple(neighbours)} and {temperature}"
         )
     multi_label = are_attributes(bank_targets)

@@ -13,7 +13,7 @@ from radial_vicreg.probes.base import Frozen, Online, Probe, Shown
 from radial_vicreg.probes.heads import layers, probe_loss
 from radial_vicreg.probes.selection import Standardiser
 
-STRENGTHS = (0.01, 0.1, 1.0)
+_STRENGTHS = (0.01, 0.1, 1.0)
 _ITERATIONS = 500
 _TOLERANCE = 1e-7
 _SMALLEST_CHANGE = 1e-9  # of the mean loss; a smaller change is rounding in float32
@@ -51,7 +51,7 @@ class LinearProbe(Probe):
     )
     frozen = Frozen({"frozen linear (%)": "trained", "frozen, untrained (%)": "untrained"})
 
-    def __init__(self, strengths: Sequence[float] = STRENGTHS, seed: int = 0) -> None:
+    def __init__(self, strengths: Sequence[float] = _STRENGTHS, seed: int = 0) -> None:
         super().__init__(strengths, seed)
 
     @classmethod

@@ -15,7 +15,7 @@ from radial_vicreg.probes.selection import Standardiser
 from radial_vicreg.runtime.random_state import own_random_numbers
 
 _DEFAULTS = ProbesConfig()
-RATES = (1e-4, 3e-4, 1e-3, 3e-3)
+_RATES = (1e-4, 3e-4, 1e-3, 3e-3)
 _BATCH_SIZE = 256
 _EPOCHS = 30
 _FEWEST_STEPS = 500  # 30 epochs of a very small training set are too few
@@ -48,7 +48,7 @@ class MLPProbe(Probe):
     )
 
     def __init__(
-        self, rates: Sequence[float] = RATES, hidden_dim: int = _DEFAULTS.mlp_hidden_dim, seed: int = 0
+        self, rates: Sequence[float] = _RATES, hidden_dim: int = _DEFAULTS.mlp_hidden_dim, seed: int = 0
     ) -> None:
         super().__init__(rates, seed)
         self.hidden_dim = hidden_dim

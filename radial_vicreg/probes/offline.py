@@ -134,20 +134,22 @@ def summary(content: dict[str, Any]) -> str:
     figures = ", ".join(f"{words} {test[metric]:.2f} %" for metric, words in METRIC_LABELS.items() if metric in test)
     skipped = sum(content["skipped_images"].values())
     state = "untrained" if content["untrained"] else f"epoch {content['epoch']}"
-    others = ", other than those of the run" if content["other_images"] else ""
+    others = ", which are not those of the run" if content["other_images"] else ""
     return (
         f"{content['probe']} probe of {content['feature_dim']} {content['features']} features ({state}): {figures} on "
         f"{content['val_images']} images{others} ({chosen}, chosen on held-out training images"
-        f"{f'; {skipped} unreadable images left out' if skipped else ''})"
+        f"{f'; {skipped} unreadable images skipped' if skipped else ''})"
     )
 
 
 def _check_same_epoch(results: RunResults | None, folder: Path, epoch: int | None, untrained: bool) -> RunResults:
     """Return the results if a probe of this epoch may be added to them."""
     if results is None:
-        raise UserError(f"{folder} has no results.json to add to")
+        raise UserError(f"{folder} has no results.json: the results cannot be added")
     if not untrained and epoch != results.epochs:
-        raise UserError(f"the checkpoint is of epoch {epoch}, results.json of epoch {results.epochs}: not added")
+        raise UserError(
+            f"the checkpoint is of epoch {epoch}, results.json is of epoch {results.epochs}: the results were not added"
+        )
     return results
 
 
@@ -174,7 +176,7 @@ def _others(images: Images, own: Images) -> str:
     validation images, those of the first probe count as its own.
     """
     same = [known == () or compare_fingerprints(found, known).same for found, known in zip(images, own, strict=True)]
-    return "" if all(same) else digits(" ".join(mark for marks in images for mark in marks or ()))
+    return "" if all(same) else digits(" ".join(entry for fingerprints in images for entry in fingerprints or ()))
 
 
 def _identity(run: LoadedRun, untrained: bool) -> dict[str, str | int | None]:

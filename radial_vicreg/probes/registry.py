@@ -26,9 +26,9 @@ def probe_class(name: str) -> type[Probe]:
     own = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
     found: list[type[Probe]] = [value for value in own if isinstance(value, type) and issubclass(value, Probe)]
     if len(found) != 1:
-        raise TypeError(f"{module.__name__} needs one class of Probe, and has {len(found)}")
+        raise TypeError(f"{module.__name__} must define one subclass of Probe, found {len(found)}")
     if found[0].name != name:
-        raise TypeError(f"{found[0].__name__} is named {found[0].name!r}, and its module {name}")
+        raise TypeError(f"{found[0].__name__} has the name {found[0].name!r}, but its module is {name}")
     return found[0]
 
 

@@ -48,7 +48,7 @@ class Targets:
         position = torch.searchsorted(classes, labels).clamp_max(len(classes) - 1)
         unknown = labels[classes[position] != labels]
         if len(unknown):
-            raise UserError(f"labels {torch.unique(unknown).tolist()[:5]} do not occur in the training set")
+            raise UserError(f"labels {torch.unique(unknown).tolist()[:5]} are missing from the training set")
         return position
 
     def score(self, scores: Tensor, encoded: Tensor) -> dict[str, object]:
@@ -73,7 +73,7 @@ def check_features(features: Tensor, labels: Tensor) -> Tensor:
     """
     if features.ndim != 2 or labels.ndim not in (1, 2) or labels.shape[:1] != features.shape[:1]:
         raise UserError(
-            f"a probe takes features (N, F) and labels (N,), got {tuple(features.shape)} and {tuple(labels.shape)}; "
+            f"a probe expects features (N, F) and labels (N,), got {tuple(features.shape)} and {tuple(labels.shape)}; "
             "attributes are (N, A)"
         )
     bad = int((~torch.isfinite(features).all(dim=1)).sum())
@@ -102,8 +102,8 @@ def hold_out(encoded: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     held_out = max(int(len(labels) * _HELD_OUT), classes)
     if held_out >= len(labels):
         raise UserError(
-            f"a probe holds out {held_out} of its training images, one or more per class, and fits on the others: it"
-            f" needs {held_out + 1} or more, got {len(labels)}"
+            f"a probe holds out {held_out} training images, one or more per class, and is fitted on the others: "
+            f"expected {held_out + 1} or more, got {len(labels)}"
         )
     counts = encoded.bincount() if encoded.ndim == 1 else torch.zeros(1)
     stratify = labels if int(counts.min()) > 1 else None

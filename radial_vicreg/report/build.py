@@ -11,6 +11,7 @@ from pathlib import Path
 from radial_vicreg.figures import figure_files, figure_style, method_styles
 from radial_vicreg.io.outputs import OutputFolder
 from radial_vicreg.names.terms import METHOD_LABELS
+from radial_vicreg.report.captioned import CaptionedFigure
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
 from radial_vicreg.report.curves import training_curves
 from radial_vicreg.report.differences import (
@@ -20,7 +21,6 @@ from radial_vicreg.report.differences import (
     difference_rows,
     differences,
 )
-from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.experiments import experiment_csv, experiment_notes, experiment_rows
 from radial_vicreg.report.formats import Section, counted, markdown_text, to_latex, to_markdown
 from radial_vicreg.report.page import build_page
@@ -70,7 +70,7 @@ class Report:
     problems: list[Problem]
 
 
-def draw_curves(experiments: Sequence[Experiment]) -> list[Drawn]:
+def draw_curves(experiments: Sequence[Experiment]) -> list[CaptionedFigure]:
     """Plot the figures of every report: the training curves."""
     return [training_curves(experiments, method_styles(found.setting.key for found in experiments))]
 
@@ -80,7 +80,7 @@ def build_report(
     out: str | Path,
     against: str | None = None,
     tables: Callable[[Sequence[Experiment]], Sequence[Added]] = lambda _: (),
-    draw: Callable[[Sequence[Experiment]], list[Drawn]] = draw_curves,
+    draw: Callable[[Sequence[Experiment]], list[CaptionedFigure]] = draw_curves,
 ) -> Report:
     """Write the list of experiments, their differences, tables, figures and ``report.html``.
 

@@ -85,7 +85,7 @@ class Problem:
 
     Attributes:
         path: path relative to the folder that was searched.
-        kind: ``failed``, ``partial``, ``foreign``, ``unreadable`` or ``repeated``.
+        kind: ``failed``, ``partial``, ``unrecognized``, ``unreadable`` or ``repeated``.
         reason: reason in one sentence.
     """
 
@@ -176,7 +176,7 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise UserError(f"{root} is not a folder; give the one that holds your runs")
+        raise UserError(f"{root} is not a folder; give the folder that contains your runs")
     runs: list[Run] = []
     problems: list[Problem] = []
     for file in find_results(root):
@@ -184,7 +184,9 @@ def collect(folder: str | Path) -> tuple[list[Run], list[Problem]]:
         try:
             found = _read(file, name)
         except ResultsError as error:
-            found = Problem(name, "unreadable" if isinstance(error, UnreadableResults) else "foreign", error.reason)
+            found = Problem(
+                name, "unreadable" if isinstance(error, UnreadableResults) else "unrecognized", error.reason
+            )
         if isinstance(found, Run):
             runs.append(found)
         else:
@@ -210,7 +212,7 @@ def group(runs: Iterable[Run]) -> tuple[list[Experiment], list[Problem]]:
         for run in sorted(members, key=lambda member: (member.stored.started, member.path)):
             if run.seed in newest:
                 older = newest[run.seed].path
-                problems.append(Problem(older, "repeated", f"seed {run.seed} ran again later: {run.path}"))
+                problems.append(Problem(older, "repeated", f"seed {run.seed} was run again later: {run.path}"))
             newest[run.seed] = run
         kept = sorted(newest.values(), key=lambda member: str(member.seed))
         experiments.append(Experiment(identity[0], kept[0].setting, kept, _disagreements(kept)))
@@ -245,7 +247,7 @@ def apart(experiment: Experiment, figure: Figure) -> str | None:
         if value != mine[key]
     ]
     seeds = ", ".join(str(run.seed) for run in others)
-    return f"seed {seeds} does not count: {'; '.join(differing)}"
+    return f"seed {seeds} is excluded: {'; '.join(differing)}"
 
 
 def _with_image_sets(runs: list[Run]) -> list[Run]:
@@ -288,7 +290,7 @@ def _why_apart(experiment: Experiment, others: Iterable[Experiment]) -> list[str
         if (reason := other_images(own.shown(own.best), theirs.shown(theirs.best))) is not None:
             found[f"kept apart from runs of the same settings that were {reason}"] = None
         elif own is not theirs and own.name == theirs.name:
-            found["kept apart from runs of the same settings: which images they share is not known"] = None
+            found["kept apart from runs of the same settings: it is unknown which images they share"] = None
     return list(found)
 
 
@@ -296,7 +298,7 @@ def _read(file: Path, name: str) -> Run | Problem:
     stored = open_stored_run(file.parent)
     results = stored.results
     if results.probes is None:
-        return Problem(name, "foreign", "no probes: not written by radial-vicreg")
+        return Problem(name, "unrecognized", "no probes: the file was not written by radial-vicreg")
     if not results.is_finished:
         epochs = f"{results.epochs} of {results.max_epochs} epochs"
         error = f": {results.error}" if results.error else ""

@@ -13,8 +13,8 @@ from radial_vicreg.report.collect import Experiment, Figure
 
 LEVEL = 0.95
 BOLD_RULE = (
-    f"Bold: the {100 * LEVEL:g} % interval of the difference to the runner-up leaves out zero (t test, paired by seed "
-    "where both have at least two seeds in common, else Welch's). One seed is never bold."
+    f"Bold: the {100 * LEVEL:g} % interval of the difference to the second best excludes zero (t test, "
+    "paired by seed if both have at least two seeds in common, otherwise Welch's). A single seed is never bold."
 )
 
 

@@ -12,12 +12,12 @@ from radial_vicreg.figures import Dashes, LineLook, add_legend, literal, name_pa
 from radial_vicreg.names.probes import HEADLINES, logged_name
 from radial_vicreg.names.terms import METHOD_LABELS
 from radial_vicreg.probes.registry import probe_in_words
+from radial_vicreg.report.captioned import CaptionedFigure, Styles
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.drawn import Drawn, Styles
 from radial_vicreg.report.formats import counted
 from radial_vicreg.report.naming import distinguish
 
-MOST_CURVES = 8
+_MOST_CURVES = 8
 Rank = Callable[[Experiment], tuple[float, ...]]
 """Sort key of experiments: the lowest comes first."""
 _PROBE = probe_in_words()
@@ -31,18 +31,18 @@ _LINES: tuple[Dashes, ...] = ("-", "--", ":", "-.")
 _MARKERS_A_LINE = 5
 
 
-def most_seeds(experiment: Experiment) -> tuple[float, ...]:
+def _most_seeds(experiment: Experiment) -> tuple[float, ...]:
     """Return a sort key that puts experiments with the most seeds first."""
     return (-len(experiment.runs),)
 
 
-def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Rank = most_seeds) -> Drawn:
+def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Rank = _most_seeds) -> CaptionedFigure:
     """Plot the largest set of comparable experiments whose runs have two epochs or more.
 
     Args:
         experiments: all experiments.
         styles: styles of their methods.
-        rank: sort key; the first :data:`MOST_CURVES` are plotted.
+        rank: sort key; the first :data:`_MOST_CURVES` are plotted.
     """
     families: dict[str, list[Experiment]] = defaultdict(list)
     for experiment in experiments:
@@ -50,17 +50,17 @@ def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Ran
             families[experiment.setting.family].append(experiment)
     largest: list[Experiment] = max(families.values(), key=len, default=[])
     if not largest:
-        return Drawn("curves", None, "Training curves: no finished run of two epochs or more.")
+        return CaptionedFigure("curves", None, "Training curves: no finished run of two epochs or more.")
     chosen = sorted(largest, key=rank)
-    figure, common = draw_curves(chosen[:MOST_CURVES], styles)
-    left_out = len(chosen) - MOST_CURVES
+    figure, common = draw_curves(chosen[:_MOST_CURVES], styles)
+    left_out = len(chosen) - _MOST_CURVES
     setting = chosen[0].setting
     place = ", ".join(filter(None, (setting.images, setting.backbone, f"d {setting.dim}", common)))
-    return Drawn(
+    return CaptionedFigure(
         "curves",
         figure,
-        f"Training curves: {place}; mean over n seeds, the band from the lowest to the highest seed."
-        + (f" Left out: {counted(left_out, 'more experiment')}." if left_out > 0 else ""),
+        f"Training curves: {place}; mean over n seeds; the band is the range over the seeds."
+        + (f" Omitted: {counted(left_out, 'more experiment')}." if left_out > 0 else ""),
     )
 
 
@@ -71,7 +71,7 @@ def draw_curves(experiments: Sequence[Experiment], styles: Styles) -> tuple[Any,
     are filled.
 
     Args:
-        experiments: experiments with a ``history``; at least one, at most :data:`MOST_CURVES`.
+        experiments: experiments with a ``history``; at least one, at most :data:`_MOST_CURVES`.
         styles: styles of their methods.
 
     Returns:

@@ -16,13 +16,13 @@ from radial_vicreg.report.naming import distinguish
 
 _MOST_NAMED = 12
 _NOTES = (
-    f"Mean of the row's experiment minus that of the other, with the {100 * LEVEL:g} % interval of a t test: paired by "
-    "seed over the n seeds that both have where these are two or more, else Welch's (n: seeds of each). One seed has "
-    "no interval.",
-    "Bold: the interval leaves out zero. The intervals are not corrected for the number of comparisons: of twenty "
-    "without any difference, one leaves out zero on average.",
+    f"Mean of the row's experiment minus that of the other, with the {100 * LEVEL:g} % interval of a t test: "
+    "paired over the n seeds that both have if these are two or more, otherwise Welch's (n: seeds of each). A "
+    "single seed has no interval.",
+    "Bold: the interval excludes zero. The intervals are not corrected for multiple comparisons: of twenty "
+    "without a difference, one excludes zero on average.",
 )
-_NOTHING = "Nothing to compare: no other experiment has all but method, loss weights, rates and batch size in common."
+_NOTHING = "Nothing to compare: every other experiment differs in more than method, loss weights, rates and batch size."
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def difference_csv(found: Differences) -> str:
 
 def _find_bases(experiments: Sequence[Experiment], against: str) -> list[Experiment]:
     if not experiments:
-        raise UserError(f"nothing to compare with {against!r}: there is no finished run")
+        raise UserError(f"nothing to compare with {against!r}: no run is finished")
     named = [found for found in experiments if against in _names(found)]
     begun = [found for found in experiments if against and found.experiment_hash.startswith(against.lower())]
     if not named and not begun:

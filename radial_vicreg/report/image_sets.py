@@ -75,4 +75,4 @@ def image_sets(found: Sequence[Images], name: str = "", validated: bool = True) 
 
 
 def _known(images: Images) -> int:
-    return sum(0 if marks is None else 1 + len(marks) for marks in images)
+    return sum(0 if fingerprints is None else 1 + len(fingerprints) for fingerprints in images)

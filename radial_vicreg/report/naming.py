@@ -38,7 +38,7 @@ def distinguish(experiments: Sequence[Experiment]) -> tuple[list[str], str]:
     ]
     common = [described[0][key] for key in ("method", "lr") if key not in differing]
     others = [key for key in differing if key not in needed]
-    return names, ", ".join([*common, *([f"different but not named: {', '.join(others)}"] if others else [])])
+    return names, ", ".join([*common, *([f"different, but without a name: {', '.join(others)}"] if others else [])])
 
 
 def differences(settings: Sequence[Setting], without: Collection[str] = ()) -> list[str]:

@@ -12,8 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
+from radial_vicreg.report.captioned import CaptionedFigure
 from radial_vicreg.report.collect import Problem
-from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.formats import Section
 
 _TEMPLATE = "page.html.j2"
@@ -24,7 +24,7 @@ def build_page(
     title: str,
     summary: str,
     sections: Sequence[Section],
-    figures: Sequence[Drawn],
+    figures: Sequence[CaptionedFigure],
     problems: Sequence[Problem],
 ) -> str:
     """Build the page; images are embedded, and it loads no other files.

@@ -102,7 +102,7 @@ def find_checkpoint(path: Path) -> Path:
     if (file := followed(path)).is_file():
         return file
     if file != path or (path.is_symlink() and not path.exists()):
-        return _beside_what_is_gone(path)
+        return _newest_next_to(path)
     if not path.is_dir():
         raise UserError(f"{path} does not exist; give a run's folder or a checkpoint")
     last = path / CHECKPOINTS / LAST_CHECKPOINT
@@ -111,7 +111,7 @@ def find_checkpoint(path: Path) -> Path:
     given = dict.fromkeys(map(followed, [*path.glob("*.ckpt"), *path.glob(f"{CHECKPOINTS}/*.ckpt")]))
     found = [file for file in given if file.is_file()]  # the target of a link may be gone
     if not found:
-        raise UserError(f"{path} holds no checkpoint: expected checkpoints/last.ckpt, or *.ckpt beside args.json")
+        raise UserError(f"{path} contains no checkpoint: expected checkpoints/last.ckpt, or *.ckpt next to args.json")
     return found[0] if len(found) == 1 else max(found, key=_progress)
 
 
@@ -232,7 +232,7 @@ def check_resumable(checkpoint: str | Path, model: nn.Module) -> None:
     content = read_checkpoint(checkpoint)
     absent = [key for key in _RESUMED if key not in content]
     if absent:
-        raise UserError(f"{checkpoint} holds no state of a training to resume from: it has no {', '.join(absent)}")
+        raise UserError(f"{checkpoint} cannot be resumed from: it has no {', '.join(absent)}")
     wanted, found = model.state_dict(), content["state_dict"]
     names = {name for name in wanted.keys() | found.keys() if name.rpartition(".")[2] != EXTRA_STATE}
     for name in sorted(names):  # only parameters and buffers have shapes; a module checks the rest itself
@@ -343,15 +343,15 @@ def _not_before(last: Path, written: list[Path]) -> Path:
     return written[0] if named and written and epoch_of(written[0]) > int(named[1]) else last
 
 
-def _beside_what_is_gone(last: Path) -> Path:
+def _newest_next_to(last: Path) -> Path:
     """Find the furthest checkpoint in the folder of a link, or of a small ``last.ckpt``, whose target is gone."""
     gone = f"{last} is a link to {os.readlink(last)}" if last.is_symlink() else f"{last} names {leads_to(last)}"
-    gone += ", which is gone"
+    gone += ", which does not exist"
     others = [file for file in last.parent.glob("*.ckpt") if file.is_file() and leads_to(file) is None]
     best = max(others, key=_progress, default=None)
     if best is None or _progress(best) == _UNREADABLE:
-        raise UserError(f"{gone}, and there is no checkpoint beside it that can be read")
-    print(f"{gone}: taking {best.name}")
+        raise UserError(f"{gone}, and no other checkpoint next to it can be read")
+    print(f"{gone}: using {best.name}")
     return best
 
 
@@ -368,11 +368,11 @@ def _progress(checkpoint: Path) -> tuple[int, int]:
 def _reason(error: Exception, start: bytes, is_whole: bool) -> str:
     """Explain why ``torch.load`` has failed; PyTorch's message suggests loading the file without the safeguard."""
     if not start:
-        return "it is empty, so its writing was cut short"
+        return "it is empty, so writing it was interrupted"
     if start == _ZIP and not is_whole:
-        return "its end is missing, so its writing or copying was cut short"
+        return "its end is missing, so writing or copying it was interrupted"
     if not is_whole:
-        return "it is not a file of torch.save, it is damaged, or it would run code"
+        return "it was not written by torch.save, is damaged, or would run code"
     if isinstance(error, pickle.UnpicklingError):
-        return "it holds more than tensors and plain containers, and reading that would run code"
+        return "it contains more than tensors and plain containers, and reading it would run code"
     return next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -59,8 +59,8 @@ def _same_crops(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
         if data.num_workers > 0 and data.format != "device":
             yield Doubt(
                 str(run.folder),
-                f"Lightning {lightning} gave its data.num_workers={data.num_workers} the same random crops in every"
-                " epoch",
+                f"Lightning {lightning} gave its workers (data.num_workers={data.num_workers}) the same random "
+                "crops in every epoch",
             )
 
 
@@ -85,10 +85,12 @@ def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
             if others:
                 names = ", ".join(str(other.folder) for other in others[:_SHOWN])
                 more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-                yield Doubt(str(run.folder), f"release 0.2 took it ({settings}) for one experiment with {names}{more}")
+                yield Doubt(
+                    str(run.folder), f"release 0.2 treated it ({settings}) as one experiment with {names}{more}"
+                )
             elif added:
                 yield Doubt(
-                    str(run.folder), f"release 0.2 may have handed it out for a run that differs in {settings} alone"
+                    str(run.folder), f"release 0.2 may have returned it for a run that differs only in {settings}"
                 )
 
 
@@ -115,9 +117,9 @@ def _other_rate(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
     if abs(trained - wanted) <= _TOLERANCE * max(abs(wanted), abs(trained)):
         return None
     return (
-        f"its results say optimizer.lr={run.results.requested.optimizer.lr:g}, a peak rate of {wanted:g}, and its "
-        f"checkpoint was trained with {trained:g}: ckpt=PATH had named a checkpoint of another run, or "
-        "the processes were miscounted"
+        f"its results have optimizer.lr={run.results.requested.optimizer.lr:g}, a peak rate of {wanted:g}, but "
+        f"its checkpoint was trained with {trained:g}: ckpt=PATH named a checkpoint of another run, or the number "
+        "of processes was wrong"
     )
 
 
@@ -131,8 +133,8 @@ def _cut_epochs(run: StoredRun, checkpoint: Mapping[str, Any]) -> str | None:
     if not whole or total == last * epochs:
         return None
     return (
-        f"its {epochs} epochs had {total:,} batches, and the last one alone {last:,}: it was resumed from a run that a "
-        "setting such as limit_train_batches had cut short"
+        f"its {epochs} epochs had {total:,} batches, but the last one had {last:,}: it was resumed from a run "
+        "that a setting such as limit_train_batches had shortened"
     )
 
 

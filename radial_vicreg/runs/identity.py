@@ -43,7 +43,7 @@ class Identity:
     """All settings of a configuration that can change the result; paths, logging and host cannot.
 
     Attributes:
-        parts: see :func:`identity_parts`.
+        parts: see :func:`_identity_parts`.
     """
 
     parts: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Identity:
             processes: number of training processes, if it is not that of the configuration; the batch size is that of
                 each process.
         """
-        return cls(identity_parts(config, config.processes if processes is None else processes))
+        return cls(_identity_parts(config, config.processes if processes is None else processes))
 
     @classmethod
     def of_release_0_2(cls, config: RunConfig, processes: int | None = None) -> Identity:
@@ -116,7 +116,7 @@ def config_hash(config: Mapping[str, Any], processes: int = 1, with_seed: bool =
     return found.config_hash if with_seed else found.experiment_hash
 
 
-def identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
+def _identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
     """List the parts of a run's identity in canonical form: numbers are floats, defaults are written out.
 
     Keys that a later release has added are included only if they are not at their default, so that earlier runs keep
@@ -141,7 +141,7 @@ def identity_parts(config: RunConfig, processes: int = 1) -> dict[str, Any]:
 
 
 def parts_of_release_0_2(config: RunConfig, processes: int = 1) -> dict[str, Any]:
-    """List the parts of an identity according to release 0.2; see :func:`identity_parts`.
+    """List the parts of an identity according to release 0.2; see :func:`_identity_parts`.
 
     They are the same for runs that differ only in keys that were added later.
     """

@@ -17,7 +17,7 @@ from radial_vicreg.names.terms import METHODS
 from radial_vicreg.nets.models import Encoder, build_encoder
 from radial_vicreg.runs.checkpoints import find_checkpoint, folder_of_run, leads_to, read_checkpoint
 from radial_vicreg.runs.origin import Images, images_of
-from radial_vicreg.runs.results import RESULTS, ForeignResults, RunResults
+from radial_vicreg.runs.results import RESULTS, RunResults, UnrecognizedResults
 from radial_vicreg.runs.stored import ARGUMENTS, is_of_script, single_run
 from radial_vicreg.runtime.random_state import own_random_numbers
 
@@ -102,7 +102,7 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
     if (folder / RESULTS).is_file():
         try:
             results = RunResults.read(folder / RESULTS)
-        except ForeignResults:  # another program's, in the folder of a solo-learn run
+        except UnrecognizedResults:  # another program's, in the folder of a solo-learn run
             if not is_of_script(folder):
                 raise
     if results is None and not is_of_script(folder):
@@ -115,7 +115,7 @@ def _configuration(folder: Path) -> tuple[RunConfig, RunResults | None]:
     try:
         return arguments_config(content) if results is None else results.requested, results
     except UserError as error:
-        raise UserError(f"{folder} is no run of VICReg or Radial-VICReg: in its configuration, {error}") from error
+        raise UserError(f"{folder} is not a run of VICReg or Radial-VICReg: in its configuration, {error}") from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -142,9 +142,9 @@ def _refuse_another_epoch(folder: Path, results: RunResults | None, checkpoint: 
     file = checkpoint.with_name(checkpoint.resolve().name)
     resume = f"main_pretrain.py and resume_from_checkpoint={file}" if is_of_script(folder) else "ckpt=auto"
     raise UserError(
-        f"{folder} has figures of epoch {results.epochs} ({RESULTS}) and weights of epoch {epoch} ({file.name}, its "
-        f"newest checkpoint): resume the run with {resume} to get both of one epoch, or give {file} to use those "
-        "weights without those figures"
+        f"{folder} has results of epoch {results.epochs} ({RESULTS}) and weights of epoch {epoch} ({file.name}, "
+        f"its newest checkpoint): resume the run with {resume} to get both of one epoch, or pass {file} to use "
+        "the weights without the results"
     )
 
 

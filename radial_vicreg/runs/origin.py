@@ -86,10 +86,10 @@ def digits(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:_DIGITS]
 
 
-def names_only(marks: Fingerprints) -> str | None:
+def names_only(fingerprints: Fingerprints) -> str | None:
     """Choose version 0.2's fingerprint of a set of images, without the version prefix; None if there is none."""
     prefix = fingerprint(NAMES_ONLY, "")
-    return next((mark.removeprefix(prefix) for mark in marks or () if mark.startswith(prefix)), None)
+    return next((entry.removeprefix(prefix) for entry in fingerprints or () if entry.startswith(prefix)), None)
 
 
 class Compared(NamedTuple):
@@ -154,16 +154,16 @@ def images_remark(pairs: Iterable[tuple[Images, Images]]) -> str | None:
         pairs: images of two runs each.
 
     Returns:
-        For example ``validation images are compared by names alone (fingerprints of version 1)``.
+        For example ``validation images are compared by file names only (fingerprints of version 1)``.
     """
     found: dict[str, None] = {}
     for pair in pairs:
         for part, one, other in zip(("training", "validation"), *pair, strict=True):
             compared = compare_fingerprints(one, other)
             if compared.version == NAMES_ONLY:
-                found[f"{part} images are compared by names alone (fingerprints of version {NAMES_ONLY})"] = None
+                found[f"{part} images are compared by file names only (fingerprints of version {NAMES_ONLY})"] = None
             elif compared.same is None:
-                found[f"{part} images are not compared (a run has no fingerprint of them)"] = None
+                found[f"{part} images are not compared (a run has no fingerprint)"] = None
     return "; ".join(sorted(found)) or None
 
 
@@ -178,7 +178,7 @@ def origin_of(images: Images, epoch: int | None = None, step: int | None = None)
     Returns:
         ``checkpoint`` (``epoch`` and ``step``, or ``untrained``), ``train`` and ``val``; unknown ones are omitted.
     """
-    known = {part: list(marks) for part, marks in images._asdict().items() if marks is not None}
+    known = {part: list(fingerprints) for part, fingerprints in images._asdict().items() if fingerprints is not None}
     return {"checkpoint": UNTRAINED if epoch is None else {"epoch": epoch, "step": step}, **known}
 
 
@@ -194,14 +194,14 @@ def is_of(origin: Mapping[str, Any] | None, images: Images) -> bool:
     return other_images(known, images) is None
 
 
-def _newest(marks: Sequence[str]) -> str:
-    return max(marks, key=_version, default="none")
+def _newest(fingerprints: Sequence[str]) -> str:
+    return max(fingerprints, key=_version, default="none")
 
 
-def _by_version(marks: Sequence[str]) -> dict[int, str]:
-    return {_version(mark): mark for mark in marks}
+def _by_version(fingerprints: Sequence[str]) -> dict[int, str]:
+    return {_version(entry): entry for entry in fingerprints}
 
 
-def _version(mark: str) -> int:
-    version = mark.partition(":")[0]
+def _version(entry: str) -> int:
+    version = entry.partition(":")[0]
     return int(version) if version.isdecimal() else 0

@@ -49,17 +49,17 @@ class UnreadableResults(ResultsError):
     """The file cannot be read, is cut short or is not JSON."""
 
 
-class ForeignResults(ResultsError):
+class UnrecognizedResults(ResultsError):
     """The file is JSON, but was not written by a run.
 
     Attributes:
-        is_marked: whether the file has a ``schema_version``, as files of this program do; otherwise it is another
+        has_version: whether the file has a ``schema_version``, as files of this program do; otherwise it is another
             program's.
     """
 
-    def __init__(self, path: str | Path, reason: str, is_marked: bool = True) -> None:
+    def __init__(self, path: str | Path, reason: str, has_version: bool = True) -> None:
         super().__init__(path, reason)
-        self.is_marked = is_marked
+        self.has_version = has_version
 
 
 class NewerResults(ResultsError):
@@ -310,7 +310,7 @@ class RunResults(_Part):
 
         Raises:
             UnreadableResults: the file cannot be read, or is not JSON.
-            ForeignResults: another program has written the file.
+            UnrecognizedResults: another program has written the file.
             NewerResults: a later version of this program has written the file.
         """
         try:
@@ -320,23 +320,23 @@ class RunResults(_Part):
         except (ValueError, RecursionError) as error:
             raise UnreadableResults(path, f"cut short or not JSON: {error}") from error
         if not isinstance(content, dict):
-            raise ForeignResults(path, "not a dictionary", is_marked=False)
+            raise UnrecognizedResults(path, "not a dictionary", has_version=False)
         try:
             strange = next(_strange_numbers(content, ""), None)
         except RecursionError as error:
-            raise ForeignResults(path, "nested too deeply: not written by radial-vicreg") from error
+            raise UnrecognizedResults(path, "nested too deeply, so not written by radial-vicreg") from error
         if strange is not None:
-            reason = f"{strange}: not written by radial-vicreg"
-            raise ForeignResults(path, reason, is_marked="schema_version" in content)
+            reason = f"{strange}, so not written by radial-vicreg"
+            raise UnrecognizedResults(path, reason, has_version="schema_version" in content)
         version = content.get("schema_version")
         if isinstance(version, int) and version > SCHEMA_VERSION:
-            reason = f"schema_version {version} is of a newer radial-vicreg"
-            raise NewerResults(path, reason, f": update this one, which reads up to {SCHEMA_VERSION}")
+            reason = f"schema_version {version} was written by a newer radial-vicreg"
+            raise NewerResults(path, reason, f": update radial-vicreg, which reads up to {SCHEMA_VERSION} here")
         try:
             return cls.model_validate(content)
         except ValidationError as error:
-            reason = f"{_complaint(error)}: not written by radial-vicreg"
-            raise ForeignResults(path, reason, is_marked=version is not None) from error
+            reason = f"{_complaint(error)}, so not written by radial-vicreg"
+            raise UnrecognizedResults(path, reason, has_version=version is not None) from error
 
     @classmethod
     def update(

@@ -13,7 +13,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import lies_in
 from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.origin import images_of, other_images
-from radial_vicreg.runs.results import RESULTS, ForeignResults, ResultsError, RunResults
+from radial_vicreg.runs.results import RESULTS, ResultsError, RunResults, UnrecognizedResults
 
 LATEST = "latest"
 """Link in ``runs_dir`` to the run of ``radial-vicreg pretrain`` that started last."""
@@ -123,7 +123,7 @@ def open_stored_run(folder: Path) -> StoredRun:
     try:
         _ = run.results.requested
     except UserError as error:
-        raise ForeignResults(run.path, f"its configuration is not one of VICReg or Radial-VICReg: {error}") from error
+        raise UnrecognizedResults(run.path, f"its configuration is not of VICReg or Radial-VICReg: {error}") from error
     return run
 
 
@@ -154,7 +154,7 @@ def single_run(path: str | Path) -> Path:
     if len(found) > 1:
         names = ", ".join(map(str, sorted(found, key=lambda run: run.parts)[:_NAMED]))
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        raise UserError(f"{path} holds {len(found)} runs, give one of them: {names}{more}")
+        raise UserError(f"{path} contains {len(found)} runs, give one of them: {names}{more}")
     return found[0] if found else path
 
 
@@ -196,7 +196,7 @@ def _is_run(folder: Path) -> bool:
         return False
     try:
         RunResults.read(file)
-    except ForeignResults:
+    except UnrecognizedResults:
         return False
     except ResultsError:
         return True  # a damaged file, which its reader reports

@@ -188,11 +188,11 @@ def images_note(first: RunResults, second: RunResults) -> str | None:
         second: results of another.
     """
     if (reason := other_images(first.images, second.images)) is not None:
-        return f"{reason}: their figures are not comparable"
+        return f"{reason}: their results are not comparable"
     return images_remark([(first.images, second.images)])
 
 
-def measured_otherwise(stored: RunConfig, asked: RunConfig) -> list[str]:
+def differently_measured(stored: RunConfig, asked: RunConfig) -> list[str]:
     """List the settings in which the figures of a stored run were measured differently than requested.
 
     Such settings are not part of an identity: the weights are the same, but the figures are not.

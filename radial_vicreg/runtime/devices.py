@@ -35,7 +35,7 @@ def usable_device(name: str | torch.device, option: str = "device") -> torch.dev
         float(torch.zeros(1, device=device))
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"{option} {name} cannot be used ({reason}); give cpu, or leave it out") from error
+        raise UserError(f"{option} {name} cannot be used ({reason}); use cpu, or omit it") from error
     return device
 
 

@@ -28,13 +28,14 @@ def attributes_by_index(config: RunConfig) -> Tensor:
     data = config.data
     if data.format == "dali" and not config.dali.encode_indexes_into_labels:
         raise UserError(
-            "attributes are found by file index, which DALI gives with dali.encode_indexes_into_labels=true only"
+            "attributes are looked up by file index, which DALI returns only with dali.encode_indexes_into_labels=true"
         )
     if (data.fraction or -1) > 0:
-        raise UserError("data.fraction renumbers the images, so their attributes would be mixed up: leave it out")
+        raise UserError("data.fraction renumbers the images, so their attributes would be wrong: omit it")
     if data.val_path is not None:
         raise UserError(
-            "solo-learn's validation does not say which image is which: data.val_path=null, or radial-vicreg pretrain"
+            "solo-learn's validation does not return the index of an image: set data.val_path=null, or use "
+            "radial-vicreg pretrain"
         )
     return load_attributes(str(data.train_path)).values
 

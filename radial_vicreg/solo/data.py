@@ -43,7 +43,7 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
         cfg = parse_cfg(cfg)
     except AssertionError as error:
         raise UserError(
-            f"solo-learn refuses this configuration: {reason_of(error)}; host=standalone does not ask it"
+            f"solo-learn rejects this configuration: {reason_of(error)}; host=standalone does not use solo-learn"
         ) from error
     cfg.devices = devices
     cfg.data.dataset = config.data.dataset
@@ -51,12 +51,12 @@ def solo_config(config: RunConfig, data: RunData) -> DictConfig:
     return cfg
 
 
-def script_config(cfg: DictConfig, foreign: Collection[str] = ()) -> RunConfig:
+def script_config(cfg: DictConfig, ignored: Collection[str] = ()) -> RunConfig:
     """Read the configuration of solo-learn's script, with the rates as they were written.
 
     Args:
         cfg: configuration after solo-learn's ``parse_cfg``.
-        foreign: keys of ``method_kwargs`` that the base class reads.
+        ignored: keys of ``method_kwargs`` that the base class reads.
 
     Returns:
         The configuration.
@@ -64,7 +64,7 @@ def script_config(cfg: DictConfig, foreign: Collection[str] = ()) -> RunConfig:
     Raises:
         UserError: a misspelt key or a bad value.
     """
-    return run_config(cfg, "script", rates=_rates_as_written(cfg), foreign=foreign)
+    return run_config(cfg, "script", rates=_rates_as_written(cfg), ignored=ignored)
 
 
 def configured_rates(cfg: DictConfig) -> dict[str, object]:

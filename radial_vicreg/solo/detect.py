@@ -58,7 +58,7 @@ def find_solo_learn() -> SoloLearn:
     return SoloLearn(True, f"solo-learn in {location}", location)
 
 
-def find_beside(folder: Path) -> Path | None:
+def find_checkout(folder: Path) -> Path | None:
     """Put a checkout of solo-learn's main branch on Python's path, if no other solo-learn can be imported.
 
     Python does so for a script in that folder (``python main_pretrain.py``), but not for an installed command.
@@ -114,9 +114,9 @@ def choose_host(wanted: str) -> tuple[str, str]:
     """
     _check_name(wanted)
     if wanted == "standalone":
-        return "standalone", "host=standalone was asked for"
+        return "standalone", "host=standalone was requested"
     if wanted == "solo":  # auto does not depend on the working directory
-        find_beside(Path.cwd())
+        find_checkout(Path.cwd())
     solo = import_solo_learn()
     if solo.usable:
         return "solo", solo.reason
@@ -137,7 +137,7 @@ def check_host(wanted: str, backbone: str) -> None:
     """
     _check_name(wanted)
     if wanted == "solo":
-        find_beside(Path.cwd())
+        find_checkout(Path.cwd())
     found = None if wanted == "standalone" else find_solo_learn()
     if wanted == "solo" and found is not None and not found.usable:
         raise _unusable(found)

@@ -56,22 +56,23 @@ def refuse_impossible(config: RunConfig) -> None:
     """
     if config.precision == "auto":
         raise UserError(
-            "precision=auto is for `radial-vicreg pretrain`; solo-learn's script takes one of Lightning's: precision="
+            "precision=auto works with `radial-vicreg pretrain` only; use one of Lightning's values: precision="
             "bf16-mixed, 16-mixed or 32"
         )
     data = config.data
     large = SOLO_LARGE_VIEWS if data.num_large_crops is None else data.num_large_crops
     if large != SOLO_LARGE_VIEWS:
         raise UserError(
-            f"solo-learn's script takes {SOLO_LARGE_VIEWS} large crops and any number of small ones, got {large} large:"
-            " correct num_crops of augmentations, or `radial-vicreg pretrain host=standalone`, which takes any number"
+            f"solo-learn's script accepts {SOLO_LARGE_VIEWS} large crops and any number of small ones, got "
+            f"{large} large: correct num_crops of augmentations, or use `radial-vicreg pretrain host=standalone`, "
+            "which accepts any number"
         )
     if config.knn_eval.enabled and (reason := knn_fails()):
-        raise UserError(f"knn_eval cannot work: {reason}; probes.encoder_knn=true is a kNN that does")
+        raise UserError(f"knn_eval does not work: {reason}; use the kNN of probes.encoder_knn=true")
     if data.format == "dali" and not _validates(config) and config.limit_val_batches != 0:
         raise UserError(
-            "data.format=dali without a validation set stops at once, since solo-learn gives Lightning no validation"
-            " loader there: add limit_val_batches=0, or take data.format=image_folder"
+            "data.format=dali without a validation set fails at the start, since solo-learn gives Lightning no "
+            "validation loader: add limit_val_batches=0, or use data.format=image_folder"
         )
 
 
@@ -93,13 +94,13 @@ def refuse_images(config: RunConfig) -> None:
     if data.format == "h5":
         if data.dataset not in _H5_DATASETS:
             raise UserError(
-                f"data.format=h5 is read with data.dataset={' or '.join(_H5_DATASETS)} only: with"
-                f" data.dataset={data.dataset} solo-learn ignores it; use data.format=image_folder"
+                f"data.format=h5 is read with data.dataset={' or '.join(_H5_DATASETS)} only: solo-learn ignores "
+                f"it with data.dataset={data.dataset}; use data.format=image_folder"
             )
         if data.train_path is not None and Path(data.train_path).is_dir():
             raise UserError(
-                f"data.format=h5 needs a file, and data.train_path={data.train_path} is a folder: use"
-                " data.format=image_folder, or give the file"
+                f"data.format=h5 needs a file, and data.train_path={data.train_path} is a folder: use "
+                "data.format=image_folder, or set the path of the file"
             )
     if lacks_labels(data.dataset, data.no_labels) and data.format != "dali":
         _refuse_folders(data.train_path)
@@ -119,8 +120,8 @@ def refuse_devices(config: RunConfig) -> None:
     if config.devices != "1" and not isinstance(config.devices, tuple):
         raise UserError(
             'devices must be "1" or a list such as [0,1] under solo-learn\'s script, which scales the rates by'
-            f' len(devices), got {config.devices!r}; several processes on CPUs are devices="1" num_nodes=N, started N'
-            " times with NODE_RANK, MASTER_ADDR and MASTER_PORT"
+            f' len(devices), got {config.devices!r}; for several processes on CPUs, use devices="1" num_nodes=N and'
+            " start it N times with NODE_RANK, MASTER_ADDR and MASTER_PORT"
         )
 
 
@@ -166,9 +167,9 @@ def _refuse_folders(path: str | None) -> None:
     others = sorted(entry.name for entry in root.iterdir() if entry.name.startswith(".") or not entry.is_file())
     if others:
         raise UserError(
-            f"data.no_labels=true: solo-learn's script takes every entry of data.train_path={path} for an image, and"
-            f" {len(others):,} are none, such as {others[0]}: put the image files alone into one folder, or with"
-            " class folders leave data.no_labels at false"
+            f"data.no_labels=true: solo-learn's script reads every entry of data.train_path={path} as an image, "
+            f"but {len(others):,} are not images, such as {others[0]}: put only image files into the folder, or, "
+            "with class folders, keep data.no_labels=false"
         )
 
 

@@ -228,7 +228,7 @@ class RadialVICReg(RadialTraining, BaseMethod):
             self._warned_about_size = True
             warn(
                 f"validation images have {given} pixels but the network trains on {trained}: solo-learn validates "
-                "image folders at 224 pixels, so val_acc1 says little here. The radius monitor resizes its images; "
+                "image folders at 224 pixels, so val_acc1 is not informative. The radius monitor resizes its images; "
                 "`radial-vicreg pretrain` validates at the training resolution."
             )
         metrics: dict[str, Any] = super().validation_step(batch, batch_idx, *args, **kwargs)  # type: ignore[assignment]
@@ -252,8 +252,8 @@ class RadialVICReg(RadialTraining, BaseMethod):
             self.backbone.conv1, self.backbone.maxpool = untouched.conv1, untouched.maxpool
         if not self.own_loop:
             rank_zero_only(warn)(
-                f"main_linear.py cannot load this network, since small_image_stem={str(wanted).lower()} and it builds"
-                " the stem by the data set's name: `radial-vicreg probe` is a linear evaluation that can."
+                f"main_linear.py cannot load this network, since small_image_stem={str(wanted).lower()} but it "
+                "derives the stem from the data set's name: use `radial-vicreg probe` for a linear evaluation."
             )
 
 

@@ -26,7 +26,7 @@ def check_backbone_name(name: str) -> None:
     if name not in BaseMethod._BACKBONES:
         hint = did_you_mean(name, BaseMethod._BACKBONES, what="solo-learn has")
         if name.startswith("timm:"):
-            hint = "`radial-vicreg pretrain host=standalone` has timm's networks"
+            hint = "use `radial-vicreg pretrain host=standalone` for timm's networks"
         raise UserError(f"unknown backbone.name {name!r}: {hint}")
 
 
@@ -90,7 +90,8 @@ def _check_sizes(config: RunConfig) -> None:
             backbone(torch.zeros(2, 3, VALIDATION_PIXELS, VALIDATION_PIXELS, device="meta"))
         except Exception as error:
             raise UserError(
-                f"backbone.name={name} with backbone.kwargs={arguments} does not take images of {VALIDATION_PIXELS}"
-                f" pixels, at which solo-learn validates image folders ({reason_of(error)}): data.val_path=null,"
-                " limit_val_batches=0, or `radial-vicreg pretrain`, which validates at the training resolution"
+                f"backbone.name={name} with backbone.kwargs={arguments} does not accept images of "
+                f"{VALIDATION_PIXELS} pixels, at which solo-learn validates image folders ({reason_of(error)}): "
+                "set data.val_path=null or limit_val_batches=0, or use `radial-vicreg pretrain`, which validates "
+                "at the training resolution"
             ) from error

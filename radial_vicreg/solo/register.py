@@ -5,7 +5,7 @@ from __future__ import annotations
 from radial_vicreg.errors import MissingPackageError, reason_of
 from radial_vicreg.solo.detect import INSTALL_HINT
 
-METHOD_NAME = "radialvicreg"
+_METHOD_NAME = "radialvicreg"
 
 
 def register() -> None:
@@ -20,8 +20,8 @@ def register() -> None:
     except ImportError as error:
         raise MissingPackageError(
             "Radial-VICReg's solo-learn host needs solo-learn's main branch (1.0.5 or newer; the release on PyPI, "
-            f"1.0.2, is too old); importing it said: {reason_of(error)}. {INSTALL_HINT}; or use host=standalone"
+            f"1.0.2, is too old); importing it failed: {reason_of(error)}. {INSTALL_HINT}; or use host=standalone"
         ) from error
     from radial_vicreg.solo.method import RadialVICReg
 
-    METHODS[METHOD_NAME] = RadialVICReg
+    METHODS[_METHOD_NAME] = RadialVICReg

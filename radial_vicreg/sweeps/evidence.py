@@ -49,8 +49,8 @@ def refuse_paths_of_this_machine(content: object, where: str) -> None:
     """
     if (place := _absolute_path(content)) is not None:
         raise UserError(
-            f"{where} holds {place}, a path of this machine: give paths relative to the working directory, to keep"
-            " results with --evidence"
+            f"{where} contains {place}, a path of this machine: --evidence needs paths relative to the working "
+            "directory"
         )
 
 

@@ -105,4 +105,4 @@ class SignalForwarder:
         if self._asked is signal.SIGINT:
             raise KeyboardInterrupt
         if self._asked is not None:
-            raise RunStopped(f"stopped by {self._asked.name}; runs that are not finished resume with --resume")
+            raise RunStopped(f"stopped by {self._asked.name}; the same command resumes unfinished runs")

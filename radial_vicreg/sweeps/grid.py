@@ -85,11 +85,9 @@ def load_sweep(name: str | Path) -> Sweep:
     path = _find(name)
     content = read_yaml(path)  # W&B's own ${...} is kept
     if not isinstance(content, dict) or not isinstance(content.get("parameters"), dict):
-        raise UserError(f"{path} has no `parameters`: a sweep file of W&B is needed, see yaml/radialvicreg/sweeps")
+        raise UserError(f"{path} has no `parameters`: expected a sweep file of W&B, see yaml/radialvicreg/sweeps")
     if content.get("method") != "grid":
-        raise UserError(
-            f"{path}: method {content.get('method')!r} needs W&B's server (wandb sweep); here: method: grid"
-        )
+        raise UserError(f"{path}: method {content.get('method')!r} needs W&B's server (wandb sweep); use method: grid")
     config_name, fixed = _read_command(path, content.get("command"))
     parameters = {str(key): _values(path, key, spec) for key, spec in content["parameters"].items()}
     return Sweep(path.stem, content, config_name, fixed, parameters)
@@ -100,13 +98,13 @@ def _find(name: str | Path) -> Path:
         if candidate.is_file():
             return candidate
     hint = did_you_mean(name, sweep_names(), what="own ones")
-    raise UserError(f"no sweep file {name}, and no sweep of that name; {hint}")
+    raise UserError(f"{name} is neither a sweep file nor the name of a sweep; {hint}")
 
 
 def _read_command(path: Path, command: Any) -> tuple[str, tuple[str, ...]]:
     parts = [str(part) for part in command] if isinstance(command, Sequence) and not isinstance(command, str) else []
     if "--config-name" not in parts[:-1] or _SWEPT_ARGUMENTS not in parts:
-        raise UserError(f"{path}: `command` must hold --config-name, a configuration, and {_SWEPT_ARGUMENTS}")
+        raise UserError(f"{path}: `command` must contain --config-name, a configuration, and {_SWEPT_ARGUMENTS}")
     config_name = parts[parts.index("--config-name") + 1]
     fixed = tuple(part for part in parts if "=" in part and not part.startswith(("$", "-", "wandb.")))
     return config_name, fixed
@@ -121,5 +119,5 @@ def _values(path: Path, key: str, spec: Any) -> tuple[Any, ...]:
     for value in values:
         # W&B passes str(value): Hydra would get None as text, and a list or dictionary in Python's notation.
         if not isinstance(value, str | int | float | bool):
-            raise UserError(f"{path}: parameter {key} has {value!r}; a grid takes numbers, texts, true and false")
+            raise UserError(f"{path}: parameter {key} has {value!r}; a grid accepts numbers, texts, true and false")
     return tuple(values)

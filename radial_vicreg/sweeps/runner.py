@@ -19,7 +19,7 @@ from radial_vicreg.sweeps.claims import ClaimedError, WorkerClaim
 from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_machine
 from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.grid import SweepRun
-from radial_vicreg.sweeps.marks import Mark, marks_of
+from radial_vicreg.sweeps.predictions import Prediction, predictions_of
 from radial_vicreg.sweeps.status import RunState, states_of
 
 _PRETRAIN = (sys.executable, "-m", "radial_vicreg.cli", "pretrain")
@@ -45,7 +45,6 @@ def run_missing(
     name: str,
     runs: Sequence[SweepRun],
     overrides: Sequence[str] = (),
-    resume: bool = False,
     wait: bool = True,
     evidence: Path | None = None,
 ) -> Outcome:
@@ -53,14 +52,14 @@ def run_missing(
 
     Any number of workers may share a sweep, on one machine or on several with a common ``runs_dir``. The training
     process of a run holds its claim (:class:`~.claims.RunClaim`) and keeps running if its worker is killed. A worker
-    tries each run once. The output of a run is appended to ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past
-    stability, which are likely to diverge, are trained last, but keep their index. Each image folder is listed once.
+    tries each run once, and resumes it from its last checkpoint if it has one. The output of a run is appended to
+    ``<runs_dir>/sweeps/<name>/<index>.log``. Runs past stability, which are likely to diverge, are trained last, but
+    keep their index. Each image folder is listed once.
 
     Args:
         name: name of the sweep, for the logs.
         runs: its runs.
-        overrides: additional Hydra overrides.
-        resume: resume unfinished runs from their last checkpoint; otherwise restart them.
+        overrides: additional Hydra overrides; ``ckpt=null`` restarts unfinished runs.
         wait: wait for runs that other processes train, and train those that end unfinished. False: skip them.
         evidence: folder of results. Runs with results there count as finished; results of other runs are copied there.
 
@@ -74,18 +73,18 @@ def run_missing(
     """
     if evidence is not None:
         claim_output(evidence, "folder")
-    marks = marks_of(runs, overrides)
+    predictions = predictions_of(runs, overrides)
     if evidence is not None:
-        for mark in marks:
-            refuse_paths_of_this_machine(mark.config.plain(), f"the configuration of run {mark.run.index}")
+        for prediction in predictions:
+            refuse_paths_of_this_machine(prediction.config.plain(), f"the configuration of run {prediction.run.index}")
     states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
     unfinished = {state.run.index for state in states if not state.is_finished}
-    todo = [mark for mark in marks if mark.run.index in unfinished]
-    todo.sort(key=lambda mark: mark.past_stability is not None)
-    logs = claim_output(Path(marks[0].config.runs_dir) / "sweeps" / name, "folder")
+    todo = [prediction for prediction in predictions if prediction.run.index in unfinished]
+    todo.sort(key=lambda prediction: prediction.past_stability is not None)
+    logs = claim_output(Path(predictions[0].config.runs_dir) / "sweeps" / name, "folder")
     logs.mkdir(parents=True, exist_ok=True)
     _say(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
-    for text in _remarks(marks):
+    for text in _remarks(predictions):
         _say(text)
     with SignalForwarder() as forwarder, Bar(name, len(runs), len(runs) - len(todo)) as bar:
 
@@ -93,7 +92,7 @@ def run_missing(
             bar.relabel(f"{name} [{description}]")
             bar.advance(done)
 
-        worker = _Worker(overrides, resume, wait, logs, forwarder, show, evidence)
+        worker = _Worker(overrides, wait, logs, forwarder, show, evidence)
         worker.work(todo)
     states = _kept(states_of(runs, overrides, evidence=evidence), evidence)
     return _outcome(name, states, worker.failed)
@@ -113,7 +112,6 @@ class _Worker:
 
     Attributes:
         overrides: additional Hydra overrides.
-        resume: resume unfinished runs.
         wait: wait for runs that other processes train.
         logs: folder of the logs.
         forwarder: starts the trainings.
@@ -123,7 +121,6 @@ class _Worker:
     """
 
     overrides: Sequence[str]
-    resume: bool
     wait: bool
     logs: Path
     forwarder: SignalForwarder
@@ -131,7 +128,7 @@ class _Worker:
     evidence: Path | None = None
     failed: list[int] = field(default_factory=list)
 
-    def work(self, todo: Sequence[Mark]) -> None:
+    def work(self, todo: Sequence[Prediction]) -> None:
         """Train the runs that no other process trains, then wait for the others and train those that end unfinished."""
         announced: set[int] = set()
         while True:
@@ -149,7 +146,7 @@ class _Worker:
             while all(claim.is_held() for claim in claims):
                 sleep(SECONDS_BETWEEN_LOOKS)
 
-    def settle(self, cell: Mark) -> ClaimedError | None:
+    def settle(self, cell: Prediction) -> ClaimedError | None:
         """Train a run unless it is finished; return the error if another process is training it."""
         index = cell.run.index
         self.show(str(index))
@@ -157,10 +154,10 @@ class _Worker:
             with WorkerClaim(cell.config, index):
                 (current,) = self._state(cell.run)
                 if current.is_finished:
-                    _say(f"run {index} has been finished by another process: {current.folder}")
+                    _say(f"run {index} was finished by another process: {current.folder}")
                 elif self._train(cell.run) == NOT_FINISHED:
                     # A worker was killed just after it had started that training.
-                    return ClaimedError(f"another process has begun to train run {index}")
+                    return ClaimedError(f"another process is now training run {index}")
         except ClaimedError as error:
             return error
         self.show(str(index), done=1)
@@ -174,7 +171,7 @@ class _Worker:
     def _train(self, run: SweepRun) -> int:
         log = self.logs / f"{run.index}.log"
         begin = log.stat().st_size if log.exists() else 0
-        arguments = pretrain_arguments(run, self.overrides, self.resume)
+        arguments = pretrain_arguments(run, self.overrides)
         status = self.forwarder.run([*_PRETRAIN, *arguments, _CLAIM], log)
         if status in (0, NOT_FINISHED):
             return status
@@ -187,9 +184,9 @@ class _Worker:
         return status
 
 
-def pretrain_arguments(run: SweepRun, overrides: Sequence[str], resume: bool) -> list[str]:
-    """List the arguments of ``radial-vicreg pretrain`` for one run; ``resume`` resumes it if possible."""
-    return run.arguments(*overrides, *(["ckpt=auto"] if resume else []))
+def pretrain_arguments(run: SweepRun, overrides: Sequence[str]) -> list[str]:
+    """List the arguments of ``radial-vicreg pretrain`` that resume a run or start it; overrides come last."""
+    return run.arguments("ckpt=auto", *overrides)
 
 
 def _say(text: str) -> None:
@@ -205,13 +202,15 @@ def _outcome(name: str, states: Sequence[RunState], failed: Sequence[int]) -> Ou
     return Outcome([index for index in left if index in failed], [index for index in left if index not in failed])
 
 
-def _remarks(marks: Sequence[Mark]) -> list[str]:
-    unstable = sum(mark.past_stability is not None for mark in marks)
-    away = sum(mark.is_pulled_away for mark in marks)
-    texts = [f"{unstable} of {len(marks)} runs are past stability and come last: --list marks them"] * bool(unstable)
+def _remarks(predictions: Sequence[Prediction]) -> list[str]:
+    unstable = sum(prediction.past_stability is not None for prediction in predictions)
+    away = sum(prediction.has_distant_equilibrium for prediction in predictions)
+    texts = [
+        f"{unstable} of {len(predictions)} runs are past stability and are trained last: --list shows them"
+    ] * bool(unstable)
     if away:
         texts.append(
-            f"in {away} of {len(marks)} runs the radial term alone pulls the radii to a W1 above 1 from chi, see "
+            f"in {away} of {len(predictions)} runs the minimum of the radial term alone has a W1 above 1 to chi, see "
             "docs/tables.md"
         )
     return texts
@@ -222,4 +221,4 @@ def _last_line(log: Path, begin: int) -> str:
         stream.seek(begin)
         text = stream.read().decode(errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it printed nothing"
+    return lines[-1] if lines else "it printed no output"

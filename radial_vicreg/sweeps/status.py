@@ -118,6 +118,6 @@ def composed_runs(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> It
     for run in runs:
         swept = {item.partition("=")[0] for item in run.overrides}
         if given & swept:
-            raise UserError(f"{', '.join(sorted(given & swept))}: the sweep sets this key itself; leave it out")
+            raise UserError(f"{', '.join(sorted(given & swept))}: the sweep sets this key itself: omit it")
     for config in compose_grid(runs[0].config_name, [run.overrides for run in runs], overrides):
         yield config.model_copy(update={"method_kwargs": config.objective_settings})

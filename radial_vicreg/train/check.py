@@ -54,7 +54,7 @@ def _without_images(
     check_batch_fits(images, config.optimizer.batch_size, config.processes)
     print(
         f"host: {host.name} ({host.reason})\n"
-        f"{config.data.dataset} is not in {config.data.train_path}: the run would download it"
+        f"{config.data.dataset} is not in {config.data.train_path}: the run downloads it"
     )
     return config, trainer, None
 
@@ -76,7 +76,7 @@ def _lines(
         _steps(trainer, config, batches),
         *(f"warning: {text}" for text in stability_warnings(config, steps_per_epoch(config, batches))),
         *(note for note in notes if note is not None),
-        "checked: nothing was started or written",
+        "check finished: nothing was started or written",
     ]
 
 
@@ -90,7 +90,7 @@ def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
     length = f"{epochs:,} epoch{'' if epochs == 1 else 's'} of {steps:,}{limit}"
     text = f"steps: {total:,} ({length}), global batch {config.global_batch:,}"
     if config.accumulation > 1:
-        text += f", {config.accumulation} of them a step"
+        text += f", {config.accumulation} of them per step"
     if (size := config.optimizer.micro_batch_size) is not None:
         text += f", the backbone sees {size:,} images at a time"
     return f"{text}, optimizer.lr {config.optimizer.lr:g} scaled to {config.rates.lr:g}"

@@ -64,8 +64,8 @@ def fit(
             # The queue only says that it "exited unexpectedly"; the cause names the signal that killed it, if any.
             cause = next((e for e in (error, error.__cause__) if "by signal" in str(e)), error)
             raise WorkerDiedError(
-                f"{str(cause).splitlines()[0]} Killed means, as a rule, that memory ran out, and Bus error that shared "
-                f"memory did: lower data.num_workers. {_how_to_resume(trainer, 'Stopped')}"
+                f"{str(cause).splitlines()[0]} Killed usually means that memory ran out, Bus error that shared "
+                f"memory ran out: lower data.num_workers. {_how_to_resume(trainer, 'Stopped')}"
             ) from error
         raise
 

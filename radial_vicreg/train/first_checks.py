@@ -52,7 +52,7 @@ def check_names(config: RunConfig) -> None:
     check_strategy(config)
     check_loggers(config)
     if (options := standalone_options(config)) and config.host == "solo":
-        raise UserError(f"{options[0]} needs host=standalone: solo-learn has no such option")
+        raise UserError(f"{options[0]} needs host=standalone: solo-learn does not support it")
     data_set(config.data.dataset)
     check_optimizer_names(config.optimizer)
     check_schedule(config.scheduler)

@@ -23,7 +23,7 @@ from radial_vicreg.train.first_checks import cannot_build
 _LOGGED_BY_THE_HOST = ("class_loss", *HOST_STEP_METRICS)
 
 
-def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
+def build_objective(config: RunConfig) -> RadialVICRegLoss | CustomLoss:
     """Build the loss of a configuration.
 
     Args:
@@ -38,7 +38,7 @@ def build_objective(config: RunConfig) -> RadialVICRegLoss | ForeignLoss:
         UserError: the loss cannot be imported or built.
     """
     if config.loss is not None:
-        return ForeignLoss(config.loss)
+        return CustomLoss(config.loss)
     settings = config.method_kwargs.model_dump(include=set(LOSS_DEFAULTS))
     # The seed is for the samples from chi.
     return RadialVICRegLoss(**{**settings, "radial_objective": config.radial_objective}, seed=config.seed)
@@ -58,12 +58,12 @@ def check_objective(config: RunConfig, device: torch.device) -> None:
         return
     shape = (config.views, config.optimizer.batch_size, config.method_kwargs.proj_output_dim)
     with own_random_numbers(0, device):
-        loss = ForeignLoss(config.loss).to(device)
+        loss = CustomLoss(config.loss).to(device)
         views = torch.randn(shape, device=device, requires_grad=True)
         loss(*views)
 
 
-class ForeignLoss(nn.Module):
+class CustomLoss(nn.Module):
     """A custom loss that a configuration names, with the interface of ours.
 
     The custom loss gets the views outside of autocast and at least in float32. It returns a 0-d tensor, or a dictionary
@@ -118,8 +118,8 @@ class ForeignLoss(nn.Module):
             inspect.signature(called).bind(*views)
         except TypeError as error:
             raise UserError(
-                f"loss._target_={self.target} cannot be called with {len(views)} views ({error}): with loss_views=pair"
-                " it gets (z1, z2), with loss_views=all every view"
+                f"loss._target_={self.target} cannot be called with {len(views)} views ({error}): it receives "
+                "(z1, z2) with loss_views=pair, and every view with loss_views=all"
             ) from error
         except ValueError:  # a built-in without a signature
             return
@@ -158,7 +158,7 @@ def _instantiated(settings: LossConfig) -> Any:
         reason = " ".join(str(causes[-1]).split()).rstrip(".")
         raise cannot_build(str(settings.target), reason) from error
     if not callable(loss):
-        raise UserError(f"loss._target_={settings.target} gives {_shown(loss)}, which cannot be called with the views")
+        raise UserError(f"loss._target_={settings.target} is {_shown(loss)}, which cannot be called with the views")
     return loss
 
 

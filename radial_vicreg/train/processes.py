@@ -28,8 +28,8 @@ _LAUNCHERS: tuple[tuple[type[ClusterEnvironment], str, str], ...] = (
     (
         SLURMEnvironment,
         "Slurm",
-        "ask Slurm for --nodes={nodes} --ntasks-per-node={local} and start it with srun (a run of its own in each task:"
-        " unset SLURM_NTASKS)",
+        "request --nodes={nodes} --ntasks-per-node={local} from Slurm and start it with srun (for a separate run "
+        "in each task: unset SLURM_NTASKS)",
     ),
     (LSFEnvironment, "LSF", "start {total} with jsrun"),
     (MPIEnvironment, "MPI", "start {total} with mpirun"),
@@ -78,8 +78,8 @@ def check_launcher(config: RunConfig) -> None:
                 numbers = {"nodes": config.nodes, "local": config.local_processes, "total": config.processes}
                 remedy = remedy.format(**numbers)
                 raise UserError(
-                    f"{name} started {difference}, but {_requested(config)}: set devices and num_nodes to what was"
-                    f" started, or {remedy}"
+                    f"{name} started {difference}, but {_requested(config)}: set devices and num_nodes to the "
+                    f"started processes, or {remedy}"
                 )
             return
 
@@ -97,13 +97,13 @@ def check_processes(config: RunConfig, trainer: pl.Trainer) -> None:
     started = trainer.world_size
     if started != config.processes:
         raise UserError(
-            f"strategy={config.strategy} trains with {started} process(es), but {_requested(config)}: take"
-            f" strategy=auto or ddp, or ask for {started}"
+            f"strategy={config.strategy} trains with {started} process(es), but {_requested(config)}: use "
+            f"strategy=auto or ddp, or request {started}"
         )
     if config.processes > 1 and not (config.model_extra or {}).get("use_distributed_sampler", True):
         raise UserError(
-            f"use_distributed_sampler must not be false with {config.processes} processes: each would train on all"
-            " images, in an order of its own; leave it out"
+            f"use_distributed_sampler must not be false with {config.processes} processes: each would train on "
+            "all images, in its own order; omit it"
         )
 
 
@@ -120,11 +120,11 @@ def _difference(config: RunConfig, kind: type[ClusterEnvironment]) -> str | None
             return f"{here} process(es) on this machine"
         environment.validate_settings(num_devices=config.local_processes, num_nodes=config.nodes)
     except (RuntimeError, ValueError) as error:
-        return f"processes in a way that Lightning does not take ({error})"
+        return f"processes in a way that Lightning does not support ({error})"
     return None
 
 
 def _requested(config: RunConfig) -> str:
     devices = list(config.devices) if isinstance(config.devices, tuple) else config.devices
     share = "" if config.nodes == 1 else f", {config.local_processes} on each machine"
-    return f"devices={devices} and num_nodes={config.nodes} ask for {config.processes}{share}"
+    return f"devices={devices} and num_nodes={config.nodes} request {config.processes}{share}"

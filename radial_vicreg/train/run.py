@@ -80,7 +80,7 @@ def build_standalone(config: RunConfig, data: RunData) -> Parts:
 
 def embedded(config: RunConfig) -> Host:
     """Choose the embedded host for any value of ``host``."""
-    return Host("standalone", "it is the embedded one", build_standalone)
+    return Host("standalone", "it is the embedded host", build_standalone)
 
 
 @listed_once()  # for the processes that Lightning starts, too
@@ -216,7 +216,7 @@ def prepared_trainer(config: RunConfig) -> tuple[RunConfig, pl.Trainer]:
     adopt_rank(trainer.global_rank)
     if config.host != prepared.host:
         for option in standalone_options(config):
-            rank_zero_only(print)(f"{option}: host=standalone has it")
+            rank_zero_only(print)(f"{option}: using host=standalone, which supports it")
     if (note := precision_note(prepared)) is not None:
         rank_zero_only(print)(note)
     return prepared, trainer
@@ -276,7 +276,7 @@ def check_num_classes(config: RunConfig, found: int) -> None:
     if config.data.num_classes not in (None, found):
         raise UserError(
             f"data.num_classes={config.data.num_classes}, but the images of data.train_path={config.data.train_path} "
-            f"have {found}: leave it out, they are counted"
+            f"have {found}: omit it, classes are counted"
         )
 
 

@@ -17,7 +17,7 @@ from radial_vicreg.runs.checkpoints import folder_of_run, furthest_checkpoint, l
 from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.origin import images_of, images_remark
 from radial_vicreg.runs.stored import RunsByIdentity, StoredRun, stored_runs
-from radial_vicreg.runs.summaries import measured_otherwise
+from radial_vicreg.runs.summaries import differently_measured
 from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_around
 
 TRAIN_ELSEWHERE = "train on a local disk and copy the finished run there"
@@ -77,8 +77,8 @@ def find_run_folder(config: RunConfig) -> RunFolder:
     apart = [_why_not_taken(run, reason, config) for run, reason in stored.kept_apart(config)]
     if config.ckpt == "last":
         raise UserError(
-            f"ckpt=last: no checkpoint of this configuration below {config.runs_dir}; leave ckpt out to start anew, or"
-            f" use ckpt=auto, which does so where there is none{''.join(f'. {text}' for text in apart[:1])}"
+            f"ckpt=last: no checkpoint of this configuration below {config.runs_dir}; omit ckpt to start a new "
+            f"run, or use ckpt=auto, which starts one if none exists{''.join(f'. {text}' for text in apart[:1])}"
         )
     for text in apart[:1]:
         _say(f"ckpt=auto: {text}. A new run starts")
@@ -158,12 +158,12 @@ def _new_folder(parent: Path) -> Path:
         except FileExistsError:  # another run started in the same second
             continue
         return parent / f"{stamp}{suffix}"
-    raise UserError(f"could not make a new folder in {parent}")
+    raise UserError(f"could not create a new folder in {parent}")
 
 
 def _why_not_taken(run: StoredRun, reason: str, config: RunConfig) -> str:
     """Describe why a run with these settings is not used, and what the user can do with it."""
-    text = f"{run.folder} is not taken: {reason}"
+    text = f"{run.folder} is not used: {reason}"
     return f"{text}; {how_to_measure(run.folder, config)}" if reason.startswith("validated") else text
 
 
@@ -174,8 +174,8 @@ def _remark(runs: list[StoredRun], folder: Path, config: RunConfig) -> None:
     if (remark := images_remark((run.results.images, images) for run in chosen)) is not None:
         _say(f"{folder}: {remark}")
     for run in chosen:
-        if found := measured_otherwise(run.results.requested, config):
-            _say(f"{folder}: the figures that it has were measured with {', '.join(found)}")
+        if found := differently_measured(run.results.requested, config):
+            _say(f"{folder}: its results were measured with {', '.join(found)}")
 
 
 def _say(text: str) -> None:

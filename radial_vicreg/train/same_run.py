@@ -49,7 +49,7 @@ def check_same_run(checkpoint: Path, config: RunConfig, option: str) -> None:
         raise UserError(f"{named} is of another run: {_in_words(found)}; {_remedy(option)}")
     own = images_of(config)
     if (reason := other_images(Images(train=images.train), Images(train=own.train))) is not None:
-        raise UserError(f"{named} was {reason}: give its own data.train_path to resume it, or {_leave_out(option)}")
+        raise UserError(f"{named} was {reason}: set its data.train_path to resume it, or {_leave_out(option)}")
     epoch = content.get("epoch")
     is_finished = isinstance(epoch, int) and epoch + 1 >= config.max_epochs
     if is_finished and (reason := other_images(images, own)) is not None:
@@ -131,8 +131,8 @@ def _recorded(content: Mapping[str, Any], run: StoredRun | None, named: str) -> 
     except (KeyError, TypeError, ValueError):  # results of another program
         pass
     raise UserError(
-        f"{named} does not say of which configuration it is, and no {RESULTS} of its run lies beside it: put it back"
-        f" into its run's folder (RUN/{CHECKPOINTS}/, or that of solo-learn's script)"
+        f"{named} does not contain its configuration, and there is no {RESULTS} of its run next to it: move it "
+        f"back into its run's folder (RUN/{CHECKPOINTS}/, or that of solo-learn's script)"
     )
 
 
@@ -156,8 +156,8 @@ def _shown(value: Any) -> str:
 
 
 def _leave_out(option: str) -> str:
-    return f"leave {option} out to start a new run"
+    return f"omit {option} to start a new run"
 
 
 def _remedy(option: str) -> str:
-    return f"give its own settings to resume it, or {_leave_out(option)} with these"
+    return f"use its settings to resume it, or {_leave_out(option)} with these"

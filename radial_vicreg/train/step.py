@@ -124,8 +124,8 @@ class RadialTraining(_Base):
         counted = canonical_arguments(self.config.plain())
         for name in (name for name in ("max_steps", "overfit_batches") if name in counted):
             raise UserError(
-                f"a run with {name} cannot be resumed, since Lightning would not end with the weights of an "
-                "uninterrupted run: start it anew, without a checkpoint, or set max_epochs in its place"
+                f"a run with {name} cannot be resumed, since Lightning would not reach the weights of an "
+                "uninterrupted run: start it without a checkpoint, or set max_epochs instead"
             )
 
     def on_train_epoch_start(self) -> None:

@@ -81,7 +81,7 @@ def test_a_folder_of_ones_own_comes_first_and_hides_names(mine: Path, capsys: py
 def test_in_a_pipe_a_configuration_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["configs"]) == 0
     header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split() == ["--config-name", "what", "it", "is"]
+    assert header.split() == ["--config-name", "description"]
     assert [line.split(maxsplit=1) for line in lines] == [[name, NAMES[name]] for name in NAMES]
 
 
@@ -97,11 +97,11 @@ def test_a_terminal_shows_every_line_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["pretrain", "synthetic"])
 def test_what_hydra_has_and_this_command_has_not_is_one_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
-        (["--multirun", "seed=1,2"], "--multirun is Hydra's own: a command here is one run"),
+        (["--multirun", "seed=1,2"], "--multirun is not supported by radial-vicreg: each command trains one run"),
         (["-m", "seed=1,2"], "`radial-vicreg sweep FILE --run`"),
         (["--info"], "`radial-vicreg configs` lists all of them"),
-        (["--info", "searchpath"], "--info is Hydra's own"),
-        (["--cfg", "all"], "--cfg job prints what counts"),
+        (["--info", "searchpath"], "--info is not supported by radial-vicreg"),
+        (["--cfg", "all"], "use --cfg job"),
         (["--shell-completion", "install=bash"], "register-python-argcomplete radial-vicreg"),
     ):
         assert cli.main([command, *arguments]) == 2
@@ -122,7 +122,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
 
 def test_a_misspelt_name_is_looked_for_in_ones_own_folder(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pretrain", "-cd", str(mine), "-cn", "inner/studdy"]) == 2
-    one_line(capsys.readouterr().err, f"'inner/studdy' in {mine}, nor of ours; did you mean inner/study?")
+    one_line(capsys.readouterr().err, f"'inner/studdy' in {mine} or in radial-vicreg; did you mean inner/study?")
 
 
 @pytest.mark.parametrize("flags", [["--cfg"], ["-c", "job", "--resolve"]])

@@ -183,9 +183,9 @@ def test_a_comparison_with_what_is_no_run_is_one_line(
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "results.json").write_text("{")
     for arguments, said in (
-        ([tmp_path / "gone", run], "gone holds no run with results.json"),
+        ([tmp_path / "gone", run], "gone contains no run with results.json"),
         ([run, tmp_path / "broken"], "cut short or not JSON"),
-        ([tmp_path / "runs", run], "runs holds 2 runs, give one of them: "),
+        ([tmp_path / "runs", run], "runs contains 2 runs, give one of them: "),
         ([run], "the following arguments are required: B"),
     ):
         assert cli.main(["compare", *map(str, arguments)]) == 2
@@ -227,7 +227,7 @@ class TestFolderAboveARun:
         for command in ("probe", "export"):
             assert cli.main([command, str(run.parents[1])]) == 2
             named = ", ".join(map(str, [run, *others[:4]]))
-            one_line(capsys.readouterr().err, f"holds 8 runs, give one of them: {named} and 3 more")
+            one_line(capsys.readouterr().err, f"contains 8 runs, give one of them: {named} and 3 more")
 
     def test_a_link_is_followed_at_once(self, run: Path) -> None:
         link = run.parents[1] / LATEST
@@ -324,7 +324,7 @@ class TestMoved:
         assert [run.path for run in found] == ["a/1/results.json", "a/2/results.json", "b/3/results.json"]
         assert problems == []
         assert single_run(tmp_path / "runs" / "b") == tmp_path / "disk" / "b" / "3"
-        with pytest.raises(UserError, match=r"holds 3 runs, give one of them: .*a/1, .*a/2, .*b/3"):
+        with pytest.raises(UserError, match=r"contains 3 runs, give one of them: .*a/1, .*a/2, .*b/3"):
             single_run(tmp_path / "runs")
 
     def test_every_run_is_listed_once_whatever_leads_to_it(self, make_run: MakeRun, tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ class TestCheck:
         make_run("short", "+limit_train_batches=1", versions=OF_0_2)
         status, reasons = self.check(tmp_path, capsys)
         assert status == 1
-        assert "may have handed it out" in reasons["short"]
+        assert "may have returned it" in reasons["short"]
         assert "limit_train_batches=1 batches" in reasons["short"]
 
     def test_runs_of_this_version_are_not_taken_for_others(
@@ -433,7 +433,7 @@ class TestCheck:
         make_run("odd", workers, "seed=8", versions=odd)
         status, reasons = self.check(tmp_path, capsys)
         assert (status, set(reasons)) == (1, {"repeated"})
-        assert "Lightning 2.6.0 gave its data.num_workers=4 the same random crops" in reasons["repeated"]
+        assert "Lightning 2.6.0 gave its workers (data.num_workers=4) the same random crops" in reasons["repeated"]
 
     def test_a_recorded_rate_that_was_not_trained_with_is_named(
         self, finished_run: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -454,4 +454,4 @@ class TestCheck:
     ) -> None:
         make_run("one")
         assert cli.main(["runs", str(tmp_path), "--check"]) == 0
-        assert capsys.readouterr().out == f"1 runs below {tmp_path}, none that needs a look\n"
+        assert capsys.readouterr().out == f"1 runs below {tmp_path}, none needs attention\n"

@@ -131,7 +131,7 @@ DECIDED = [name for name, argument in TRAINER_ARGUMENTS.items() if argument.read
 
 def test_an_argument_that_pretrain_decides_is_refused() -> None:
     for name in DECIDED:
-        with pytest.raises(UserError, match=rf"^{name}: decided by `radial-vicreg pretrain` itself, leave it out"):
+        with pytest.raises(UserError, match=rf"^{name}: set by `radial-vicreg pretrain` itself: omit it"):
             build_trainer(make_config(**{name: True}))
 
 

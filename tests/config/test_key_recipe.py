@@ -26,7 +26,7 @@ WHERE_IT_MAY_STAND = {
     "ColorJitter": 'depth: Annotated[int, Added("0.3")] = Field(1, ge=1, description="of the colours")',
     "MethodConfig": 'width: Annotated[int, Added("0.3")] = Field(1, ge=1, description="of the method")',
     "RunConfig": 'toys: Annotated[bool, Added("0.3"), WhoReads("script", instead="play outside"), Stored()] ='
-    ' Field(False, description="of the run")',
+    ' Field(False, description="name of the run")',
 }
 """Other fields that somebody could add, by the class of their section."""
 
@@ -102,14 +102,14 @@ def test_a_key_is_one_field_and_everything_follows(
     # The command that does not read it refuses it.
     assert found["notes"]["script"] == [
         "data.order=once is read by `radial-vicreg pretrain` only, and solo-learn's script would ignore it: use that"
-        " command, or data.order=epoch"
+        " command, or set data.order=epoch"
     ]
     assert found["notes"]["pretrain"] == [
-        "toys=true is read by solo-learn's main_pretrain.py only: play outside; leave it out, or at false"
+        "toys=true is read by solo-learn's main_pretrain.py only: play outside; omit it, or set it to false"
     ]
 
     # What a declaration lacks is named.
     assert found["undeclared"] == [
-        "data.bare has no meaning: add description=... to its field",
+        "data.bare has no description: add description=... to its field",
         "data.bare has no reader: add ALL, PRETRAIN or WhoReads('script', instead=...) to its field",
     ]

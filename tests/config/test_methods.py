@@ -20,17 +20,17 @@ FOLDER = ["radialvicreg/dataset=folder", "data.train_path=images"]
 
 def test_what_does_not_go_together_is_refused() -> None:
     for changes, said in [
-        ({"method": "lejepa"}, "method=lejepa needs a loss: radialvicreg/method=lejepa brings one"),
-        ({**OWN, "method": "vicreg"}, "method=vicreg has its own loss: .* give the method another name"),
+        ({"method": "lejepa"}, "method=lejepa needs a loss: radialvicreg/method=lejepa sets one"),
+        ({**OWN, "method": "vicreg"}, "method=vicreg has its own loss: .* choose another name"),
         ({**OWN, "method": "kl"}, "method=kl is the name of a radial objective"),
         ({**OWN, "loss": {"weight": 1.0}}, "loss must be a section with _target_, the class of the loss.*got"),
         ({**OWN, "loss": "my.Loss"}, "loss must be a section with _target_.*got 'my.Loss'"),
         ({**OWN, "loss": {"_target_": 3}}, "loss must be a section with _target_"),
         ({**OWN, "loss_views": "three"}, "loss_views must be one of pair, all, got 'three'"),
-        ({"loss_views": "all"}, "loss_views is read with a custom loss: method=vicreg takes every view"),
+        ({"loss_views": "all"}, "loss_views applies only to a custom loss: method=vicreg always uses every view"),
         ({**OWN, "method_kwargs__sim_loss_weight": 3.0}, "method_kwargs.sim_loss_weight is not read by loss._target_"),
         ({**OWN, "augmentations__0__num_crops": 3}, "loss_views=pair calls the loss with 2 views.* give 3"),
-        ({"augmentations__0__num_crops": 1}, "must give 2 crops or more.* got 1: correct num_crops"),
+        ({"augmentations__0__num_crops": 1}, "must give 2 or more crops, got 1: correct num_crops"),
     ]:
         with pytest.raises(UserError, match=said):
             read_config(plain_config(**changes))
@@ -57,7 +57,7 @@ def test_a_group_brings_its_loss_and_no_weight_of_ours(method: str) -> None:
 
 def test_a_loss_of_one_s_own_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pretrain", *FOLDER, "radialvicreg/method=own"]) == 2
-    assert "loss._target_, method must be given, for example loss._target_=VALUE" in capsys.readouterr().err
+    assert "loss._target_, method must be set, for example loss._target_=VALUE" in capsys.readouterr().err
 
 
 def test_target_arguments_and_views_of_a_loss_are_part_of_the_identity_and_its_name_is_not() -> None:

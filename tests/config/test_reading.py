@@ -123,14 +123,14 @@ def test_keys_that_another_base_class_reads_are_passed_over() -> None:
     content = with_kwargs(add_projector_classifier=True)
     with pytest.raises(UserError, match=r"method_kwargs\.add_projector_classifier is not a setting"):
         read_config(content, "script")
-    config = read_config(content, "script", foreign=["add_projector_classifier"])
+    config = read_config(content, "script", ignored=["add_projector_classifier"])
     assert config == read_config(with_kwargs(), "script")
     misspelt = with_kwargs(add_projector_clasifier=True)
     with pytest.raises(UserError, match=r"did you mean method_kwargs\.add_projector_classifier\?"):
-        read_config(misspelt, "script", foreign=["add_projector_classifier"])
+        read_config(misspelt, "script", ignored=["add_projector_classifier"])
     # Of that section alone.
     with pytest.raises(UserError, match=r"probes\.add_projector_classifier is not a setting"):
-        read_config(with_key("probes.add_projector_classifier"), "script", foreign=["add_projector_classifier"])
+        read_config(with_key("probes.add_projector_classifier"), "script", ignored=["add_projector_classifier"])
 
 
 def test_a_password_is_refused_unless_it_has_been_stored() -> None:
@@ -164,7 +164,7 @@ def test_a_missing_value_is_asked_for() -> None:
 def test_a_section_must_be_one() -> None:
     for section in ("backbone", "data", "optimizer", "method_kwargs"):
         for value in (None, 5, "abc"):
-            with pytest.raises(UserError, match=rf"^{section} must be a section with keys of its own, got {value!r}$"):
+            with pytest.raises(UserError, match=rf"^{section} must be a section with keys, got {value!r}$"):
                 read_config(with_key(section, value))
 
 
@@ -196,7 +196,7 @@ def test_attributes_go_with_a_data_set_that_has_them() -> None:
     attributes = {**WITH_ALL, "data": {**WITH_ALL["data"], "dataset": "celeba", "multi_label": True}}
     assert read_config(attributes).data.multi_label
     attributes["data"]["multi_label"] = False
-    with pytest.raises(UserError, match=r"data\.dataset=celeba has attributes .*: give data\.multi_label=true"):
+    with pytest.raises(UserError, match=r"data\.dataset=celeba has attributes .*: set data\.multi_label=true"):
         read_config(attributes)
     assert not read_config(attributes, "stored").data.multi_label
     with pytest.raises(UserError, match=r"data\.multi_label=true needs data\.dataset=celeba"):

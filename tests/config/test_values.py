@@ -11,7 +11,7 @@ from configs import make_config, plain_config
 from radial_vicreg.config import ProbesConfig, read_config
 from radial_vicreg.errors import UserError
 
-NEIGHBOURS = "a non-empty list, each a whole number, 1 or more"
+NEIGHBOURS = "a list of one or more, each a whole number, 1 or more"
 DEVICES = "devices must be a list such as [0], a positive number, auto or -1, got"
 
 
@@ -35,12 +35,12 @@ def test_a_bad_value_is_named_with_what_it_may_be() -> None:
         ("probes__knn_bank", 0, "probes.knn_bank must be a whole number, 1 or more, got 0"),
         ("probes__knn_neighbours", [], f"probes.knn_neighbours must be {NEIGHBOURS}, got []"),
         ("probes__knn_neighbours", [5, 0], f"probes.knn_neighbours must be {NEIGHBOURS}, got 0"),
-        ("augmentations", [], "augmentations must be a non-empty list of sections, got []"),
-        ("augmentations", [5], "augmentations.0 must be a section with keys of its own, got 5"),
+        ("augmentations", [], "augmentations must be a list of one or more of sections, got []"),
+        ("augmentations", [5], "augmentations.0 must be a section with keys, got 5"),
         ("augmentations__0__mean", [1, 2], "augmentations.0.mean must be three numbers, or null, got [1, 2]"),
         ("probes__mlp_hidden_dim", 0, "probes.mlp_hidden_dim must be a whole number, 1 or more, got 0"),
         *(
-            (key, "a\\b", f"{key} must be a text that can be a file's name, without / and \\, got")
+            (key, "a\\b", f"{key} must be a text that is valid as a file name, without / and \\, got")
             for key in ("name", "method")
         ),
         ("probes__encoder_mpl", True, "probes.encoder_mpl is not a setting; did you mean probes.encoder_mlp?"),

@@ -57,7 +57,9 @@ def test_a_folder_with_a_dead_link_is_refused_and_replaced_on_request(celeba: Pa
     link = celeba / "train" / "faces" / "000001.jpg"
     link.unlink()
     link.symlink_to(tmp_path / "gone.jpg")
-    with pytest.raises(UserError, match=r"celeba lacks 1 of its 25 files, train/faces/000001\.jpg for one.*--replace"):
+    with pytest.raises(
+        UserError, match=r"celeba lacks 1 of its 25 files, for example train/faces/000001\.jpg.*--replace"
+    ):
         prepare_celeba(celeba, tmp_path / "copy")
     prepare_celeba(celeba, tmp_path / "copy", replace=True)
     assert len(CelebAFolder(celeba / "train")) == SPLITS["train"]
@@ -76,12 +78,17 @@ def test_a_missing_image_is_named_and_nothing_is_written(tmp_path: Path) -> None
     [
         ("list_eval_partition.txt", "000003.jpg", "000099.jpg", "name different images"),
         ("list_attr_celeba.txt", " 1", " 7", "values of -1 or 1"),
-        ("list_attr_celeba.txt", "000005.jpg  ", "000005.jpg  1 ", "which it does not for 000005.jpg"),
+        ("list_attr_celeba.txt", "000005.jpg  ", "000005.jpg  1 ", "got others for 000005.jpg"),
         ("list_attr_celeba.txt", "Attribute_0 ", "", "names 39 attributes, but CelebA has 40"),
         ("list_attr_celeba.txt", "000003.jpg", "000003.png", "name different images|names .* attributes"),
-        ("list_eval_partition.txt", "000004.jpg 0", "000004.jpg 7", "must give 0, 1 or 2 .* not so for 000004.jpg"),
-        ("list_eval_partition.txt", "000004.jpg 0", "000004.jpg zero", "not so for 000004.jpg"),
-        ("list_eval_partition.txt", "000004.jpg 0\n", "", "name different images, 000004.jpg for one"),
+        (
+            "list_eval_partition.txt",
+            "000004.jpg 0",
+            "000004.jpg 7",
+            "must give 0, 1 or 2 .* got another value for 000004.jpg",
+        ),
+        ("list_eval_partition.txt", "000004.jpg 0", "000004.jpg zero", "got another value for 000004.jpg"),
+        ("list_eval_partition.txt", "000004.jpg 0\n", "", "name different images, for example 000004.jpg"),
     ],
 )
 def test_lists_that_contradict_are_refused(tmp_path: Path, file: str, old: str, new: str, message: str) -> None:
@@ -206,8 +213,8 @@ def test_attributes_are_found_by_the_numbers_of_solo_learns_readers(celeba: Path
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("data.format=dali", "encode_indexes_into_labels=true only"),
-        ("data.fraction=0.5", "would be mixed up"),
+        ("data.format=dali", "only with dali.encode_indexes_into_labels=true"),
+        ("data.fraction=0.5", "would be wrong"),
         ("data.val_path=elsewhere", "data.val_path=null"),
     ],
 )

@@ -81,7 +81,7 @@ def test_an_export_that_lacks_an_image_is_refused_and_replaced_on_request(cifar1
     prepare_cifar("cifar100", cifar100_root, as_folder=True)
     (cifar100_root / "val" / "apple" / "00000.png").unlink()
     (cifar100_root / "val" / "note.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"val lacks 1 of its 3 files, apple/00000\.png for one.*--replace"):
+    with pytest.raises(UserError, match=r"val lacks 1 of its 3 files, for example apple/00000\.png.*--replace"):
         prepare_cifar("cifar100", cifar100_root, as_folder=True)
     train = (cifar100_root / "train").stat().st_ino
     prepare_cifar("cifar100", cifar100_root, as_folder=True, replace=True)

@@ -51,7 +51,7 @@ def test_nothing_but_the_lock_is_left_beside_the_folder(digits_folder: Path) -> 
 def test_second_run_says_so_and_changes_nothing(digits_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {p: p.stat().st_mtime_ns for p in digits_folder.rglob("*")}
     prepare_digits(digits_folder, size=16)
-    assert "already holds the 1797 digits at 16 px" in capsys.readouterr().out
+    assert "already contains the 1797 digits at 16 px" in capsys.readouterr().out
     assert {p: p.stat().st_mtime_ns for p in digits_folder.rglob("*")} == before
 
 
@@ -60,7 +60,7 @@ def test_preparation_is_deterministic(digits_folder: Path, tmp_path: Path) -> No
 
 
 def test_digits_of_another_size_are_kept(digits_folder: Path) -> None:
-    with pytest.raises(UserError, match=r"\(size 16\) than asked for \(size 32\)"):
+    with pytest.raises(UserError, match=r"\(size 16\) than requested \(size 32\)"):
         prepare_digits(digits_folder, size=32)
 
 

@@ -116,8 +116,10 @@ def test_a_folder_is_listed_once_for_all_processes_inside(
 ) -> None:
     images = make_folder("images", cat=2)
     first = of_folder(images)
-    real, listed = module._marks, []
-    monkeypatch.setattr(module, "_marks", lambda path, data_format: listed.append(path) or real(path, data_format))
+    real, listed = module._fingerprints, []
+    monkeypatch.setattr(
+        module, "_fingerprints", lambda path, data_format: listed.append(path) or real(path, data_format)
+    )
     with listed_once():
         for _ in range(3):
             assert of_folder(images) == first

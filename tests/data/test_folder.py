@@ -46,7 +46,7 @@ def test_text_in_an_images_clothes_is_named(tmp_path: Path) -> None:
 
 
 def test_missing_image_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"gone\.png \(no such file"):
+    with pytest.raises(OSError, match=r"gone\.png \(the file does not exist"):
         open_image(tmp_path / "gone.png")
 
 

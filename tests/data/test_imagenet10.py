@@ -192,7 +192,9 @@ def test_a_folder_with_dead_links_is_refused_and_replaced_on_request(own_imagene
     (out / "note.txt").write_text("mine")
     moved = own_imagenette.rename(tmp_path / "moved")
     assert len(files_of(out / "val")) == 0
-    with pytest.raises(UserError, match=rf"holds other images \(imagenet {own_imagenette}\) than asked for .*{moved}"):
+    with pytest.raises(
+        UserError, match=rf"contains other images \(imagenet {own_imagenette}\) than requested " f".*{moved}"
+    ):
         prepare_imagenet10(moved, out)
     assert (out / "note.txt").read_text() == "mine"
     assert len(files_of(prepare_imagenet10(moved, out, replace=True) / "val")) == 20
@@ -218,7 +220,7 @@ def test_an_interrupted_run_leaves_no_folder(imagenette: Path, tmp_path: Path, m
 def test_wrong_numbers_are_named_class_by_class(own_imagenet: Path, tmp_path: Path) -> None:
     next((own_imagenet / "train" / SAW).iterdir()).unlink()
     next((own_imagenet / "val" / TEN[0]).iterdir()).unlink()
-    with pytest.raises(UserError, match="incomplete: repeat it") as caught:
+    with pytest.raises(UserError, match="incomplete: repeat both") as caught:
         prepare_imagenet10(own_imagenet, tmp_path / "out")
     assert f"train 28 of 29 images: {SAW} (chain saw) 1 of 2; val 19 of 20 images: {TEN[0]} (tench) 1 of 2." in str(
         caught.value
@@ -228,12 +230,12 @@ def test_wrong_numbers_are_named_class_by_class(own_imagenet: Path, tmp_path: Pa
 
 def test_images_too_many_are_an_error_as_well(own_imagenet: Path, tmp_path: Path) -> None:
     write(own_imagenet / "train" / TEN[1] / f"{TEN[1]}_9999.JPEG")
-    with pytest.raises(UserError, match=rf"{TEN[1]} \(English springer\) 4 of 3\. Remove what was added"):
+    with pytest.raises(UserError, match=rf"{TEN[1]} \(English springer\) 4 of 3\. Remove added or duplicate files"):
         prepare_imagenet10(own_imagenet, tmp_path / "out")
 
 
 def test_imagenets_division_is_not_taken_for_imagenettes(imagenet: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"This is ImageNet's own division: leave out --split imagenette"):
+    with pytest.raises(UserError, match=r"This is ImageNet's split: omit --split imagenette"):
         prepare_imagenet10(imagenet, tmp_path / "out", split="imagenette")
 
 
@@ -251,16 +253,16 @@ def test_a_missing_class_is_named(own_imagenet: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_of_the_other_ten_classes_is_recognised(imagenette: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"it has those of --classes imagenette$"):
+    with pytest.raises(UserError, match=r"it has the classes of --classes imagenette$"):
         prepare_imagenet10(imagenette, tmp_path / "out", classes="clustering")
-    with pytest.raises(UserError, match=r"Imagenette does not hold --classes clustering"):
+    with pytest.raises(UserError, match=r"Imagenette does not contain --classes clustering"):
         prepare_imagenet10(imagenette, tmp_path / "out", "imagenette", "clustering")
 
 
 def test_an_unsorted_validation_folder_is_explained(own_imagenet: Path, tmp_path: Path) -> None:
     (own_imagenet / "val").rename(tmp_path / "sorted")
     write(own_imagenet / "val" / "ILSVRC2012_val_00000001.JPEG")
-    with pytest.raises(UserError, match="sorted into one folder a class"):
+    with pytest.raises(UserError, match="sorted into one folder per class"):
         prepare_imagenet10(own_imagenet, tmp_path / "out")
 
 
@@ -268,9 +270,9 @@ def test_an_unsorted_validation_folder_is_explained(own_imagenet: Path, tmp_path
     ("given", "message"),
     [
         ("imagenette2.tgz", r"is an archive: unpack it \(tar xf imagenette2.tgz\)"),
-        (".", r"has no train/ and val/ .*: give --imagenet .*imagenette2"),
-        ("imagenette2/train", r"has no train/ and val/ .*: give --imagenet .*imagenette2$"),
-        ("imagenette2/val/n03000684", r"has no train/ and val/ with a folder for each class \(SYNSET/\*.JPEG\)$"),
+        (".", r"has no train/ and val/ .*: use --imagenet .*imagenette2"),
+        ("imagenette2/train", r"has no train/ and val/ .*: use --imagenet .*imagenette2$"),
+        ("imagenette2/val/n03000684", r"has no train/ and val/ with one folder per class \(SYNSET/\*.JPEG\)$"),
         ("nowhere", r"--imagenet=.*nowhere does not exist"),
         ("imagenette2/noisy_imagenette.csv", r"is not a folder"),
     ],
@@ -291,9 +293,9 @@ def test_a_folder_of_something_else_is_left_alone(imagenet: Path, tmp_path: Path
 
 def test_a_prepared_folder_is_never_replaced_by_other_images(imagenet: Path, imagenette: Path, tmp_path: Path) -> None:
     out = prepare_imagenet10(imagenette, tmp_path / "out", split="imagenette")
-    with pytest.raises(UserError, match=r"holds other images \(split imagenette.*than asked for \(split imagenet,"):
+    with pytest.raises(UserError, match=r"contains other images \(split imagenette.*than requested \(split imagenet,"):
         prepare_imagenet10(imagenette, out)
-    with pytest.raises(UserError, match=r"holds other images .*classes imagenette.*classes clustering"):
+    with pytest.raises(UserError, match=r"contains other images .*classes imagenette.*classes clustering"):
         prepare_imagenet10(imagenet, out, classes="clustering")
     assert files_of(out / "val") == files_of(imagenette / "val")
 
@@ -305,7 +307,7 @@ def test_a_folder_of_the_first_version_is_known_as_the_clustering_ten(
     old = {"dataset": "imagenet10", "imagenet": str(imagenet), "num_images": 50}
     monkeypatch.setattr(imagenet10, "_FIRST_VERSION", {**imagenet10._FIRST_VERSION, "train": 30, "val": 20})
     (out / MARKER).write_text(json.dumps(old))
-    with pytest.raises(UserError, match=r"classes clustering.*than asked for.*classes imagenette"):
+    with pytest.raises(UserError, match=r"classes clustering.*than requested.*classes imagenette"):
         prepare_imagenet10(imagenet, out)
     folder = LabelledFolder(prepare_imagenet10(imagenet, out, classes="clustering") / "val")
     assert folder.classes == list(OTHER_TEN)
@@ -337,7 +339,7 @@ def test_images_that_cannot_be_read_do_not_count_as_resized(tmp_path: Path) -> N
 def test_the_command_prints_the_folder_and_says_what_it_holds(
     imagenet: Path, imagenette: Path, run: Callable[..., list[str]]
 ) -> None:
-    paper = "29 training and 20 validation images of the ten classes of Imagenette, ImageNet's division\n"
+    paper = "29 training and 20 validation images of the ten classes of Imagenette, ImageNet's split\n"
     assert run("--imagenet", imagenette) == ["0", "datasets/imagenet10\n", paper]
     _, out, error = run("--imagenette", imagenette, "--split", "imagenette")
     assert out == "datasets/imagenette\n"

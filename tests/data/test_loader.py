@@ -234,8 +234,8 @@ def test_images_of_several_sizes_do_not_go_to_the_device(folder_config: MakeConf
     ("layout", "message"),
     [
         ("devise", r"data.format must be one of image_folder, device, got 'devise'; did you mean device\?"),
-        ("h5", r"data.format=h5 is run by solo-learn's main_pretrain.py; here use data.format=image_folder or device"),
-        ("dali", r"data.format=dali is run by solo-learn's main_pretrain.py"),
+        ("h5", r"data.format=h5 is read by solo-learn's main_pretrain.py only; use data.format=image_folder or device"),
+        ("dali", r"data.format=dali is read by solo-learn's main_pretrain.py"),
     ],
 )
 def test_unknown_formats_are_refused_with_the_nearest(layout: str, message: str) -> None:

@@ -62,18 +62,18 @@ def test_a_complete_folder_may_be_read_only(folder: Path, monkeypatch: pytest.Mo
 
 def lost(folder: Path) -> str:
     (folder / "train/a.png").unlink()
-    return "lacks 1 of its 2 files, train/a.png for one"
+    return "lacks 1 of its 2 files, for example train/a.png"
 
 
 def dead(folder: Path) -> str:
     (folder / "train/a.png").unlink()
     (folder / "train/a.png").symlink_to(folder / "gone.png")
-    return "lacks 1 of its 2 files, train/a.png for one"
+    return "lacks 1 of its 2 files, for example train/a.png"
 
 
 def other(folder: Path) -> str:
     (folder / MARKER).write_text('{"dataset": "one", "num_images": 2}')
-    return "holds other images (dataset one) than asked for (dataset two)"
+    return "contains other images (dataset one) than requested (dataset two)"
 
 
 def without_marker(folder: Path) -> str:
@@ -113,7 +113,7 @@ def test_the_working_directory_is_never_moved_aside(tmp_path: Path, monkeypatch:
 
 def test_an_empty_mount_point_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "ismount", lambda path: Path(path) == tmp_path)
-    with pytest.raises(UserError, match=f"give a folder in it, such as {tmp_path}/two"):
+    with pytest.raises(UserError, match=f"choose a folder in it, such as {tmp_path}/two"):
         prepare(tmp_path)
 
 

@@ -65,7 +65,7 @@ def test_it_is_made_once_and_refused_when_a_link_is_dead(source: Path, tmp_path:
     lost.rename(tmp_path / "0.png")
     (source / "train" / "class_0" / "00.png").touch()
     with pytest.raises(
-        UserError, match=r"study lacks \d+ of its 70 files, tune/train/class_0/00\.png for one.*--replace"
+        UserError, match=r"study lacks \d+ of its 70 files, for example tune/train/class_0/00\.png.*--replace"
     ):
         prepare_study(tmp_path / "study", source, SIZES)
     assert (out / "note.txt").read_text() == "mine"
@@ -81,7 +81,7 @@ def test_a_source_without_the_classes_or_images_is_refused(source: Path, tmp_pat
     with pytest.raises(UserError, match=r"class_0 has 4 images, expected 5 or more"):
         prepare_study(tmp_path / "study", source, SIZES._replace(train=50))
     (source / "test" / "class_3").rename(tmp_path / "class_3")
-    with pytest.raises(UserError, match="test has 9 folders of classes, expected the 10 of CIFAR-10"):
+    with pytest.raises(UserError, match="test has 9 class folders, expected the 10 of CIFAR-10"):
         prepare_study(tmp_path / "study", source, SIZES)
     (tmp_path / "class_3").rename(source / "test" / "class_x")
     with pytest.raises(UserError, match="has other classes than"):
@@ -92,7 +92,8 @@ def test_a_source_without_the_classes_or_images_is_refused(source: Path, tmp_pat
 def test_images_of_another_choice_are_not_replaced(source: Path, tmp_path: Path) -> None:
     prepare_study(tmp_path / "study", source, SIZES)
     with pytest.raises(
-        UserError, match=r"study holds other images \(train 30, num_images 70\) than asked for .*choose another --out"
+        UserError,
+        match=r"study contains other images \(train 30, num_images 70\) than requested .*choose " "another --out",
     ):
         prepare_study(tmp_path / "study", source, SIZES._replace(train=10))
 
@@ -100,4 +101,4 @@ def test_images_of_another_choice_are_not_replaced(source: Path, tmp_path: Path)
 def test_the_command_says_what_a_source_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["data", "study", "--source", str(tmp_path / "gone"), "--out", str(tmp_path / "study")]
     assert main(arguments) == 2
-    assert "give --source a folder with train/CLASS and test/CLASS" in capsys.readouterr().err
+    assert "pass a folder with train/CLASS and test/CLASS as --source" in capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_figures_and_weights_of_different_epochs_are_refused_and_both_named(
     older = make_older_weights(folder)
     for given in (folder, folder / "checkpoints" / "last.ckpt"):
         assert main(["export", str(given), "--format", "timm"]) == 2
-        one_line(capsys.readouterr().err, "figures of epoch 2", "weights of epoch 1", "ckpt=auto", str(older))
+        one_line(capsys.readouterr().err, "results of epoch 2", "weights of epoch 1", "ckpt=auto", str(older))
     assert not (folder / "export").exists()
 
 
@@ -86,7 +86,7 @@ def test_weights_of_an_earlier_epoch_that_are_given_by_name_get_a_card_without_f
     folder = make_run(epochs=2, radii={"final": final})
     older = make_older_weights(folder)
     assert main(["export", str(older), "--format", "timm"]) == 0
-    assert "no figures on the card: the run has none of epoch 1" in capsys.readouterr().out
+    assert "the card has no results: the run has none of epoch 1" in capsys.readouterr().out
     card = read_card(folder / "export" / "timm" / "card.json")
     assert card["metrics"] == {"probes": None, "radii": None}
     assert (card["training"]["epoch"], card["training"]["status"], card["training"]["seed"]) == (1, None, 5)
@@ -118,7 +118,7 @@ def test_a_checkpoint_that_was_written_before_its_link_is_the_newest(
 def test_other_weights_beside_a_card_are_refused(make_run: Callable) -> None:
     card_file, card = export_run(make_run(), "timm")
     torch.save({}, card_file.parent / card["weights"])
-    with pytest.raises(ValueError, match="another SHA-256"):
+    with pytest.raises(ValueError, match="different SHA-256"):
         load_exported(card_file)
 
 

@@ -168,8 +168,8 @@ def test_the_model_card_names_a_method_with_a_loss_of_its_own(make_run: Callable
     text = (card_file.parent / "README.md").read_text()
     assert "| method | `a\\|b`, a method with a custom loss |" in text
     assert "| loss | nowhere.Loss |\n| temperature | 0.25 |" in text
-    assert "The run has no probe's figures of these weights." in text
-    assert "paper of the method is to fill in" in text
+    assert "The run has no probe results of these weights." in text
+    assert "To fill in: the paper of the method" in text
     with torch.no_grad():
         assert load_exported(card_file)(torch.zeros(1, 3, 32, 32)).shape == (1, card["feature_dim"])
 
@@ -198,7 +198,7 @@ def test_what_somebody_has_written_is_not_replaced(
     out.mkdir()
     (out / name).write_text("license: mine")
     assert main(["export", str(make_run()), "--format", "hf", "--out", str(out)]) == 2
-    one_line(capsys.readouterr().err, f"{out / name} is there already", "--out")
+    one_line(capsys.readouterr().err, f"{out / name} already exists", "--out")
     assert [file.name for file in out.iterdir()] == [name]
     assert (out / name).read_text() == "license: mine"
 
@@ -220,5 +220,5 @@ def test_a_model_card_of_a_run_without_results_is_written_all_the_same(make_run:
     (folder / "args.json").write_text(json.dumps(content["config"]))
     (folder / "results.json").unlink()
     text = (export_run(folder, "hf")[0].parent / "README.md").read_text()
-    assert "The run has no measurement of these weights' embeddings." in text
+    assert "The run has no measurement of the embeddings of these weights." in text
     assert "None" not in text

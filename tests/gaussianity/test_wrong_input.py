@@ -26,15 +26,18 @@ GOOD = np.zeros((3, 2), dtype=np.float32)
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros(3), "holds float64 of shape (3,): a matrix (N, d) of floating-point numbers is needed"),
+        (np.zeros(3), "holds float64 of shape (3,), expected a matrix (N, d) of floating-point numbers"),
         (np.zeros((2, 3, 4)), "holds float64 of shape (2, 3, 4)"),
         (np.zeros((3, 2), dtype=int), "holds int64 of shape (3, 2)"),
         (np.zeros((3, 0)), "holds float64 of shape (3, 0)"),
-        (np.zeros((1, 4)), "has 1 row: 2 or more embeddings are needed"),
+        (np.zeros((1, 4)), "has 1 row, expected 2 or more embeddings"),
         (np.array([[1.0, np.nan], [1.0, 2.0]]), "z: 1 of 2 embeddings (embeddings) are not finite"),
         (np.array([[1e200, 1.0], [1.0, 2.0]]), "z: 1 of 2 embeddings (embeddings) are not finite, or too large"),
         (np.array([[1e30, 1.0], [1.0, 2.0]]), "not finite, or too large for float32"),
-        (np.array([[{}, 1.0], [1.0, 2.0]], dtype=object), "cannot be read: not a whole .npy of plain numbers"),
+        (
+            np.array([[{}, 1.0], [1.0, 2.0]], dtype=object),
+            "cannot be read: it is incomplete, or not a .npy of plain numbers",
+        ),
     ],
     ids=["1-D", "3-D", "integers", "no columns", "one row", "nan", "beyond float32", "norm beyond", "objects"],
 )
@@ -47,14 +50,14 @@ def test_a_matrix_that_is_none(array: Any, message: str, matrix: Callable, capsy
 def test_a_file_that_is_no_npy(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "z.npy").write_bytes(content)
     assert main(["diagnose", str(tmp_path / "z.npy")]) == 2
-    one_line(capsys.readouterr().err, "z.npy cannot be read: not a whole .npy of plain numbers")
+    one_line(capsys.readouterr().err, "z.npy cannot be read: it is incomplete, or not a .npy of plain numbers")
 
 
 def test_an_archive_named_npy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open(tmp_path / "z.npy", "wb") as stream:
         np.savez(stream, a=GOOD)
     assert main(["diagnose", str(tmp_path / "z.npy")]) == 2
-    one_line(capsys.readouterr().err, "z.npy holds an archive: a matrix (N, d)")
+    one_line(capsys.readouterr().err, "z.npy holds an archive, expected a matrix (N, d)")
 
 
 def test_a_run_with_figures_and_weights_of_different_epochs(
@@ -67,7 +70,7 @@ def test_a_run_with_figures_and_weights_of_different_epochs(
     folder = write_finished_run(tmp_path / "run", composed("radialvicreg", *tiny_overrides), epochs=2)
     older = make_older_weights(folder)
     assert main(["diagnose", str(folder)]) == 2
-    one_line(capsys.readouterr().err, "figures of epoch 2", "weights of epoch 1", f"give {older}")
+    one_line(capsys.readouterr().err, "results of epoch 2", "weights of epoch 1", f"pass {older}")
     (source,) = diagnosed(older)["sources"]
     assert (source["details"]["epoch"], source["details"]["checkpoint"]) == (1, "epoch-1.ckpt")
 
@@ -79,13 +82,13 @@ def test_a_folder_above_several_runs_names_them(
         (tmp_path / "runs" / name).mkdir(parents=True)
         shutil.copy(finished_run("standalone") / "results.json", tmp_path / "runs" / name)
     assert main(["diagnose", str(tmp_path / "runs")]) == 2
-    one_line(capsys.readouterr().err, "runs holds 2 runs, give one of them: ")
+    one_line(capsys.readouterr().err, "runs contains 2 runs, give one of them: ")
 
 
 def test_an_export_needs_images(finished_run: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export_run(finished_run("standalone"), "timm", tmp_path / "export")
     assert main(["diagnose", str(tmp_path / "export")]) == 2
-    one_line(capsys.readouterr().err, "export has no images of its own: give a folder of them, --images DIR")
+    one_line(capsys.readouterr().err, "export has no images: pass a folder of images, --images DIR")
 
 
 def test_an_export_whose_card_does_not_say_how_images_are_normalised(
@@ -94,7 +97,7 @@ def test_an_export_whose_card_does_not_say_how_images_are_normalised(
     card_file, card = export_run(finished_run("standalone"), "timm", tmp_path / "export")
     card_file.write_text(json.dumps({**card, "normalisation": {"mean": 3}}))
     assert main(["diagnose", str(card_file), "--images", str(tmp_path)]) == 2
-    one_line(capsys.readouterr().err, "card.json does not say how images are normalised")
+    one_line(capsys.readouterr().err, "card.json does not contain how images are normalised")
 
 
 def test_a_run_whose_images_are_gone_is_told_about_the_option(
@@ -105,7 +108,7 @@ def test_a_run_whose_images_are_gone_is_told_about_the_option(
     results["config"]["data"]["val_path"] = "gone"
     (run / "results.json").write_text(json.dumps(results))
     assert main(["diagnose", str(run)]) == 2
-    one_line(capsys.readouterr().err, "the run's own images cannot be read, give others with --images DIR: ", "gone")
+    one_line(capsys.readouterr().err, "the run's images cannot be read; pass others as --images DIR: ", "gone")
 
 
 def test_a_target_in_somebody_s_run_is_never_called(finished_run: Callable, tmp_path: Path) -> None:
@@ -126,5 +129,5 @@ def test_a_network_that_gives_maps_and_not_vectors_is_named() -> None:
 
     images: Any = [(torch.zeros(3, 8, 8), -1)] * 3
     source = Network("maps", {}, Maps(3, 4, 3), {"encoder": "feats"}, images, workers=0)
-    with pytest.raises(ValueError, match=r"maps: one vector an image is needed, got encoder outputs \(3, 4, 6, 6\)"):
+    with pytest.raises(ValueError, match=r"maps: expected one vector per image, got encoder outputs \(3, 4, 6, 6\)"):
         _measure(source, Settings(device="cpu"))

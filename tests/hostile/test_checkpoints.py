@@ -132,12 +132,12 @@ def set_config(folder: Path, key: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("backbone", 5, "in its configuration, backbone must be a section with keys of its own, got 5"),
+        ("backbone", 5, "in its configuration, backbone must be a section with keys, got 5"),
         ("backbone.name", "../../resnet18", "unknown backbone.name '../../resnet18'"),
         ("backbone.kwargs", {"checkpoint_path": "evil.pth"}, "backbone.kwargs.checkpoint_path would load weights"),
         ("backbone.kwargs", {"x=1); import os": 1}, "backbone.kwargs={'x=1); import os': 1} do not fit vit_tiny"),
         ("method_kwargs.proj_output_dim", "512", "proj_output_dim must be a whole number, 1 to 1,048,576, got '512'"),
-        ("augmentations", [], "augmentations must be a non-empty list of sections, got []"),
+        ("augmentations", [], "augmentations must be a list of one or more of sections, got []"),
         ("augmentations.0.crop_size", -1, "augmentations.0.crop_size must be a whole number, 1 to 4,096, got -1"),
         ("data.dataset", {"a": 1}, "data.dataset must be one of cifar10, cifar100, "),
     ],
@@ -156,7 +156,7 @@ def test_a_strange_results_file_is_one_line_with_its_place(
 ) -> None:
     for text, said in (
         ("[]", "results.json: not a dictionary"),
-        ('{"config": {"backbone": []}}', "results.json: no schema_version: not written by radial-vicreg"),
+        ('{"config": {"backbone": []}}', "results.json: no schema_version, so not written by radial-vicreg"),
         ("[" * 100_000, "results.json: cut short or not JSON"),
         ("\ufeff{}", "results.json: cut short or not JSON"),
         ("", "results.json: cut short or not JSON"),
@@ -193,17 +193,17 @@ def test_a_card_from_elsewhere_names_no_other_file_and_no_other_network(run_fold
     changes: list[tuple[dict[str, Any], str]] = [
         (
             {"weights": "../../x.pth"},
-            "weights must be one of backbone.pth, backbone.safetensors, model.safetensors beside the card",
+            "weights must be one of backbone.pth, backbone.safetensors, model.safetensors next to the card",
         ),
         ({"weights": "/etc/passwd"}, "weights must be one of"),
         ({"weights": 5}, "has no weights"),
-        ({"weights": "backbone.safetensors"}, "is not there"),
-        ({"sha256": "0"}, "another SHA-256"),
-        ({"library": "os"}, "is not a network that is exported"),
-        ({"library": "torchvision", "architecture": "get_model_weights"}, "is not a network that is exported"),
-        ({"architecture": "hf-hub:somebody/model"}, "is not a network that is exported"),
-        ({"arguments": {"checkpoint_path": "x"}}, "would load weights from elsewhere"),
-        ({"arguments": {"weights": "DEFAULT"}}, "would load weights from elsewhere"),
+        ({"weights": "backbone.safetensors"}, "does not exist"),
+        ({"sha256": "0"}, "different SHA-256"),
+        ({"library": "os"}, "is not a supported network"),
+        ({"library": "torchvision", "architecture": "get_model_weights"}, "is not a supported network"),
+        ({"architecture": "hf-hub:somebody/model"}, "is not a supported network"),
+        ({"arguments": {"checkpoint_path": "x"}}, "would load weights from another source"),
+        ({"arguments": {"weights": "DEFAULT"}}, "would load weights from another source"),
         ({"arguments": {"nonsense": 1}}, "does not take the card's arguments"),
         ({"arguments": []}, "has no arguments"),
         ({"architecture": "resnet18", "arguments": {}}, "does not fit the network"),
@@ -238,10 +238,10 @@ def test_a_damaged_checkpoint_is_told_in_words_of_ours(
     checkpoint = run_folder / "checkpoints" / "last.ckpt"
     whole = checkpoint.read_bytes()
     for content, reason in (
-        (b"", "it is empty, so its writing was cut short"),
+        (b"", "it is empty, so writing it was interrupted"),
         (whole[: len(whole) // 2], "its end is missing"),
-        (bytes(1000), "it is not a file of torch.save"),
-        (b"text", "it is not a file of torch.save"),
+        (bytes(1000), "it was not written by torch.save"),
+        (b"text", "it was not written by torch.save"),
     ):
         checkpoint.write_bytes(content)
         assert cli.main([*COMMANDS[command], str(run_folder)]) == 2
@@ -263,9 +263,11 @@ def test_a_last_checkpoint_that_is_gone_gives_way_to_the_epoch_beside_it(
     last.rename(epoch)
     last.symlink_to("epoch-2.ckpt")
     assert find_checkpoint(run_folder / given) == epoch
-    assert "last.ckpt is a link to epoch-2.ckpt, which is gone: taking epoch-1.ckpt" in capsys.readouterr().out
+    assert "last.ckpt is a link to epoch-2.ckpt, which does not exist: using epoch-1.ckpt" in capsys.readouterr().out
     epoch.write_bytes(b"")
-    with pytest.raises(ValueError, match=r"last\.ckpt is a link to epoch-2\.ckpt, which is gone, and there is no"):
+    with pytest.raises(
+        ValueError, match=r"last\.ckpt is a link to epoch-2\.ckpt, which does not exist, and no other checkpoint"
+    ):
         find_checkpoint(last)
 
 
@@ -283,7 +285,7 @@ def test_results_whose_probes_are_a_list_are_refused_before_the_work(
     file = run_folder / "results.json"
     write_json(file, {**json.loads(file.read_text()), "probes": [1]})
     assert cli.main(["probe", str(run_folder), "--add-to-results"]) == 2
-    assert "results.json: probes cannot be [1]: not written by radial-vicreg" in capsys.readouterr().err
+    assert "results.json: probes cannot be [1], so not written by radial-vicreg" in capsys.readouterr().err
     assert not (run_folder / "probes" / "features").exists()
 
 

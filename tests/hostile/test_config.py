@@ -126,9 +126,9 @@ def test_a_bad_value_is_refused_by_name(key: str) -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        (None, "does not take images of 32 pixels"),
+        (None, "does not accept images of 32 pixels"),
         ({"patch_size": 0, "img_size": 32}, "do not fit vit_tiny"),
-        ({"patch_size": 4, "img_size": 33}, "does not take images of 32 pixels"),
+        ({"patch_size": 4, "img_size": 33}, "does not accept images of 32 pixels"),
         ({"patch_size": 4, "img_size": 32, "checkpoint_path": "x"}, "checkpoint_path would load weights"),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_key_that_a_reference_reads_is_a_helper() -> None:
 def test_a_key_that_nothing_reads_is_refused(key: str, hint: str) -> None:
     with pytest.raises(UserError) as caught:
         run_config(changed(**{key: True, "optimizer.lr": "${my_rate}", "my_rate": 0.3}))
-    assert str(caught.value) == f"{key} is not a setting; {hint} (a value of your own must be read by a ${{{key}}})"
+    assert str(caught.value) == f"{key} is not a setting; {hint} (to define your own value, use it in a ${{{key}}})"
     assert run_config(changed(**{key: True}), "script").plain()[key] is True  # solo-learn's, or its user's
 
 
@@ -353,7 +353,7 @@ def test_the_shipped_configurations_pass_both_checks(config: str) -> None:
 
 
 def test_solo_learn_s_script_refuses_a_name_that_leads_elsewhere() -> None:
-    with pytest.raises(ValueError, match=r"name must be a text that can be a file's name.*got '\.\./\.\./x'"):
+    with pytest.raises(ValueError, match=r"name must be a text that is valid as a file name.*got '\.\./\.\./x'"):
         run_config(changed(name="../../x"), "script")
 
 

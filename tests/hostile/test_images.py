@@ -148,7 +148,7 @@ def test_a_link_that_leads_back_is_an_error(make_folder: Callable) -> None:
     root = make_folder(a=1)
     for where, target, named in (("a/again", "a", "a/again"), ("loop", "", "loop/loop"), ("a/up", "", "a/up")):
         (root / where).symlink_to(root / target)
-        with pytest.raises(ValueError, match=f"^{root / named} is a link to a folder that it lies in: remove it"):
+        with pytest.raises(ValueError, match=f"^{root / named} is a link to a folder that contains it: remove it"):
             LabelledFolder(root)
         (root / where).unlink()
 
@@ -157,7 +157,7 @@ def test_a_ring_of_links_between_classes_is_an_error(make_folder: Callable) -> N
     root = make_folder(a=1, b=1)
     (root / "a" / "to b").symlink_to(root / "b")
     (root / "b" / "to a").symlink_to(root / "a")
-    with pytest.raises(ValueError, match=r"a/to b/to a is a link to a folder that it lies in: remove it"):
+    with pytest.raises(ValueError, match=r"a/to b/to a is a link to a folder that contains it: remove it"):
         LabelledFolder(root)
 
 
@@ -213,8 +213,8 @@ def test_a_link_within_one_class_repeats_its_images(two_classes: Path) -> None:
         (root / folder / "itself").symlink_to(root / folder / "itself")
         (root / folder / "gone").symlink_to(root / "nowhere")
     (root / "itself").symlink_to(root / "itself")
-    marks = _listing("image_folder", str(root)).marks
-    assert [mark.partition(":")[0] for mark in marks] == ["1", "2"]
+    fingerprints = _listing("image_folder", str(root)).fingerprints
+    assert [entry.partition(":")[0] for entry in fingerprints] == ["1", "2"]
     found = LabelledFolder(root)
     assert len(found) == before + 4
     assert found.targets == sorted(found.targets)
@@ -255,9 +255,9 @@ def test_macos_s_files_are_no_images_and_are_counted_once(
     (root / "__MACOSX" / "a").mkdir(parents=True)
     (root / "__MACOSX" / "a" / "._0.png").touch()
     assert [len(LabelledFolder(root)), len(LabelledFolder(root))] == [3, 3]
-    assert capsys.readouterr().out == f"{root}: 3 file(s) of macOS (._*) omitted, which are not images\n"
+    assert capsys.readouterr().out == f"{root}: omitted 3 file(s) of macOS (._*), which are not images\n"
     assert len(UnlabelledFolder(root / "a")) == 2
-    assert capsys.readouterr().out == f"{root / 'a'}: 2 file(s) of macOS (._*) omitted, which are not images\n"
+    assert capsys.readouterr().out == f"{root / 'a'}: omitted 2 file(s) of macOS (._*), which are not images\n"
 
 
 @pytest.mark.parametrize(("rank", "told"), [(0, True), (1, False)])
@@ -269,7 +269,7 @@ def test_the_trainer_s_first_process_tells_of_macos_s_files_whatever_the_environ
     monkeypatch.setattr(first_process, "_trainer_rank", 0)  # to be restored
     adopt_rank(rank)
     LabelledFolder(with_macos_files(make_folder(a=2, b=1)))
-    assert ("3 file(s) of macOS (._*) omitted" in capsys.readouterr().out) == told
+    assert ("omitted 3 file(s) of macOS (._*)" in capsys.readouterr().out) == told
     adopt_rank(0)
 
 
@@ -280,7 +280,7 @@ def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
     count = len(CelebAFolder(faces))
     with_macos_files(tmp_path / "celeba")
     assert len(CelebAFolder(faces)) == count
-    assert f"{faces}: {count} file(s) of macOS (._*) omitted" in capsys.readouterr().out
+    assert f"{faces}: omitted {count} file(s) of macOS (._*)" in capsys.readouterr().out
     before = (faces / "faces").stat().st_mtime_ns
     prepare_celeba(tmp_path / "celeba", tmp_path / "copy")  # complete as it is
     assert (faces / "faces").stat().st_mtime_ns == before
@@ -289,7 +289,7 @@ def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
         with_macos_files(make_folder(f"imagenet/{part}", n1=2))
     images = find_images(source, ["n1"])
     assert [len(images["train", "n1"]), len(images["val", "n1"])] == [2, 2]
-    assert f"{source}: 4 file(s) of macOS (._*) omitted" in capsys.readouterr().out
+    assert f"{source}: omitted 4 file(s) of macOS (._*)" in capsys.readouterr().out
 
 
 def with_other_files(folder: Path) -> Path:
@@ -300,10 +300,8 @@ def with_other_files(folder: Path) -> Path:
 
 
 OTHERS = {".gif": 5, ".heic": 1, "no extension": 1}
-TOLD = (
-    "7 file(s) omitted, which are not read as images: 5 .gif (a.GIF, b.gif, c.gif and 2 more), 1 .heic (phone.HEIC), 1 "
-)
-TOLD += "without an extension (notes). Types that are read: .jpg, .jpeg, .png, "
+TOLD = "omitted 7 file(s) of unsupported types: 5 .gif (a.GIF, b.gif, c.gif and 2 more), 1 .heic (phone.HEIC), 1 "
+TOLD += "without an extension (notes). Supported types: .jpg, .jpeg, .png, "
 
 
 def test_files_of_other_types_are_counted_and_named_by_every_reader(
@@ -328,7 +326,7 @@ def test_files_of_other_types_are_counted_and_named_by_every_reader(
     for part in ("train", "val"):
         with_other_files(make_folder(f"imagenet/{part}", n1=2) / "n1")
     assert len(find_images(source, ["n1"])["train", "n1"]) == 2
-    assert f"{source}: 14 file(s) omitted" in capsys.readouterr().out
+    assert f"{source}: omitted 14 file(s)" in capsys.readouterr().out
 
 
 def test_images_next_to_the_class_folders_are_counted(

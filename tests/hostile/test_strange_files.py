@@ -33,16 +33,16 @@ STRANGE: dict[str, tuple[Any, str]] = {
     "config.max_epochs": (HUGE, "config.max_epochs cannot be 1000"),
     "config.optimizer.lr": (float("inf"), "config.optimizer.lr cannot be inf"),
     "config.probes.knn_neighbours": ([1, float("nan")], "config.probes.knn_neighbours.1 cannot be nan"),
-    "config.data": (["x"], "its configuration is not one of VICReg or Radial-VICReg"),
-    "config.data.fingerprints": ({"val": 5}, "its configuration is not one of VICReg or Radial-VICReg"),
-    "config.optimizer": (None, "VICReg: optimizer must be a section with keys of its own, got None"),
+    "config.data": (["x"], "its configuration is not of VICReg or Radial-VICReg"),
+    "config.data.fingerprints": ({"val": 5}, "its configuration is not of VICReg or Radial-VICReg"),
+    "config.optimizer": (None, "VICReg: optimizer must be a section with keys, got None"),
     "config.augmentations": (5, "VICReg: augmentations must be "),
     "config.tag": ("\x1b[2Ja\nb", r"VICReg: tag must be a text of one line, or null, got '\x1b[2Ja\nb'"),
     "config.precision": (["x"], "VICReg: precision must be one of "),
     "config.data.fingerprint": ([1], "VICReg: data.fingerprint must be a text, or null, got [1]"),
     "config.method_kwargs.radial_objective": ("$\\nosuch$", "VICReg: method_kwargs.radial_objective must be one of kl"),
-    "config.loss": (5, "its configuration is not one of VICReg or Radial-VICReg"),
-    "config.method_kwargs": ("x", "its configuration is not one of VICReg or Radial-VICReg"),
+    "config.loss": (5, "its configuration is not of VICReg or Radial-VICReg"),
+    "config.method_kwargs": ("x", "its configuration is not of VICReg or Radial-VICReg"),
     "probes.online_linear": ({"top1": float("nan")}, "probes.online_linear.top1 cannot be nan"),
     "history": ([{"epoch": HUGE}], "history.0.epoch cannot be 1000"),
     "radii": ([1], "radii cannot be [1]"),
@@ -129,9 +129,9 @@ def test_a_report_draws_the_others(runs: Path, tmp_path: Path, capsys: pytest.Ca
         assert cli.main(["report", str(runs), "--out", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "report.html").read_text()
     assert "<script>" not in page
-    assert " foreign" in capsys.readouterr().out
+    assert " unrecognized" in capsys.readouterr().out
     for key, (_, reason) in STRANGE.items():
-        assert f"<tr><td>{key}/results.json</td><td>foreign</td>" in page
+        assert f"<tr><td>{key}/results.json</td><td>unrecognized</td>" in page
         assert escape(reason) in page
 
 

@@ -57,7 +57,7 @@ def test_a_run_may_leave_out_bad_images_and_counts_them(
     assert results["data"]["skipped_images"] == {"train": 2, "val": 1}
     assert results["steps"] == 2  # 23 images, batches of 8
     printed = capsys.readouterr().out
-    assert "unreadable images left out: 2 of train (" in printed
+    assert "unreadable images skipped: 2 of train (" in printed
     assert "class_1/2.png" in printed
 
 
@@ -70,7 +70,7 @@ def test_without_random_crops_images_that_are_not_square_stop_a_run_with_one_lin
     assert cli.main(["pretrain", *settings, "augmentations.0.rrc.enabled=false"]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert line.startswith("radial-vicreg pretrain: error: images of different shapes in one batch ([3, 32, ")
-    assert line.endswith("Take square images, or augmentations.0.rrc.enabled=true")
+    assert line.endswith("Use square images, or set augmentations.0.rrc.enabled=true")
 
 
 def test_a_run_that_ends_before_it_has_written_leaves_no_folder(
@@ -112,7 +112,7 @@ def test_a_probe_stops_at_a_bad_image_or_leaves_it_out(
     assert error.count("\n") == 1
     assert cli.main([*command, "--on-bad-image", "skip"]) == 0
     assert "on 11 images" in (printed := capsys.readouterr().out)
-    assert "1 unreadable images left out" in printed
+    assert "1 unreadable images skipped" in printed
     (written,) = run_folder.glob("probes/knn-encoder-images-*.json")  # the copy holds another file
     content = json.loads(written.read_text())
     assert content["skipped_images"] == {"train": 0, "val": 1}
@@ -242,8 +242,8 @@ def test_names_and_values_that_are_no_secrets() -> None:
 @pytest.mark.parametrize(
     ("value", "kept", "what"),
     [
-        (f"https://user:{KEY}@host/x", f"https://{HIDDEN}@host/x", "a password in an address"),
-        (f"postgres://u:{KEY[:5]}@h:5432/db", f"postgres://{HIDDEN}@h:5432/db", "a password in an address"),
+        (f"https://user:{KEY}@host/x", f"https://{HIDDEN}@host/x", "a password in a URL"),
+        (f"postgres://u:{KEY[:5]}@h:5432/db", f"postgres://{HIDDEN}@h:5432/db", "a password in a URL"),
         ("hf_" + KEY, HIDDEN, "a token"),
         ("x ghp_" + KEY, f"x {HIDDEN}", "a token"),
         ("AKIA0123456789ABCDEF", HIDDEN, "a token"),
@@ -251,7 +251,7 @@ def test_names_and_values_that_are_no_secrets() -> None:
 )
 def test_secrets_are_known_by_their_form(value: str, kept: str, what: str) -> None:
     assert without_secrets({"a": [value]}) == {"a": [kept]}
-    with pytest.raises(UserError, match=rf"^note\.1 holds {what}, and a configuration is copied") as caught:
+    with pytest.raises(UserError, match=rf"^note\.1 contains {what}, and a configuration is copied") as caught:
         refuse_secrets({"note": ["", value]})
     assert value not in str(caught.value)
 
@@ -295,7 +295,7 @@ def test_no_name_leads_out_of_the_folder_of_the_runs(
     for overrides, message in (
         (["name=../../x"], "name must be"),
         (["data.dataset=.."], "data.dataset='..'"),
-        (["method=../x", "name=x"], "method must be a text that can be a file's name"),
+        (["method=../x", "name=x"], "method must be a text that is valid as a file name"),
         (["backbone.name=../../x", "name=x"], "backbone.name '../../x'"),
     ):
         assert cli.main(["pretrain", *tiny_overrides, f"host={host}", *overrides]) == 2

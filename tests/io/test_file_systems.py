@@ -70,7 +70,7 @@ class TestATrial:
 
     def test_finds_links_that_are_copies(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "symlink", lambda name, link, *_, **__: shutil.copy(Path(link).with_name(name), link))
-        assert dict(try_folder(tmp_path).refused) == {"links": "a link does not lead to its file"}
+        assert dict(try_folder(tmp_path).refused) == {"links": "a link does not resolve to its file"}
 
     def test_finds_that_there_are_no_locks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         import fcntl
@@ -110,8 +110,8 @@ class TestDoctor:
         refuse("modes", errno.EPERM)
         assert cli.main(["doctor", "--at", str(tmp_path)]) == 0
         said = capsys.readouterr().out
-        assert "no (Function not implemented): last.ckpt is a small file that names the checkpoint" in said
-        assert "no (Operation not permitted): files keep those that the file system gives them" in said
+        assert "no (Function not implemented): last.ckpt is a small file with the checkpoint's name" in said
+        assert "no (Operation not permitted): files have the file system's permissions" in said
         refuse("rename")
         assert cli.main(["doctor", "--at", str(tmp_path)]) == 1
         assert capsys.readouterr().out.endswith(
@@ -120,7 +120,7 @@ class TestDoctor:
 
     def test_refuses_what_is_no_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["doctor", "--at", str(tmp_path / "gone")]) == 2
-        one_line(capsys.readouterr().err, "gone is no folder")
+        one_line(capsys.readouterr().err, "gone is not a folder")
 
 
 class TestWithoutRenaming:
@@ -149,7 +149,7 @@ class TestWithoutRenaming:
         assert cli.main([*command.split(), *arguments]) == 2
         elsewhere = "train on a local disk and copy the finished run" if "pretrain" in command else "write to a local"
         said = capsys.readouterr().err
-        one_line(said, f"{place} does not allow renaming a file over another (Function not implemented)", elsewhere)
+        one_line(said, f"{place} does not allow replacing a file (Function not implemented)", elsewhere)
         assert files_below(place) == []
 
     def test_a_run_that_resumes_elsewhere_is_refused_where_it_claims_its_folder(
@@ -164,7 +164,7 @@ class TestWithoutRenaming:
         folder.mkdir()
         refuse("rename")
         writer = ResultsWriter(run_config(compose("radialvicreg", [])).plain(), "standalone", folder)
-        with pytest.raises(UserError, match=r"does not allow renaming .*; train on a local disk"):
+        with pytest.raises(UserError, match=r"does not allow replacing a file .*; train on a local disk"):
             writer.on_train_start(pl.Trainer(logger=False, accelerator="cpu"), pl.LightningModule())
         assert files_below(folder) == []
 
@@ -229,7 +229,7 @@ class TestASmallFileNamesTheCheckpoint:
     ) -> None:
         pointed.write_text("epoch-9.ckpt\n")
         assert find_checkpoint(pointed.parents[1]).name == "epoch-2.ckpt"
-        assert "last.ckpt names epoch-9.ckpt, which is gone: taking epoch-2.ckpt" in capsys.readouterr().out
+        assert "last.ckpt names epoch-9.ckpt, which does not exist: using epoch-2.ckpt" in capsys.readouterr().out
         assert named_checkpoint(pointed).name == "epoch-2.ckpt"
 
     def test_of_two_the_further_checkpoint_counts(self, pointed: Path) -> None:
@@ -300,8 +300,8 @@ export $mount/runs --format timm
         done = on_a_mount(EXFAT, RUN_COMMANDS, tmp_path, commands=commands)
         assert (tmp_path / "statuses").read_text().split() == ["0"] * 5, done.stderr
         said = (tmp_path / "said").read_text()
-        assert "symbolic links                no (Function not implemented): last.ckpt is a small file" in said
-        assert "renaming a file over another  yes" in said
+        assert "symbolic links        no (Function not implemented): last.ckpt is a small file" in said
+        assert "replacing a file      yes" in said
         assert "resuming from" in said
         assert (tmp_path / "names").read_text() == "epoch-2.ckpt\n"
         assert results_of(only_run(tmp_path / "copy"))["status"] == "finished"
@@ -323,5 +323,5 @@ data digits --out $mount/digits
         assert "changing permissions          no (Operation not permitted)" in (tmp_path / "said").read_text()
         assert len(list((tmp_path / "below" / "digits").rglob("*.png"))) == 1797
         assert results_of(only_run(tmp_path / "below" / "runs"))["status"] == "finished"
-        assert "does not allow renaming a file over another (Operation not permitted); train on a local" in done.stderr
+        assert "does not allow replacing a file (Operation not permitted); train on a local" in done.stderr
         assert files_below(tmp_path / "below_second") == []

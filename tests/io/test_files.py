@@ -42,7 +42,7 @@ def test_a_failed_replacement_leaves_the_previous_file_and_no_litter(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("radial_vicreg.io.files.os.fsync", disk_full)
-    with pytest.raises(OSError, match=r"no space left to write .*a\.json .the previous file is unharmed"):
+    with pytest.raises(OSError, match=r"no space left to write .*a\.json .the previous file is unchanged"):
         write_json(path, {"x": 2})
     assert json.loads(path.read_text()) == {"x": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
@@ -93,7 +93,7 @@ class TestAppendedLines:
         append_line(tmp_path / "lines", "one")
         real = os.write
         monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, content.replace(b"w", b"v")))
-        with pytest.raises(OSError, match="does not hold the line"):
+        with pytest.raises(OSError, match="does not contain the line"):
             append_line(tmp_path / "lines", "two")
         assert (tmp_path / "lines").read_text() == "one\n"
 
@@ -115,12 +115,12 @@ def test_files_are_claimed_over_files_and_folders_over_folders(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
-        ("file", "folder", "is to be a folder, but there is a file: move it away or choose another place"),
-        ("folder", "file", "is to be a file, but there is a folder"),
-        ("file/below", "folder", "cannot be written: .*/file is no folder"),
-        ("file/below/deep.json", "file", "cannot be written: .*/file is no folder"),
-        ("dangling", "folder", "is to be a folder, but there is a file"),
-        ("dangling/deep.json", "file", "cannot be written: .*/dangling is no folder"),
+        ("file", "folder", "exists and is a file, expected a folder: move it away or choose another place"),
+        ("folder", "file", "exists and is a folder, expected a file"),
+        ("file/below", "folder", "cannot be written: .*/file is not a folder"),
+        ("file/below/deep.json", "file", "cannot be written: .*/file is not a folder"),
+        ("dangling", "folder", "exists and is a file, expected a folder"),
+        ("dangling/deep.json", "file", "cannot be written: .*/dangling is not a folder"),
     ],
 )
 def test_what_is_in_the_way_is_named(name: str, kind: Literal["file", "folder"], message: str, tmp_path: Path) -> None:
@@ -133,11 +133,11 @@ def test_what_is_in_the_way_is_named(name: str, kind: Literal["file", "folder"],
 
 def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda place, mode: False)  # the superuser may write anywhere
-    with pytest.raises(ValueError, match=f"no permission to write into {tmp_path}"):
+    with pytest.raises(ValueError, match=f"no permission to write to {tmp_path}"):
         claim_output(tmp_path / "new" / "file.json", "file")
 
 
 def test_a_folder_that_may_be_written_but_not_entered_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda place, mode: not mode & os.X_OK)
-    with pytest.raises(ValueError, match=f"no permission to write into {tmp_path}"):
+    with pytest.raises(ValueError, match=f"no permission to write to {tmp_path}"):
         claim_output(tmp_path / "new" / "file.json", "file")

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from radial_vicreg.io.notices import Notice, ignore_foreign_deprecations, warn
+from radial_vicreg.io.notices import Notice, ignore_library_deprecations, warn
 
 
 def shown(category: type[Warning]) -> str:
@@ -32,7 +32,7 @@ def test_a_notice_is_one_line_after_somebody_else_has_changed_the_format(monkeyp
 @pytest.mark.parametrize("category", [DeprecationWarning, PendingDeprecationWarning, FutureWarning])
 def test_deprecations_of_libraries_are_not_shown(category: type[Warning], recwarn: pytest.WarningsRecorder) -> None:
     warnings.simplefilter("default")
-    ignore_foreign_deprecations()
+    ignore_library_deprecations()
     warnings.warn("`isinstance(treespec, LeafSpec)` is deprecated", category, stacklevel=1)
     warnings.warn("radial_vicreg.hosts.solo is radial_vicreg.solo now", DeprecationWarning, stacklevel=1)
     assert [str(entry.message).split()[0] for entry in recwarn] == ["radial_vicreg.hosts.solo"]
@@ -43,6 +43,6 @@ def test_whoever_asks_python_for_warnings_gets_all_of_them(
 ) -> None:
     monkeypatch.setattr(sys, "warnoptions", ["default"])
     warnings.simplefilter("default")
-    ignore_foreign_deprecations()
+    ignore_library_deprecations()
     warnings.warn("old", DeprecationWarning, stacklevel=1)
     assert len(recwarn) == 1

@@ -84,6 +84,6 @@ def test_a_figure_that_cannot_be_drawn_does_not_end_the_run(
         raise RuntimeError("no fonts")
 
     monkeypatch.setattr(RadiusMonitor, "draw", broken)
-    with pytest.warns(UserWarning, match="was not drawn.*no fonts"):
+    with pytest.warns(UserWarning, match="was not plotted.*no fonts"):
         assert cli.main(["pretrain", *tiny_overrides, "host=standalone"]) == 0
     assert read_results(only_run(tmp_path / "runs"))["status"] == "finished"

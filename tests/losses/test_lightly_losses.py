@@ -71,5 +71,5 @@ def test_defaults_are_those_of_each_paper_as_lightly_has_them(ours: Any, theirs:
 @pytest.mark.parametrize("loss", [LeJEPALoss, VISRegLoss])
 def test_the_number_of_global_views_is_checked(loss: Any) -> None:
     for count in (0, 1.5, True):
-        with pytest.raises(ValueError, match="global_views must be a whole number of 1 or more, got"):
+        with pytest.raises(ValueError, match="global_views must be an integer of 1 or more, got"):
             loss(global_views=count)

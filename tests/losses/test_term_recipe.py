@@ -46,7 +46,7 @@ DECLARATION: list[Edit] = [
         ')\n"""Terms that are read whatever the radial objective."""',
         """    Term(
         "drift",
-        Key("drift_loss_weight", 0.0, "weight of the drift, whichever the radial objective", low=0),
+        Key("drift_loss_weight", 0.0, "weight of the drift, with any radial objective", low=0),
         "drift_loss",
         r"\\frac1d\\sum_jm_j^4",
         symbol="drift",

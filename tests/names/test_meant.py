@@ -85,13 +85,13 @@ def test_a_name_that_is_no_key() -> None:
     ("name", "override", "said"),
     [
         ("radialvicreg", "optimizer.learning_rate=1", r"'optimizer.learning_rate'; did you mean optimizer.lr\?$"),
-        ("radialvicreg", "nonsense=1", r"'nonsense'; see `--cfg` .*\(\+nonsense=... adds a value of your own"),
+        ("radialvicreg", "nonsense=1", r"'nonsense'; see `--cfg` .*\(\+nonsense=... defines a value for"),
         ("radialvicreg", "data.nonsense=1", "'data.nonsense'; see `--cfg` for the known keys$"),
-        ("radialvicreg", "gradient_clip_val=1", "does not have it yet: .gradient_clip_val=... adds it$"),
+        ("radialvicreg", "gradient_clip_val=1", "does not have this key; add it with .gradient_clip_val=...$"),
         (
             "radialvicreg",
             "optimizer.kwargs.momentum=1",
-            "does not have it yet: .optimizer.kwargs.momentum=... adds it$",
+            "does not have this key; add it with .optimizer.kwargs.momentum=...$",
         ),
     ],
 )

@@ -68,7 +68,7 @@ def test_a_name_of_timm_s_is_answered_with_timm_s_nearest() -> None:
 
 def test_images_that_a_network_of_timm_s_does_not_take_are_named_before_a_run() -> None:
     config = make_config(backbone__name="timm:vit_tiny_patch16_224")
-    with pytest.raises(UserError, match=r"timm:vit_tiny_patch16_224 .*does not take images of 32 pixels"):
+    with pytest.raises(UserError, match=r"timm:vit_tiny_patch16_224 .*does not accept images of 32 pixels"):
         check_backbone(config)
 
 
@@ -83,8 +83,12 @@ def test_unknown_backbones_are_refused_with_the_nearest() -> None:
     ("name", "kwargs", "message"),
     [
         ("resnet18", {"patch_size": 4}, r"patch_size.*do not fit resnet18"),
-        ("vit_tiny", {"img_size": 33, "patch_size": 4}, "does not take images of 32 pixels"),
-        ("vit_tiny", {"checkpoint_path": "x"}, "backbone.kwargs.checkpoint_path would load weights from elsewhere"),
+        ("vit_tiny", {"img_size": 33, "patch_size": 4}, "does not accept images of 32 pixels"),
+        (
+            "vit_tiny",
+            {"checkpoint_path": "x"},
+            "backbone.kwargs.checkpoint_path would load weights from another source",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_are_named_before_anything_is_built(

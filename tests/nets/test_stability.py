@@ -14,10 +14,10 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import chi_cross_entropy
 from radial_vicreg.nets.stability import (
+    distant_equilibrium,
     equilibrium_note,
     equilibrium_of,
     past_stability,
-    pulled_away,
     stability_of,
     stability_warnings,
 )
@@ -56,7 +56,7 @@ def test_beta1_of_100_without_the_factor_is_told_with_the_remedy() -> None:
 
 def test_a_warm_up_of_39_steps_is_told_with_the_length_that_is_needed() -> None:
     (text,) = warned("scheduler.warmup_epochs=1", steps=39)
-    assert "a warm-up of 39 steps to a rate of 0.3 is short" in text
+    assert "a warm-up of 39 steps to a rate of 0.3 is too short" in text
     assert "about 293 steps are needed" in text
 
 
@@ -119,11 +119,11 @@ def test_past_stability_is_said_in_a_few_words(overrides: list[str], text: str |
 def test_a_term_that_pulls_away_from_chi_is_told_with_the_remedy() -> None:
     away = composed("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=0.1")
     assert equilibrium_note(away) == (
-        "note: the radial term alone is smallest at radii of 23.2 ± 5.0, at a W1 of 3.5 to chi(512); with "
+        "note: the radial term alone is minimal at radii of 23.2 ± 5.0, at a W1 of 3.5 to chi(512); with "
         "method_kwargs.radial_ce_normalize=false it would be 0.38"
     )
     away = composed(*BETA1_OF_1, "method_kwargs.radial_ent_loss_weight=100")
-    assert str(equilibrium_note(away)).endswith("a smaller method_kwargs.radial_ent_loss_weight brings it down")
+    assert str(equilibrium_note(away)).endswith("a smaller method_kwargs.radial_ent_loss_weight reduces it")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_no_configuration_of_the_paper_warns_or_pulls_away() -> None:
         images = {"cifar100": 50_000, "imagenet10": 12_894, "custom": 12_894, "celeba": 162_770}[config.data.dataset]
         processes = 2 if "imagenet10" in cell else 1
         assert stability_warnings(config, images // (config.optimizer.batch_size * processes)) == [], cell
-        assert pulled_away(config) is None, cell
+        assert distant_equilibrium(config) is None, cell
 
 
 @pytest.mark.parametrize(("share", "stays"), [(0.9, True), (1.1, False)])

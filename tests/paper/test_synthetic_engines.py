@@ -204,7 +204,7 @@ def test_rates_warm_up_and_end_at_the_final_rate(schedule: str) -> None:
         (lambda: CpuEngine(np.zeros(5), Objective()), r"shape \(N, d\) with N >= 2, got \(5,\)"),
         (lambda: CpuEngine(np.full((4, 2), np.nan), Objective()), "got 8 values that are not"),
         (lambda: TorchEngine(np.full((1, 4, 2), np.inf), [Objective()]), "got 8 values that are not"),
-        (lambda: TorchEngine(np.ones((2, 4, 2)), [Objective()]), "one objective a run"),
+        (lambda: TorchEngine(np.ones((2, 4, 2)), [Objective()]), "one objective per run"),
         (lambda: TorchEngine(np.ones((2, 4, 2)), [Objective(m=1), Objective(m=2)]), "share kind and m"),
         (lambda: TorchEngine(np.ones((1, 4, 2)), [Objective()], "nowhere"), "device nowhere cannot be used"),
     ],

@@ -18,7 +18,7 @@ import pytest
 
 from radial_vicreg.io.files import DiskFullError
 from radial_vicreg.io.locks import LockedError
-from radial_vicreg.paper.synthetic.best_settings import best_settings, summary_lines, winners_elsewhere
+from radial_vicreg.paper.synthetic.best_settings import best_settings, summary_lines, winners_on_other_seeds
 from radial_vicreg.paper.synthetic.figure1 import PUBLISHED
 from radial_vicreg.paper.synthetic.run import note, run, summarise
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
@@ -135,7 +135,7 @@ def test_a_row_that_cannot_be_written_ends_the_sweep_and_is_made_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(DiskFullError, match=r"results-0-of-1\.jsonl .*free some, then repeat the command"):
+        with pytest.raises(DiskFullError, match=r"results-0-of-1\.jsonl .*free some space, then repeat the command"):
             sweep(runs, tmp_path, subsample=40, workers=1, on_row=lambda done, *_: told.append(done))
     assert told == [1]  # the second is not reported as done
     assert path.read_bytes() == first
@@ -275,11 +275,11 @@ def test_a_minimum_over_settings_is_held_against_the_same_setting_on_other_seeds
         for seed, value in enumerate(by_seed)
     ]
     # Seed 0 chooses beta1 = 1 (elsewhere 0.9, 0.8), seed 1 chooses 2 (0.5, diverged), seed 2 chooses 1 (0.1, 0.9).
-    least, elsewhere, diverged = winners_elsewhere(rows)[1.0]
+    least, elsewhere, diverged = winners_on_other_seeds(rows)[1.0]
     assert least == pytest.approx((0.1 + 0.4 + 0.8) / 3)
     assert elsewhere == pytest.approx((0.9 + 0.8 + 0.5 + 0.1 + 0.9) / 5)
     assert diverged == pytest.approx(1 / 6)
-    assert winners_elsewhere([row for row in rows if row["config"]["seed"] == 0]) == {}
+    assert winners_on_other_seeds([row for row in rows if row["config"]["seed"] == 0]) == {}
 
 
 def test_the_summary_counts_the_published_weights_with_their_diverged_runs() -> None:

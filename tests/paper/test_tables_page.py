@@ -19,7 +19,7 @@ from radial_vicreg.losses import RadialEquilibrium
 from radial_vicreg.names.configurations import sweep_names
 from radial_vicreg.nets.stability import equilibrium_of, stability_of
 from radial_vicreg.sweeps import load_sweep
-from radial_vicreg.sweeps.marks import marks_of
+from radial_vicreg.sweeps.predictions import predictions_of
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = Path(str(resources.files("radial_vicreg")))
@@ -86,11 +86,14 @@ def marked(sweep: str, factor: bool) -> tuple[int, int]:
     """How many of a sweep's runs are past stability and how many pull away, with one value of the flag."""
     runs = load_sweep(sweep).runs()
     seeds = {run.overrides[-1] for run in runs}  # alike in both: one is enough
-    marks = marks_of(
+    predictions = predictions_of(
         [run for run in runs if run.overrides[-1] == min(seeds)],
         [f"method_kwargs.radial_ce_normalize={str(factor).lower()}"],
     )
-    counts = sum(mark.past_stability is not None for mark in marks), sum(mark.is_pulled_away for mark in marks)
+    counts = (
+        sum(prediction.past_stability is not None for prediction in predictions),
+        sum(prediction.has_distant_equilibrium for prediction in predictions),
+    )
     return counts[0] * len(seeds), counts[1] * len(seeds)
 
 

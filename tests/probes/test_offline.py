@@ -101,7 +101,7 @@ def test_a_damaged_cache_is_extracted_again(make_run: Callable, capsys: pytest.C
     again = probe_run(folder)[1]
     assert not again["features_cached"]
     assert again["test"] == first
-    assert "does not agree with its checksum" in capsys.readouterr().out
+    assert "does not match its checksum" in capsys.readouterr().out
 
 
 def test_other_images_and_other_weights_have_features_of_their_own(make_run: Callable, image_folder: Callable) -> None:
@@ -179,7 +179,7 @@ def test_half_of_a_cache_is_extracted_again(make_run: Callable) -> None:
 
 def test_an_intermediate_checkpoint_is_not_added_to_results(make_run: Callable) -> None:
     folder = make_run()
-    with pytest.raises(ValueError, match=r"checkpoint is of epoch 1, results.json of epoch 2"):
+    with pytest.raises(ValueError, match=r"checkpoint is of epoch 1, results.json is of epoch 2"):
         add_to_results(folder, {"probe": "linear", "features": "encoder", "untrained": False, "epoch": 1})
 
 
@@ -189,12 +189,12 @@ def test_figures_and_weights_of_different_epochs_are_refused_unless_the_weights_
     folder = make_run()
     older = make_older_weights(folder)
     assert main(["probe", str(folder), "--probe", "knn"]) == 2
-    one_line(capsys.readouterr().err, "figures of epoch 2", "weights of epoch 1", f"give {older}")
+    one_line(capsys.readouterr().err, "results of epoch 2", "weights of epoch 1", f"pass {older}")
     assert not (folder / "probes").exists()
     assert main(["probe", str(older), "--probe", "knn"]) == 0
     assert "encoder features (epoch 1)" in capsys.readouterr().out
     assert main(["probe", str(older), "--probe", "knn", "--add-to-results"]) == 2
-    one_line(capsys.readouterr().err, "checkpoint is of epoch 1, results.json of epoch 2")
+    one_line(capsys.readouterr().err, "checkpoint is of epoch 1, results.json is of epoch 2")
 
 
 def test_the_untrained_network_needs_no_weights_of_an_epoch(make_run: Callable, make_older_weights: Callable) -> None:
@@ -207,7 +207,7 @@ def test_a_checkpoint_of_solo_learn_s_that_is_older_than_the_figures_is_refused(
     """Of versions up to 0.2: 400 epochs at a frequency of 10 left the weights of epoch 391."""
     folder = make_run(layout="solo")
     write_json(folder / "results.json", {**finished(folder), "epochs": 3})
-    said = r"figures of epoch 3 .* weights of epoch 2 \(name-ep=1.ckpt.*resume_from_checkpoint=\S+/name-ep=1.ckpt"
+    said = r"results of epoch 3 .* weights of epoch 2 \(name-ep=1.ckpt.*resume_from_checkpoint=\S+/name-ep=1.ckpt"
     with pytest.raises(ValueError, match=said):
         open_run(folder)
     assert open_run(folder / "name-ep=1.ckpt").epoch == 2
@@ -227,7 +227,7 @@ def finished(folder: Path) -> dict[str, Any]:
         (lambda f: (f / "checkpoints/last.ckpt").write_bytes(b"?"), "cannot be read as a checkpoint"),
         (lambda f: torch.save({}, f / "checkpoints/last.ckpt"), "no state_dict"),
         (lambda f: torch.save({"state_dict": {}}, f / "checkpoints/last.ckpt"), "do not fit its configuration"),
-        (lambda f: (f / "checkpoints/last.ckpt").unlink(), "holds no checkpoint"),
+        (lambda f: (f / "checkpoints/last.ckpt").unlink(), "contains no checkpoint"),
     ],
 )
 def test_broken_runs_end_in_one_line(

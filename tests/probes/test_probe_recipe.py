@@ -126,11 +126,15 @@ def test_a_new_probe_is_offered_measured_kept_and_reported(
     [
         ('    label = "nearest mean"\n', "", "NearestMeanProbe has no label"),
         ('    choice = "power"\n', "", "NearestMeanProbe has no choice"),
-        ('name = "nearest_mean"', 'name = "mean"', "NearestMeanProbe is named 'mean', and its module nearest_mean"),
+        (
+            'name = "nearest_mean"',
+            'name = "mean"',
+            "NearestMeanProbe has the name 'mean', but its module is nearest_mean",
+        ),
         ("def _fit", "def fit_it", "NearestMeanProbe has no _fit"),
         (", seed=0):", "):", "NearestMeanProbe takes no seed"),
         ("def __init__", "def build", "NearestMeanProbe has no __init__ with its candidates"),
-        ("(Probe)", "", r"radial_vicreg.probes.nearest_mean needs one class of Probe, and has 0"),
+        ("(Probe)", "", r"radial_vicreg.probes.nearest_mean must define one subclass of Probe, found 0"),
     ],
 )
 def test_an_incomplete_probe_is_refused_with_what_it_lacks(

@@ -61,7 +61,7 @@ def test_attributes_are_found(make_probe: Callable, attributes: Callable) -> Non
 
 def test_labels_of_the_test_set_must_be_known(make_probe: Callable, clusters: Callable) -> None:
     x, y = clusters()
-    with pytest.raises(ValueError, match=r"labels \[4\] do not occur in the training set"):
+    with pytest.raises(ValueError, match=r"labels \[4\] are missing from the training set"):
         make_probe().fit(x, y).score(x, y + 1)
 
 

@@ -62,7 +62,7 @@ def test_other_validation_images_are_another_run_of_the_same_training(
     assert cli.main([*other, "ckpt=auto"]) == 0
     assert len(runs_below(tmp_path / "runs")) == 2
     said = capsys.readouterr().out
-    assert f"{run} is not taken: validated on other images (" in said
+    assert f"{run} is not used: validated on other images (" in said
     assert f"radial-vicreg probe {run} --val {tmp_path / 'other'}" in said
 
 
@@ -77,7 +77,7 @@ def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word
     assert "measured with" not in capsys.readouterr().out
     assert cli.main([*command, "ckpt=auto", "probes.mlp_hidden_dim=9"]) == 0
     width = read_results(run)["config"]["probes"]["mlp_hidden_dim"]
-    said = f"the figures that it has were measured with probes.mlp_hidden_dim={width}, not 9"
+    said = f"its results were measured with probes.mlp_hidden_dim={width}, not 9"
     assert said in capsys.readouterr().out
     assert only_run(tmp_path / "runs") == run
 
@@ -106,7 +106,7 @@ def test_a_checkpoint_of_another_configuration_is_refused(
     }
     for change, said in changes.items():
         assert cli.main([*its_command, change, f"ckpt='{checkpoint}'"]) == 2
-        one_line(capsys.readouterr().err, f"ckpt={checkpoint} is of another run: ", said, "leave ckpt out")
+        one_line(capsys.readouterr().err, f"ckpt={checkpoint} is of another run: ", said, "omit ckpt")
     assert not list(tmp_path.glob("runs/*/*"))
 
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_knows_its_run_wherever_it_lies(
         state.pop("config", None)
     torch.save(content, tmp_path / "old.ckpt")
     assert cli.main([*its_command, f"ckpt='{tmp_path / 'old.ckpt'}'"]) == 2
-    one_line(capsys.readouterr().err, "does not say of which configuration it is", "results.json")
+    one_line(capsys.readouterr().err, "does not contain its configuration", "results.json")
     assert cli.main([*its_command, f"ckpt='{alone}'"]) == 0
     run = only_run(tmp_path / "runs")
     assert [entry["epoch"] for entry in read_results(run)["history"]] == [1, 2]

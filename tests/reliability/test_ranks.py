@@ -99,28 +99,28 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
     [
         pytest.param(
             *({}, ["devices=2", "strategy=single_device"]),
-            ("strategy=single_device trains with 1 process(es)", "devices=2", "ask for 2", "strategy=auto"),
+            ("strategy=single_device trains with 1 process(es)", "devices=2", "request 2", "strategy=auto"),
             id="single_device",
         ),
         pytest.param(
             *({}, ["num_nodes=2", "strategy=single_device"]),
-            ("strategy=single_device trains with 1 process(es)", "num_nodes=2", "ask for 2"),
+            ("strategy=single_device trains with 1 process(es)", "num_nodes=2", "request 2"),
             id="single_device_nodes",
         ),
         pytest.param({}, ["strategy=fsdp_cpu_offload"], ("strategy=fsdp_cpu_offload is not supported",), id="fsdp"),
         pytest.param(
             *({}, ["devices=2", "+use_distributed_sampler=false"]),
-            ("use_distributed_sampler must not be false with 2 processes", "leave it out"),
+            ("use_distributed_sampler must not be false with 2 processes", "omit it"),
             id="sampler",
         ),
         pytest.param(
             *(TORCHRUN, ["devices=1"]),
-            ("torchrun started 2 process(es)", "devices=1", "ask for 1", "--nnodes=1 --nproc_per_node=1"),
+            ("torchrun started 2 process(es)", "devices=1", "request 1", "--nnodes=1 --nproc_per_node=1"),
             id="torchrun",
         ),
         pytest.param(
             *(TORCHRUN, ["devices=3", "strategy=ddp"]),
-            ("torchrun started 2 process(es)", "devices=3", "ask for 3", "--nproc_per_node=3"),
+            ("torchrun started 2 process(es)", "devices=3", "request 3", "--nproc_per_node=3"),
             id="torchrun_more",
         ),
         pytest.param(
@@ -138,12 +138,12 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
         ),
         pytest.param(
             *({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, ["devices=1"]),
-            ("Slurm started 2 process(es)", "devices=1", "ask for 1"),
+            ("Slurm started 2 process(es)", "devices=1", "request 1"),
             id="slurm_tasks",
         ),
         pytest.param(
             *({**SLURM, "SLURM_NTASKS": "1"}, ["devices=2", "strategy=ddp"]),
-            ("Slurm started 1 process(es)", "devices=2", "ask for 2", "--ntasks-per-node=2"),
+            ("Slurm started 1 process(es)", "devices=2", "request 2", "--ntasks-per-node=2"),
             id="slurm_one_task",
         ),
     ],
@@ -173,13 +173,13 @@ def test_check_finds_another_number_of_processes(
             monkeypatch.setenv(name, value)
     overrides = ["strategy=single_device", "devices=2"] if cause == "strategy" else []
     assert cli.main([*settings, *overrides, "--check"]) == 2
-    one_line(capsys.readouterr().err, "process(es)", "ask for")
+    one_line(capsys.readouterr().err, "process(es)", "request")
 
 
 @pytest.mark.parametrize("started", [1, 3])
 def test_a_trainer_of_fewer_or_more_processes_is_refused(started: int) -> None:
     trainer: Any = SimpleNamespace(world_size=started)
-    with pytest.raises(UserError, match=rf"trains with {started} process\(es\), but devices=2 .* ask for 2"):
+    with pytest.raises(UserError, match=rf"trains with {started} process\(es\), but devices=2 .* request 2"):
         check_processes(make_config(data__train_path="train", devices=2), trainer)
 
 

@@ -102,7 +102,7 @@ class TestAGivenCheckpoint:
         assert not (tmp_path / "runs").exists()
 
     def test_that_nobody_knows_is_refused(self, cfg: DictConfig, tmp_path: Path) -> None:
-        with pytest.raises(UserError, match="does not say of which configuration it is"):
+        with pytest.raises(UserError, match="does not contain its configuration"):
             choose(with_ckpt(cfg, save(tmp_path / "models" / "epoch-4.ckpt", 4)))
 
     @pytest.mark.parametrize("state", [[], {"config": []}, {"config": {"data": 3}}, {"config": {}, "processes": "x"}])
@@ -189,7 +189,9 @@ def test_going_back_sets_the_later_epochs_aside(
     assert cli.main(settings) == 0
     checkpoints = only_run(tmp_path / "runs") / "checkpoints"
     assert cli.main([*settings, f"ckpt='{checkpoints / 'epoch-1.ckpt'}'"]) == 0
-    assert "epoch-2.ckpt is of a former course of this run: renamed to former-epoch-2.ckpt" in capsys.readouterr().out
+    assert (
+        "epoch-2.ckpt is of an earlier training of this run: renamed to former-epoch-2.ckpt" in capsys.readouterr().out
+    )
     names = {path.name for path in checkpoints.glob("*epoch*")}
     assert names == {"epoch-1.ckpt", "epoch-2.ckpt", "former-epoch-2.ckpt"}
 

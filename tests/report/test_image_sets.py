@@ -56,8 +56,8 @@ def test_seeds_of_two_versions_are_averaged_with_a_note(experiments: Callable[..
     (found,) = experiments(OLD, NEW)
     assert len(found.runs) == 2
     assert found.notes == [
-        "training images are compared by names alone (fingerprints of version 1); validation images are not compared "
-        "(a run has no fingerprint of them)"
+        "training images are compared by file names only (fingerprints of version 1); validation images are not "
+        "compared (a run has no fingerprint)"
     ]
     assert "2:" not in found.setting.images
 
@@ -82,7 +82,7 @@ def test_a_run_that_may_be_of_either_images_is_kept_apart(experiments: Callable[
     found = experiments(OLD, NEW, LARGER)
     assert [len(each.runs) for each in found] == [1, 1, 1]
     (old,) = (each for each in found if each.runs[0].results.images == OLD)
-    assert any("which images they share is not known" in note for note in old.notes)
+    assert any("it is unknown which images they share" in note for note in old.notes)
 
 
 def test_runs_without_validation_are_told_apart_by_what_their_probes_measured(

@@ -32,7 +32,7 @@ def test_a_figure_of_other_settings_is_not_averaged_and_the_rest_is(
     assert [run.seed for run in experiment.comparable(figure)] == [5, 6]
     assert all(len(experiment.values(other)) == 3 for other in others)
     key, _, value = override.partition("=")
-    assert any(f"seed 7 does not count: {key} is {value}, not " in note for note in experiment_notes([experiment]))
+    assert any(f"seed 7 is excluded: {key} is {value}, not " in note for note in experiment_notes([experiment]))
 
 
 def test_a_default_that_is_written_out_is_no_other_setting(make_run: MakeRun, tmp_path: Path) -> None:
@@ -40,4 +40,4 @@ def test_a_default_that_is_written_out_is_no_other_setting(make_run: MakeRun, tm
         make_run("cifar100/resnet18/radialvicreg_d512", *override, seed=seed)
     (experiment,) = group(collect(tmp_path / "runs")[0])[0]
     assert len(experiment.values(MLP)) == 2
-    assert not any("does not count" in note for note in experiment_notes([experiment]))
+    assert not any("is excluded" in note for note in experiment_notes([experiment]))

@@ -18,8 +18,8 @@ from radial_vicreg.cli import main
 from radial_vicreg.paper.cells import build_tables
 from radial_vicreg.paper.report import build_report
 from radial_vicreg.paper.values import paper
+from radial_vicreg.report.captioned import CaptionedFigure
 from radial_vicreg.report.collect import collect, group
-from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.statistics import pearson, spearman, summarise
 
 KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"
@@ -177,7 +177,7 @@ def test_files_that_are_not_results_are_named_and_skipped(make_run: Callable, tm
     make_run(KL)
     texts = {
         **dict.fromkeys(('{"schema_version": 1, "sta', "", "\x00\x01"), "unreadable"),
-        **dict.fromkeys(('{"accuracy": 1}', "[1]"), "foreign"),
+        **dict.fromkeys(('{"accuracy": 1}', "[1]"), "unrecognized"),
     }
     for place, text in enumerate(texts):
         (tmp_path / "runs" / f"bad {place}").mkdir()
@@ -237,7 +237,9 @@ def test_a_report_counts_one_run_and_two_runs(make_run: Callable, tmp_path: Path
 def test_ones_own_experiments_stand_before_the_papers_tables_and_empty_ones_come_last(
     make_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda _: [Drawn("curves", Figure((1, 1)), "drawn")])
+    monkeypatch.setattr(
+        "radial_vicreg.paper.report.draw_all", lambda _: [CaptionedFigure("curves", Figure((1, 1)), "drawn")]
+    )
     make_run(KL)
     build_report(tmp_path / "runs", tmp_path / "out")
     order = ["All experiments", "Table 1", "Table 3", "Figures", "Missing", "Table 2", "Table 4"]

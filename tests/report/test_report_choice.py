@@ -63,7 +63,7 @@ def test_of_runs_with_the_paper_s_settings_that_with_most_seeds_fills_the_cell(
         make_run(KL, "scheduler.warmup_epochs=5", seed=seed, top1=62.0)
     cell = report()[KL, "d 512"]
     assert (cell["mean"], cell["seeds"], cell["deviations"]) == ("62.0", "2", "")
-    assert "(the paper's settings as well)" in cell["remarks"]
+    assert "(also the paper's settings)" in cell["remarks"]
 
 
 def test_vicreg_by_its_name_and_by_weights_of_zero_leave_no_empty_cell(make_run: Callable, report: Callable) -> None:
@@ -159,7 +159,7 @@ def test_best_takes_the_highest_mean_over_seeds_and_prints_how_it_was_chosen(
     for name in ("table2.md", "report.html"):
         text = (tmp_path / "out" / name).read_text()
         assert said in text
-        assert "of the same validation images, so the figure is optimistic" in text
+        assert "so the value is optimistic" in text
     assert (cells[IMAGENET_VICREG, "d 512"]["mean"], cells[IMAGENET_VICREG, "d 512"]["chosen"]) == ("97.0", "lr 0.3")
     assert report(number=2)[IMAGENET, "d 512"]["mean"] == "90.0"  # the plain mode takes the paper's own
 
@@ -171,7 +171,7 @@ def test_best_compares_only_runs_that_differ_in_what_was_swept(make_run: Callabl
     make_run(KL, *weights(1, 0), "method_kwargs.radial_ce_normalize=false", top1=71.0)
     cell = report(select="best")[KL, "d 512"]
     assert (cell["mean"], cell["chosen_from"]) == ("61.0", "2")
-    assert "2 more experiments with other values of what was not swept" in cell["remarks"]
+    assert "2 more experiments with other values of settings that were not swept" in cell["remarks"]
 
 
 def test_a_sweep_with_the_other_reading_of_the_cross_entropy_is_compared_as_a_whole(
@@ -201,7 +201,7 @@ def test_the_choices_stand_below_their_table(make_run: Callable, tmp_path: Path)
     make_run(KL)
     assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--select", "best"]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "the figure is optimistic" in page
+    assert "the value is optimistic" in page
     assert "chosen from 1 experiment by" in page
 
 

@@ -244,7 +244,7 @@ def test_the_command_writes_differences_and_removes_those_of_an_earlier_report(
     text = (out / "differences.md").read_text()
     assert re.search(r"Differences to VICReg \([0-9a-f]{12}\)", text)
     assert "**+2.10 [1.85, 2.35]**" in text
-    assert "not corrected for the number of comparisons" in text
+    assert "not corrected for multiple comparisons" in text
     assert "<b>+2.10 [1.85, 2.35]</b>" in (out / "report.html").read_text()
     assert r"\textbf{$-$10.00 [$-$10.00, $-$10.00]}" in (out / "differences.tex").read_text()
     assert len(lines_of((out / "differences.csv").read_text())) == 5
@@ -258,7 +258,7 @@ def test_the_command_writes_differences_and_removes_those_of_an_earlier_report(
 
 def test_a_base_without_rivals_or_without_any_run_says_so(make_seeds: Callable, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    with pytest.raises(UserError, match="nothing to compare with 'vicreg': there is no finished run"):
+    with pytest.raises(UserError, match="nothing to compare with 'vicreg': no run is finished"):
         build_report(tmp_path / "runs", tmp_path / "out", against="vicreg")
     make_seeds(VICREG, top1={5: 50.0, 6: 51.0})
     make_seeds(KL, "max_epochs=3", top1={5: 50.0, 6: 51.0})
@@ -301,7 +301,7 @@ def test_fewer_than_four_frozen_probes_draw_no_such_figure(make_seeds: Callable,
         drawn = {each.name: each for each in draw_all(experiments())}
     assert drawn["figure2d"].figure is not None
     assert drawn["figure2d_frozen"].figure is None
-    assert "needs four or more comparable runs, found 3" in drawn["figure2d_frozen"].caption
+    assert "needs at least four comparable runs, found 3" in drawn["figure2d_frozen"].caption
 
 
 def test_settings_that_a_loss_of_its_own_does_not_read_are_no_part_of_its_method(

@@ -46,7 +46,7 @@ def test_a_name_says_what_differs_and_nothing_else(make_run: Callable, experimen
     make_run(KL, "optimizer.batch_size=512")
     names, common = distinguish(experiments())
     assert names == ["VICReg, lr 0.03", "Radial-VICReg, lr 0.3"]
-    assert common == "different but not named: batch_size"
+    assert common == "different, but without a name: batch_size"
 
 
 def test_experiments_of_one_method_are_told_apart_by_their_rates(make_run: Callable, experiments: Callable) -> None:

@@ -13,7 +13,7 @@ from radial_vicreg.cli import main
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.outputs import OutputFolder
 from radial_vicreg.report import build
-from radial_vicreg.report.drawn import Drawn
+from radial_vicreg.report.captioned import CaptionedFigure
 
 MARKER = "radial_vicreg_report.json"
 
@@ -26,7 +26,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def report(make_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Writes a report of one run, with a figure that is not drawn; returns its folder."""
-    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda _: [Drawn("curves", object(), "drawn")])
+    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda _: [CaptionedFigure("curves", object(), "drawn")])
     monkeypatch.setattr(build, "build_page", lambda title, *_: f"<html><title>{title}</title></html>")
     figures = {f"figures/curves{suffix}": suffix.encode() for suffix in (".png", ".svg")}
     monkeypatch.setattr(build, "figure_files", lambda *_: figures)
@@ -55,7 +55,7 @@ def test_the_folder_of_a_project_is_refused_and_keeps_its_files(
     project.mkdir()
     for name in ("differences.csv", "differences.md", "report.md", "table1.csv"):
         (project / name).write_text("mine")
-    refused(project, capsys, "project holds what `radial-vicreg report` has not written (differences.csv, ")
+    refused(project, capsys, "project contains files that `radial-vicreg report` did not write (differences.csv, ")
     monkeypatch.chdir(project)
     before = contents(project)
     assert main(["report", str(tmp_path / "runs"), "--out", "."]) == 2
@@ -112,7 +112,7 @@ def take_a_name(out: Path) -> str:
 
 def damage_the_marker(out: Path) -> str:
     (out / MARKER).write_text('{"files": {"../runs/0000/results.json": []}}')
-    return f"{MARKER} is not what `radial-vicreg report` writes"
+    return f"{MARKER} is not a file of `radial-vicreg report`"
 
 
 @pytest.mark.parametrize("spoil", [change, link, link_folder, replace_by_folder, take_a_name, damage_the_marker])
@@ -190,6 +190,6 @@ def test_two_reports_at_once_are_whole_and_one_after_the_other(tmp_path: Path) -
 def test_what_appears_while_runs_are_read_is_refused(tmp_path: Path) -> None:
     folder = OutputFolder(tmp_path, "report", alone=True).claim()
     (tmp_path / "report.md").write_text("mine")
-    with pytest.raises(UserError, match=r"has not written \(report.md\)"):
+    with pytest.raises(UserError, match=r"did not write \(report.md\)"):
         folder.write({"report.md": b"ours"})
     assert (tmp_path / "report.md").read_text() == "mine"

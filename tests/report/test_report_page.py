@@ -7,8 +7,8 @@ import io
 
 from matplotlib.figure import Figure
 
+from radial_vicreg.report.captioned import CaptionedFigure
 from radial_vicreg.report.collect import Problem
-from radial_vicreg.report.drawn import Drawn
 from radial_vicreg.report.formats import Section, Text, to_csv, to_markdown
 from radial_vicreg.report.page import build_page
 
@@ -16,7 +16,9 @@ from radial_vicreg.report.page import build_page
 def test_the_page_marks_code_bold_and_the_papers_columns_and_escapes_all_else() -> None:
     row = [[Text("a & b")], [Text("1.00", bold=True), Text("<2", suffix=" (n 3)")], [Text("3")]]
     table = Section("<caption>", ["Method", "d 512", "d 512, paper"], [row], ["run `pretrain --x <y>`"])
-    page = build_page("<title>", "R&D", [table], [Drawn("radii", None, "<no> runs")], [Problem("<file>", "odd", "a<b")])
+    page = build_page(
+        "<title>", "R&D", [table], [CaptionedFigure("radii", None, "<no> runs")], [Problem("<file>", "odd", "a<b")]
+    )
     for expected in (
         "<h1>&lt;title&gt;</h1>",
         "<p>R&amp;D</p>",
@@ -54,7 +56,7 @@ def test_markdown_holds_no_html_links_or_images_of_settings() -> None:
 
 
 def test_the_page_holds_its_images_and_says_nothing_of_problems_without_any() -> None:
-    page = build_page("title", "", [], [Drawn("radii", Figure((1, 1)), "radii")], [])
+    page = build_page("title", "", [], [CaptionedFigure("radii", Figure((1, 1)), "radii")], [])
     assert '<img alt="radii" width="96" src="data:image/png;base64,iVBOR' in page
     assert "Not used" not in page
     assert "Missing" not in page
@@ -62,6 +64,6 @@ def test_the_page_holds_its_images_and_says_nothing_of_problems_without_any() ->
 
 def test_a_table_without_a_value_is_folded_away_below_the_figures() -> None:
     tables = [Section("empty", ["a"], [], [], filled=False), Section("full", ["a"], [], [])]
-    page = build_page("title", "", tables, [Drawn("radii", Figure((1, 1)), "radii")], [])
+    page = build_page("title", "", tables, [CaptionedFigure("radii", Figure((1, 1)), "radii")], [])
     assert page.index("<h2>full</h2>") < page.index("<h2>Figures</h2>") < page.index("<h2>Missing</h2>")
     assert "<details><summary>empty</summary>" in page

@@ -28,8 +28,8 @@ def test_links_that_lead_nowhere_are_named(tmp_path: Path) -> None:
     wrong = {
         '<a href="gone.html">a</a>': "index.html: gone.html: no such file",
         '<img src="figures/gone.png">': "index.html: figures/gone.png: no such file",
-        '<a href="index.html#gone">a</a>': "index.html: index.html#gone: no such place",
-        '<a href="#gone">a</a>': "index.html: #gone: no such place",
+        '<a href="index.html#gone">a</a>': "index.html: index.html#gone: no such anchor",
+        '<a href="#gone">a</a>': "index.html: #gone: no such anchor",
     }
     done = follow(tmp_path / "site", index="".join(wrong))
     assert done.returncode == 1

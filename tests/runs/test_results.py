@@ -22,12 +22,12 @@ from radial_vicreg.runs.identity import Identity, config_hash
 from radial_vicreg.runs.provenance import describe_run, git_commit
 from radial_vicreg.runs.results import (
     SCHEMA_VERSION,
-    ForeignResults,
     NewerResults,
     Probes,
     ResultsError,
     RunResults,
     UnreadableResults,
+    UnrecognizedResults,
 )
 from radial_vicreg.train.callbacks.record import ResultsWriter
 
@@ -211,7 +211,7 @@ def test_what_a_step_costs_may_be_there_in_part_or_not_at_all(file: Path) -> Non
     assert cost is not None
     assert (cost.step_seconds, cost.peak_memory_mb) == (0.25, None)
     write_json(file, {**content_of(file), "cost": {"step_seconds": "fast"}})
-    with pytest.raises(ForeignResults, match=r"cost\.step_seconds cannot be 'fast'"):
+    with pytest.raises(UnrecognizedResults, match=r"cost\.step_seconds cannot be 'fast'"):
         RunResults.read(file)
 
 
@@ -225,7 +225,7 @@ def test_the_checkpoint_of_a_finished_run_is_named_null_or_of_a_file_before_it_w
     assert checkpoint is not None
     assert (checkpoint.name, checkpoint.epoch, checkpoint.step) == ("epoch-2.ckpt", 2, 6)
     write_json(file, {**content_of(file), "checkpoint": {"name": "epoch-2.ckpt", "epoch": 2.5, "step": 6}})
-    with pytest.raises(ForeignResults, match=r"checkpoint\.epoch cannot be 2\.5"):
+    with pytest.raises(UnrecognizedResults, match=r"checkpoint\.epoch cannot be 2\.5"):
         RunResults.read(file)
 
 
@@ -244,25 +244,29 @@ def test_damaged_and_foreign_files_are_refused_in_one_line(file: Path) -> None:
         (b'{"schema_version": 1, "sta', UnreadableResults, "cut short or not JSON"),
         (b"\xff\xfe", UnreadableResults, "cut short or not JSON"),
         (b'{"a":' * 99_999, UnreadableResults, "cut short or not JSON"),
-        (b"[1]", ForeignResults, "not a dictionary"),
-        (b'{"mine": true}', ForeignResults, "no schema_version: not written by radial-vicreg"),
-        (b'{"schema_version": 2, "config": {}}', ForeignResults, "no status"),
-        (b'{"schema_version": 0, "config": {}, "status": "finished"}', ForeignResults, "schema_version cannot be 0"),
-        (b'{"schema_version": 2, "config": 5, "status": "finished"}', ForeignResults, "config cannot be 5"),
-        (b'{"schema_version": 2, "config": {}, "status": "odd"}', ForeignResults, "status cannot be 'odd'"),
+        (b"[1]", UnrecognizedResults, "not a dictionary"),
+        (b'{"mine": true}', UnrecognizedResults, "no schema_version, so not written by radial-vicreg"),
+        (b'{"schema_version": 2, "config": {}}', UnrecognizedResults, "no status"),
+        (
+            b'{"schema_version": 0, "config": {}, "status": "finished"}',
+            UnrecognizedResults,
+            "schema_version cannot be 0",
+        ),
+        (b'{"schema_version": 2, "config": 5, "status": "finished"}', UnrecognizedResults, "config cannot be 5"),
+        (b'{"schema_version": 2, "config": {}, "status": "odd"}', UnrecognizedResults, "status cannot be 'odd'"),
         (
             b'{"schema_version": 2, "config": {}, "status": "failed", "probes": {"p": {"top1": "high"}}}',
-            ForeignResults,
+            UnrecognizedResults,
             "probes.p.top1 cannot be 'high'",
         ),
         (
             b'{"schema_version": 2, "config": {}, "status": "failed", "epochs": "2"}',
-            ForeignResults,
+            UnrecognizedResults,
             "epochs cannot be '2'",
         ),
         (
             b'{"schema_version": 2, "config": {}, "status": "failed", "processes": 0}',
-            ForeignResults,
+            UnrecognizedResults,
             "processes cannot be 0",
         ),
     ]:
@@ -282,7 +286,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_results_of_a_later_version_are_refused_and_left_alone(file: Path) -> None:
     write_json(file, {**content_of(file), "schema_version": SCHEMA_VERSION + 1, "status": "of the future"})
     before = file.read_bytes()
-    with pytest.raises(NewerResults, match=rf"schema_version {SCHEMA_VERSION + 1} is of a newer .*: update this one"):
+    with pytest.raises(
+        NewerResults, match=rf"schema_version {SCHEMA_VERSION + 1} was written by a newer .*: " f"update radial-vicreg"
+    ):
         RunResults.update(file, adding("offline_knn_encoder", 1.0))
     assert file.read_bytes() == before
 

@@ -298,8 +298,8 @@ def test_runs_check_names_what_0_2_merged_handed_out_or_recorded_wrongly(
     assert checked("solo") == []
     merged = checked("merged/runs")
     assert len(merged) == len(MERGED)
-    assert all("release 0.2 took it" in reason for reason in merged)
-    assert ["its 3 epochs had 7 batches, and the last one alone 3" in reason for reason in checked("handed_out")] == [
+    assert all("release 0.2 treated it" in reason for reason in merged)
+    assert ["its 3 epochs had 7 batches, but the last one had 3" in reason for reason in checked("handed_out")] == [
         True
     ]
     assert ["optimizer.lr=0.001" in reason for reason in checked("other_rate")] == [True]
@@ -311,4 +311,4 @@ def test_a_run_without_the_checkpoint_of_its_figures_is_finished_and_not_exporte
     (run,) = stored_runs("without_last")
     assert run.results.status == "finished"
     assert main(["export", str(run.folder), "--format", "timm", "--out", str(reading / "export")]) == 2
-    assert "figures of epoch 2 (results.json) and weights of epoch 1" in capsys.readouterr().err
+    assert "results of epoch 2 (results.json) and weights of epoch 1" in capsys.readouterr().err

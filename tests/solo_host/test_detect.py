@@ -84,14 +84,14 @@ def test_a_checkout_in_the_working_directory_is_used_where_none_is_installed(  #
 ) -> None:
     pretend_solo()
     monkeypatch.setattr(sys, "path", ["elsewhere"])
-    assert detect.find_beside(tmp_path) is None
+    assert detect.find_checkout(tmp_path) is None
     (tmp_path / "solo" / "args").mkdir(parents=True)
-    assert detect.find_beside(tmp_path) is None  # somebody else's folder of that name
+    assert detect.find_checkout(tmp_path) is None  # somebody else's folder of that name
     (tmp_path / "solo" / "args" / "pretrain.py").touch()
     monkeypatch.chdir(tmp_path)
     assert detect.choose_host("auto")[0] == "standalone"  # wherever it is typed
     assert sys.path == ["elsewhere"]
-    assert detect.find_beside(tmp_path) == tmp_path
+    assert detect.find_checkout(tmp_path) == tmp_path
     assert sys.path == [str(tmp_path), "elsewhere"]
 
 
@@ -100,7 +100,7 @@ def test_an_installed_solo_learn_comes_before_the_working_directory(  # type: ig
 ) -> None:
     pretend_solo("args/pretrain.py")
     monkeypatch.setattr(sys, "path", ["elsewhere"])
-    assert detect.find_beside(tmp_path) is None
+    assert detect.find_checkout(tmp_path) is None
     assert sys.path == ["elsewhere"]
 
 
@@ -126,7 +126,7 @@ def test_the_commands_find_a_checkout_where_they_are_typed_and_beside_the_script
     assert done.returncode == 0, done.stderr
     assert "main_pretrain is powered by Hydra" in done.stdout
     told = command("doctor", cwd=checkout).stdout
-    assert f"solo-learn in {location}: the working directory, taken by its own scripts, radial-vicreg solo" in told
+    assert f"solo-learn in {location}: the working directory, used by its own scripts, radial-vicreg solo" in told
     assert "radial-vicreg pretrain would use the standalone host" in told
 
 

@@ -67,11 +67,11 @@ def with_dali(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ([VIT], "vit_tiny .* does not take images of 224 pixels, .* validates image folders .*data.val_path=null"),
+        ([VIT], "vit_tiny .* does not accept images of 224 pixels, .* validates image folders .*data.val_path=null"),
         (["optimizer.name=sgd"], "clip_lr.*radialvicreg/optimizer=sgd"),
         (["scheduler.name=null"], "unknown scheduler.name None: did you mean none"),
         (["scheduler.name=step"], "scheduler.lr_decay_steps is not set"),
-        ([*DALI], "solo-learn gives Lightning no validation loader there: add limit_val_batches=0"),
+        ([*DALI], "solo-learn gives Lightning no validation loader: add limit_val_batches=0"),
         (["+loss._target_=my.Loss"], "loss=.* is read by `radial-vicreg pretrain` only"),
         (["data.cache=ram"], r"data\.cache=ram is read by `radial-vicreg pretrain` only"),
         (["data.format=lmdb"], "unknown data.format 'lmdb': solo-learn has: dali, h5, image_folder"),
@@ -147,7 +147,7 @@ def test_images_without_labels_may_lie_in_a_folder_without_others(script_cfg: Ma
     (flat / "again.png").symlink_to(tmp_path / "train" / "class_1" / "0.png")  # there are no labels to be wrong
     completed(script_cfg(*given))
     (flat / ".DS_Store").touch()
-    with pytest.raises(UserError, match=r"and 1 are none, such as \.DS_Store"):
+    with pytest.raises(UserError, match=r"but 1 are not images, such as \.DS_Store"):
         completed(script_cfg(*given))
 
 
@@ -167,7 +167,7 @@ def test_radial_vicreg_pretrain_is_not_asked_what_the_script_cannot_do(
     of_its_own += ["precision=auto", "ckpt=auto", "devices=2", "runs_dir=elsewhere", "loggers.csv=false", "host=solo"]
     config = prepare(tiny_config(*of_its_own))
     assert build_solo(config, open_data(config)).model.results_config() == config.plain()  # type: ignore[operator]
-    with pytest.raises(UserError, match=r"takes every entry of data\.train_path"):  # the mark is gone
+    with pytest.raises(UserError, match=r"reads every entry of data\.train_path"):  # the mark is gone
         under_script(script_cfg("data.no_labels=true", f"data.train_path={flat}"))
 
 
@@ -251,7 +251,7 @@ def test_processes_that_torchrun_started_are_compared_under_the_script_too(
 ) -> None:
     for name, value in {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UserError, match=r"torchrun started 2 process\(es\), but devices=1 .* ask for 1: "):
+    with pytest.raises(UserError, match=r"torchrun started 2 process\(es\), but devices=1 .* request 1: "):
         under_script(script_cfg("devices='1'"))
 
 
@@ -261,7 +261,7 @@ def test_a_trainer_of_another_number_of_processes_is_refused_before_the_first_st
 ) -> None:
     model = under_script(script_cfg("devices=[0,1]", "strategy=single_device"))
     trainer = quiet_trainer(strategy="single_device")
-    with pytest.raises(UserError, match=r"strategy=single_device trains with 1 process\(es\), but .* ask for 2"):
+    with pytest.raises(UserError, match=r"strategy=single_device trains with 1 process\(es\), but .* request 2"):
         trainer.fit(model, fixed_loader(batches=1))
     assert trainer.global_step == 0
 

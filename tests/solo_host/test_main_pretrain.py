@@ -273,6 +273,6 @@ def test_scripts_without_hydra_build_the_method_from_args_json(
     done = run_python("-m", "radial_vicreg.cli", "solo", script, *common, *(knn if script == "main_knn.py" else []))
     assert "KeyError" not in done.stderr
     if script == "main_knn.py" and knn_fails():
-        assert "`radial-vicreg probe RUN --probe knn` is a kNN that does" in done.stderr
+        assert "`radial-vicreg probe RUN --probe knn` is a kNN that works" in done.stderr
         return
     assert "CUDA" in done.stderr or "NVIDIA" in done.stderr, done.stderr[-2000:]

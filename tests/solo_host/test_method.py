@@ -198,7 +198,7 @@ def test_an_assertion_of_solo_learns_without_a_text_is_shown_itself(
     (tmp_path / "theirs.py").write_text("def parse_cfg(cfg):\n    assert cfg is None\n")  # pytest words its own
     monkeypatch.setattr("radial_vicreg.solo.data.parse_cfg", runpy.run_path(str(tmp_path / "theirs.py"))["parse_cfg"])
     config = tiny_config()
-    shown = "solo-learn refuses this configuration: assert cfg is None; host=standalone does not ask it"
+    shown = "solo-learn rejects this configuration: assert cfg is None; host=standalone does not use solo-learn"
     with pytest.raises(UserError, match=re.escape(shown)):
         solo_config(config, open_data(config))
 
@@ -295,7 +295,7 @@ def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_ima
         ("+method_kwargs.zzz=1", "method_kwargs.zzz is not a setting; known keys: "),
         ("+probs.encoder_knn=true", "probs is not a setting; did you mean probes"),
         ("+data.on_bad_images=skip", "data.on_bad_images is not a setting; did you mean data.on_bad_image"),
-        ("probes=3", "probes must be a section with keys of its own, got 3"),
+        ("probes=3", "probes must be a section with keys, got 3"),
         ("method_kwargs.radial_ce_loss_weight=-1", "radial_ce_loss_weight must be a finite number, 0 or more, got -1"),
     ],
 )  # fmt: skip

@@ -103,7 +103,7 @@ def test_results_with_a_path_of_this_machine_are_not_kept(
     folder = write_result(runs[0], "finished").parent
     content = json.loads((folder / "results.json").read_text())
     (folder / "results.json").write_text(json.dumps({**content, "note": ["/home/somebody/runs"]}))
-    with pytest.raises(UserError, match="holds /home/somebody/runs, a path of this machine"):
+    with pytest.raises(UserError, match="contains /home/somebody/runs, a path of this machine"):
         keep_results(folder, Path("kept"))
     assert not Path("kept").exists()
 

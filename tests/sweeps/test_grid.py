@@ -162,7 +162,7 @@ def test_what_the_command_fixes_is_kept_but_for_wandbs_own_keys(small_sweep: Pat
         ("values: [0, 1]", "min: 0", "radial_ce_loss_weight needs"),
         ("[0, 1]", "[null]", "has None"),
         ("parameters", "grid", "has no `parameters`"),
-        ("--config-name", "--config", "must hold --config-name"),
+        ("--config-name", "--config", "must contain --config-name"),
         ("${args_no_hyphens}", "${args}", r"\$\{args_no_hyphens\}"),
         ("method: grid", "method: [", "cannot be read as YAML"),
     ],

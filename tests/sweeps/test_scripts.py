@@ -66,11 +66,11 @@ def test_a_tables_script_runs_its_cells_and_prints_the_table(number: int, record
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"| table {number} |"
     sweep, report = calls(recorder)
-    assert sweep[:4] == ["sweep", f"tables/table{number}", "--run", "--resume"]
+    assert sweep[:3] == ["sweep", f"tables/table{number}", "--run"]
     assert sweep[-1] == "data.num_workers=8"
     assert report == ["report", recorder["RUNS"], "--out", recorder["REPORT"]]
     first = load_sweep(sweep[1]).runs()[0]
-    cfg = compose(first.config_name, [*first.overrides, *sweep[4:]])
+    cfg = compose(first.config_name, [*first.overrides, *sweep[3:]])
     assert cfg.runs_dir == recorder["RUNS"]
     assert cfg.data.format == "image_folder"
 
@@ -159,7 +159,7 @@ def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str]) -> 
     environment = {**recorder, "SLURM_ARRAY_TASK_ID": "17"}
     assert run("slurm/sweep.sbatch", "tables/table1", "max_epochs=1", environment=environment).returncode == 0
     (call,) = calls(recorder)
-    assert call == ["radial-vicreg", "sweep", "tables/table1", "--index", "17", "--resume", "--no-wait", "max_epochs=1"]
+    assert call == ["radial-vicreg", "sweep", "tables/table1", "--index", "17", "--no-wait", "max_epochs=1"]
 
 
 @pytest.mark.parametrize(

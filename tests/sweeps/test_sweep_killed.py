@@ -175,7 +175,7 @@ def sweep(small_sweep: Path, tiny_overrides: list[str], tmp_path: Path) -> Itera
 
 def test_sigterm_to_a_worker_stops_its_training_which_is_then_resumed(sweep: Callable[..., Sweep]) -> None:
     made = sweep(1)
-    worker = made.start("--run", "--resume")
+    worker = made.start("--run")
     event = made.until_step(4)
     worker.send_signal(signal.SIGTERM)
     event.answer()
@@ -186,7 +186,7 @@ def test_sigterm_to_a_worker_stops_its_training_which_is_then_resumed(sweep: Cal
     assert made.statuses() == ["interrupted"]
     with pytest.raises(ProcessLookupError):
         os.kill(event.pid, 0)  # the training has ended before its worker
-    again = made.start("--run", "--resume")
+    again = made.start("--run")
     status, events = made.until_end(again)
     assert status == 0, again.said
     assert [event.step for event in events] == [4, 5, 6, 6]  # from the end of the first epoch; the last is its end
@@ -195,12 +195,12 @@ def test_sigterm_to_a_worker_stops_its_training_which_is_then_resumed(sweep: Cal
 
 def test_a_training_outlives_its_killed_worker_and_is_the_only_one(sweep: Callable[..., Sweep]) -> None:
     made = sweep(1)
-    first = made.start("--run", "--resume")
+    first = made.start("--run")
     event = made.until_step(2)
     first.kill()
     assert made.next().status == -signal.SIGKILL
-    second = made.start("--run", "--resume")
-    impatient = made.start("--run", "--resume", "--no-wait")
+    second = made.start("--run")
+    impatient = made.start("--run", "--no-wait")
     assert made.next() == Event("worker", impatient.pid, 0), impatient.said  # while the training waits for an answer
     assert f"run 0 is skipped: another process is training run 0 (process {event.pid} on" in impatient.said
     event.answer()
@@ -208,20 +208,20 @@ def test_a_training_outlives_its_killed_worker_and_is_the_only_one(sweep: Callab
     assert status == 0, second.said
     assert {event.pid for event in events} == {event.pid}
     assert f"run 0 waits: another process is training run 0 (process {event.pid} on" in second.said
-    assert "run 0 has been finished by another process" in second.said
+    assert "run 0 was finished by another process" in second.said
     assert made.statuses() == ["finished"]
 
 
 def test_a_run_on_two_processes_has_one_claim_and_both_stop(sweep: Callable[..., Sweep]) -> None:
     made = sweep(1, "devices=2", "strategy=ddp", "optimizer.batch_size=4")
-    worker = made.start("--run", "--resume")
+    worker = made.start("--run")
     event = made.until_step(4)
     worker.send_signal(signal.SIGTERM)
     event.answer()
     status, _ = made.until_end(worker)
     assert status == 143, worker.said + made.logs
     assert made.statuses() == ["interrupted"]
-    alone = made.start("--index", "0", "--resume", "--no-wait")
+    alone = made.start("--index", "0", "--no-wait")
     status, events = made.until_end(alone)
     assert status == 0, alone.said
     assert Counter(event.rank for event in events if event.what == "end") == {0: 1, 1: 1}
@@ -247,7 +247,7 @@ def test_of_two_nodes_the_first_process_claims_the_run(sweep: Callable[..., Swee
 
 def test_an_index_waits_for_its_run_unless_it_takes_the_claim(sweep: Callable[..., Sweep]) -> None:
     made = sweep(1)
-    made.start("--run", "--resume")
+    made.start("--run")
     event = made.until_step(4)
     refused = made.start("--index", "0", "--no-wait")
     assert made.next() == Event("worker", refused.pid, 2), refused.said
@@ -267,7 +267,7 @@ def test_an_index_waits_for_its_run_unless_it_takes_the_claim(sweep: Callable[..
 @pytest.mark.parametrize("seed", [0])
 def test_workers_train_each_run_once_whatever_is_killed(seed: int, sweep: Callable[..., Sweep]) -> None:
     made, rng, runs, kills = sweep(3), random.Random(seed), 3, 5
-    workers = {worker.pid: worker for worker in (made.start("--run", "--resume") for _ in range(4))}
+    workers = {worker.pid: worker for worker in (made.start("--run") for _ in range(4))}
     ended: Counter[int] = Counter()
     statuses: list[int] = []
     while workers:
@@ -279,7 +279,7 @@ def test_workers_train_each_run_once_whatever_is_killed(seed: int, sweep: Callab
             if event.status == 0:
                 assert made.finished() == dict.fromkeys(range(1, runs + 1), 1), said
             elif 0 not in statuses:
-                new = made.start("--run", "--resume")
+                new = made.start("--run")
                 workers[new.pid] = new
             continue
         ended[event.seed] += event.what == "end"

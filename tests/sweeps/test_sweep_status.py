@@ -13,12 +13,16 @@ from helpers import without
 from omegaconf import OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.compose import compose
+from radial_vicreg.cli.commands import pretrain
+from radial_vicreg.cli.hydra_flags import read_request
+from radial_vicreg.compose import compose, run_config
 from radial_vicreg.compose.points import composed_points
 from radial_vicreg.data import fingerprint
 from radial_vicreg.io.files import write_json
+from radial_vicreg.io.notices import Notice
 from radial_vicreg.runs.results import ResultsError
 from radial_vicreg.sweeps import load_sweep, run_missing, states_of
+from radial_vicreg.sweeps.runner import pretrain_arguments
 from radial_vicreg.sweeps.status import composed_runs
 
 WriteResult = Callable[..., Path]
@@ -79,8 +83,8 @@ def test_a_run_on_other_images_does_not_count_and_folders_are_listed_once(
         content = {"schema_version": 2, "config": config.plain(), "status": "finished"}
         content["config"]["data"] |= {} if marks is None else {"fingerprints": marks}
         write_json(tmp_path / "runs" / f"run-{run.index}" / "results.json", content)
-    real, listed = fingerprint._marks, []
-    monkeypatch.setattr(fingerprint, "_marks", lambda path, form: listed.append(path.name) or real(path, form))
+    real, listed = fingerprint._fingerprints, []
+    monkeypatch.setattr(fingerprint, "_fingerprints", lambda path, form: listed.append(path.name) or real(path, form))
     states = states_of(runs, overrides)
     assert [state.status for state in states] == ["finished", "missing", "finished", "missing"]
     assert sorted(listed) == ["train", "val"]
@@ -140,11 +144,11 @@ def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_rest(
 
     started.then = train
     assert run_missing("small", runs, [runs_dir, "max_epochs=1"]) == ([0], [1, 2, 3])
-    assert started == [runs[index].arguments(runs_dir, "max_epochs=1") for index in (0, 1, 2, 3)]
+    assert started == [runs[index].arguments("ckpt=auto", runs_dir, "max_epochs=1") for index in (0, 1, 2, 3)]
     started.clear()
     # Other overrides, other runs: run 1 was trained without them.
     assert run_missing("small", runs, [runs_dir]) == ([0], [2, 3])
-    assert started == [runs[index].arguments(runs_dir) for index in (0, 2, 3)]
+    assert started == [runs[index].arguments("ckpt=auto", runs_dir) for index in (0, 2, 3)]
     assert "run 0 failed with exit status 1: it broke" in capsys.readouterr().err
 
 
@@ -156,8 +160,22 @@ def test_a_run_that_died_before_it_was_called_finished_is_returned_to_and_one_wi
     write_result(runs[1], "finished", checkpoint={"name": "epoch-400.ckpt", "epoch": 400, "step": 78000})  # deleted
     write_result(runs[2], "finished", checkpoint=None)
     write_result(runs[3], "finished")  # of a version that did not name it
-    assert run_missing("small", runs, [runs_dir], resume=True) == ([], [0])
-    assert started == [runs[0].arguments(runs_dir, "ckpt=auto")]
+    assert run_missing("small", runs, [runs_dir]) == ([], [0])
+    assert started == [runs[0].arguments("ckpt=auto", runs_dir)]
+
+
+def test_an_override_restarts_unfinished_runs(small_sweep: Path, runs_dir: str) -> None:
+    run = load_sweep(small_sweep).runs()[0]
+    for overrides, ckpt in (([], "auto"), (["ckpt=null"], None)):
+        request = read_request(pretrain.parser(), pretrain_arguments(run, [runs_dir, *overrides]))
+        assert run_config(compose(*request.where)).ckpt == ckpt
+
+
+def test_the_option_of_0_2_for_resuming_is_accepted_with_a_notice(
+    small_sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.warns(Notice, match="--resume has no effect"):
+        assert cli.main(["sweep", str(small_sweep), "--resume"]) == 0
 
 
 def test_the_status_counts_and_shows_errors(

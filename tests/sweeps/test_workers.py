@@ -74,7 +74,7 @@ def test_a_run_whose_training_died_is_trained_by_a_worker_that_waited(
     pauses = during_pause(other.kill)
     started.then = finish
     assert sweep("--run") == 0
-    assert [arguments[-3] for arguments in started] == [run.overrides[-2] for run in (runs[1], runs[0])]
+    assert [arguments[-4] for arguments in started] == [run.overrides[-2] for run in (runs[1], runs[0])]
     said = capsys.readouterr().err
     assert said.count(f"run 0 waits: another process is training run 0 (process {other.pid} on ") == 1
     assert len(pauses) == 1
@@ -94,7 +94,7 @@ def test_a_run_that_another_process_finished_meanwhile_is_not_trained_again(
     started.then = finish
     assert sweep("--run") == 0
     assert len(started) == 1
-    assert "run 0 has been finished by another process" in capsys.readouterr().err
+    assert "run 0 was finished by another process" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", [".lock", ".worker.lock"])
@@ -171,7 +171,7 @@ def test_a_training_that_finds_the_run_claimed_leaves_it_to_the_other_one(
 def test_the_worker_and_its_training_mean_one_claim(runs: list[SweepRun], tmp_path: Path) -> None:
     overrides = [f"runs_dir={tmp_path / 'runs'}", "max_epochs=7", "accelerator=cpu"]
     for run, config in zip(runs, composed_runs(runs, overrides), strict=True):
-        request = read_request(pretrain.parser(), [*pretrain_arguments(run, overrides, resume=True), "--claim"])
+        request = read_request(pretrain.parser(), [*pretrain_arguments(run, overrides), "--claim"])
         assert request.claim
         assert claim_path(run_config(compose(*request.where))) == claim_path(config)
 

@@ -37,14 +37,14 @@ def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(
     assert re.search(rf"^run folder: {tmp_path}/runs/radialvicreg-custom-vit_tiny-d16-\w{{12}}/TIME$", said, re.M)
     assert "\nimages: 24 for training, 12 for validation\n" in said
     assert "\nsteps: 6 (2 epochs of 3), global batch 8, optimizer.lr 0.3 scaled to 0.009375\n" in said
-    assert said.endswith("checked: nothing was started or written\n")
+    assert said.endswith("check finished: nothing was started or written\n")
     assert files(tmp_path) == before
 
 
 @pytest.mark.parametrize(
     ("overrides", "steps"),
     [
-        ([ACCUMULATED], "4 (2 epochs of 2), global batch 8, 2 of them a step"),
+        ([ACCUMULATED], "4 (2 epochs of 2), global batch 8, 2 of them per step"),
         (["+max_steps=4"], "4 (2 epochs of 3, cut by max_steps)"),
         (["+limit_train_batches=2", "max_epochs=5"], "10 (5 epochs of 2)"),
         (["+limit_train_batches=0.34"], "2 (2 epochs of 1)"),
@@ -64,7 +64,7 @@ def test_warnings_are_those_of_the_run(check: Callable[..., int], capsys: pytest
     said = capsys.readouterr().out
     assert "warning: the radial cross-entropy is past stability" in said
     assert check("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=10") == 0
-    assert "note: the radial term alone is smallest at radii of" in capsys.readouterr().out
+    assert "note: the radial term alone is minimal at radii of" in capsys.readouterr().out
 
 
 def test_a_run_that_would_go_on_is_named_with_its_checkpoint(
@@ -124,7 +124,7 @@ def test_a_cifar_that_is_not_there_is_not_downloaded(
     cifar = ["radialvicreg/dataset=cifar100", f"data.train_path={tmp_path}/cifar", "data.val_path=null"]
     assert check(*cifar, "max_epochs=1") == 0
     said = capsys.readouterr().out
-    assert f"cifar100 is not in {tmp_path}/cifar: the run would download it" in said
+    assert f"cifar100 is not in {tmp_path}/cifar: the run downloads it" in said
     assert "images: 50,000 for training, 10,000 for validation" in said
     assert "steps: 6,250 (1 epoch of 6,250)" in said
     assert not (tmp_path / "cifar").exists()

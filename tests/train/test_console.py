@@ -145,7 +145,7 @@ def test_no_color_leaves_the_bar_without_colours(show: Show) -> None:
 
 def test_the_sign_of_the_loss_is_explained_once_before_the_first_line(show: Show) -> None:
     text = show(None)
-    assert text.count("the loss is negative: the radial cross-entropy, at its lowest -160.") == 1
+    assert text.count("the loss is negative: the radial cross-entropy omits its constant, so its minimum is -160.") == 1
     assert text.index("the loss is negative") < text.index("epoch 1/2  loss")
 
 
@@ -157,7 +157,7 @@ def test_an_offset_is_named_once(
     alone = ["method_kwargs.var_loss_weight=0", "method_kwargs.cov_loss_weight=0", "method_kwargs.sim_loss_weight=1000"]
     more = ["diagnostics.enabled=false", "max_epochs=3", "scheduler.warmup_epochs=0", "optimizer.lr=0.02"]
     assert cli.main(["pretrain", *settings, f"runs_dir={tmp_path}", *alone, *more, *overrides]) == 0
-    assert capsys.readouterr().out.count("of the mean squared radius is an offset that all embeddings share") == said
+    assert capsys.readouterr().out.count("of the mean squared radius is a common offset of all embeddings") == said
 
 
 @pytest.mark.parametrize("columns", [60, None])
@@ -196,7 +196,7 @@ def test_the_bar_of_a_run_that_goes_on_begins_where_it_goes_on(monkeypatch: pyte
 )
 def test_the_sign_is_explained_where_the_loss_gets_negative(overrides: list[str], lowest: str | None) -> None:
     note = console.negative_loss_note(run_config(composed("radialvicreg", *overrides)))
-    assert (note or "").count(f"at its lowest {lowest},") == (lowest is not None)
+    assert (note or "").count(f"its minimum is {lowest}") == (lowest is not None)
     assert (note is None) == (lowest is None)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from radial_vicreg.train.callbacks import cost
-from radial_vicreg.train.callbacks.cost import Apart, StepCost
+from radial_vicreg.train.callbacks.cost import SeparateCost, StepCost
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ class Allocator:
 
 
 def test_a_measurement_s_memory_on_a_gpu_is_no_step_s(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
-    gpu, step, apart = Allocator(monkeypatch), StepCost(), Apart("radii")
+    gpu, step, apart = Allocator(monkeypatch), StepCost(), SeparateCost("radii")
     clock += [float(time) for time in range(100)]
     trainer: Any = SimpleNamespace(callbacks=[apart, step])
     module: Any = SimpleNamespace(device=torch.device("cuda:0"))
@@ -105,7 +105,7 @@ def test_a_step_that_is_still_under_way_counts(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_on_a_cpu_a_measurement_has_seconds_alone(clock: list[float]) -> None:
-    apart = Apart("radii")
+    apart = SeparateCost("radii")
     assert apart.results()["cost"] == {"radii_seconds": None, "radii_memory_mb": None}
     clock += [1.0, 3.0, 10.0, 14.0]
     for _ in range(2):

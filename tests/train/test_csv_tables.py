@@ -78,7 +78,7 @@ def test_a_damaged_line_is_named_and_costs_no_other(tmp_path: Path) -> None:
     first, second, _, fourth = table.read_text().splitlines()
     for damaged in ("2,1", "2,1,0.5,0.2,3,1,0.5,0.3", '2,"1,0.5,0.2', "\0\0\0", "two,1,0.5,0.2"):
         table.write_text("\n".join([first, second, damaged, fourth, ""]))
-        with pytest.warns(UserWarning, match=r"steps\.csv has damaged lines, which are dropped: 3$"):
+        with pytest.warns(UserWarning, match=r"steps\.csv has damaged lines, which are removed: 3$"):
             log(tmp_path, 4)
         assert [row["step"] for row in read(table)] == ["1", "3", "4"], damaged
 

@@ -16,7 +16,7 @@ from radial_vicreg import cli
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.losses import RadialVICRegLoss
-from radial_vicreg.train.loss import ForeignLoss, build_objective, check_objective
+from radial_vicreg.train.loss import CustomLoss, build_objective, check_objective
 
 HERE = "train_objective_losses"
 
@@ -104,7 +104,7 @@ def test_half_precision_ends_at_the_loss() -> None:
             loss: Tensor = super().forward(z1, z2)
             return loss
 
-    loss = ForeignLoss(own().loss)  # type: ignore[arg-type]
+    loss = CustomLoss(own().loss)  # type: ignore[arg-type]
     loss.loss = Seen()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss(*(z.bfloat16() for z in views()))
@@ -142,7 +142,7 @@ def test_terms_that_change_from_step_to_step_are_refused() -> None:
         (f"{HERE}.Los", {}, "has no attribute 'Los'"),
         (f"{HERE}.Loss", {"wait": 1}, "unexpected keyword argument 'wait'"),
         ("radial_vicreg.losses.RadialVICRegLoss", {"sim_loss_weight": -1}, "sim_loss_weight: expected a finite number"),
-        ("math.sqrt", {"_args_": [4.0]}, "gives float 2.0, which cannot be called"),
+        ("math.sqrt", {"_args_": [4.0]}, "is float 2.0, which cannot be called"),
     ],
 )
 def test_a_loss_that_cannot_be_built_says_why(target: str, arguments: dict[str, Any], said: str) -> None:
@@ -151,7 +151,9 @@ def test_a_loss_that_cannot_be_built_says_why(target: str, arguments: dict[str, 
 
 
 def test_a_loss_of_another_number_of_views_is_refused() -> None:
-    with pytest.raises(UserError, match=r"cannot be called with 3 views .*: with loss_views=pair it gets \(z1, z2\)"):
+    with pytest.raises(
+        UserError, match=r"cannot be called with 3 views .*: it receives \(z1, z2\) with " "loss_views=pair"
+    ):
         check_objective(own(crops=3, views="all"), torch.device("cpu"))
 
 

@@ -102,8 +102,8 @@ def test_refusals_name_the_settings_that_take_their_place(
 ) -> None:
     assert cli.main(["pretrain", *tiny_overrides, "checkpoint.dir=mine"]) == 2
     said = capsys.readouterr().err
-    assert "checkpoint.dir=mine is read by solo-learn's main_pretrain.py only: here, runs_dir is the folder" in said
-    assert "leave it out, or at trained_models" in said
+    assert "checkpoint.dir=mine is read by solo-learn's main_pretrain.py only: use runs_dir, the folder" in said
+    assert "omit it, or set it to trained_models" in said
     assert not (tmp_path / "runs").exists()
 
 
@@ -117,11 +117,11 @@ def test_a_number_of_classes_that_is_not_the_images_is_refused(
 ) -> None:
     assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "+data.num_classes=7"]) == 2
     assert "data.num_classes=7, but the images of data.train_path=" in (said := capsys.readouterr().err)
-    assert "have 3: leave it out, they are counted" in said
+    assert "have 3: omit it, classes are counted" in said
 
 
 def test_arguments_of_the_trainer_that_the_command_decides_are_refused(
     tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["pretrain", *tiny_overrides, "+enable_progress_bar=false"]) == 2
-    assert "enable_progress_bar: decided by `radial-vicreg pretrain` itself" in capsys.readouterr().err
+    assert "enable_progress_bar: set by `radial-vicreg pretrain` itself" in capsys.readouterr().err

@@ -20,7 +20,7 @@ def parser() -> Parser:
         prog="radial-vicreg compare", description="Show the settings and the results in which two runs differ."
     )
     made.add_argument("first", metavar="A", type=Path, help="a run's folder, or one above it")
-    made.add_argument("second", metavar="B", type=Path, help="the other run's")
+    made.add_argument("second", metavar="B", type=Path, help="the other run's folder, or one above it")
     made.add_argument("--json", action="store_true", help="for programs")
     return made
 
@@ -67,7 +67,7 @@ def _results(folder: Path) -> RunResults:
     from radial_vicreg.runs.stored import open_stored_run
 
     if not (folder / RESULTS).is_file():
-        raise UserError(f"{folder} holds no run with results.json; `radial-vicreg runs DIR` lists those below a folder")
+        raise UserError(f"{folder} contains no run with results.json; `radial-vicreg runs DIR` lists runs")
     return open_stored_run(folder).results
 
 

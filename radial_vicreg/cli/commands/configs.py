@@ -17,7 +17,7 @@ def parser() -> Parser:
         prog="radial-vicreg configs",
         description="List the configurations that --config-name takes, each with the first sentence of its file.",
     )
-    made.add_argument("--config-path", "-cp", type=Path, metavar="DIR", help="also those of a folder of your own")
+    made.add_argument("--config-path", "-cp", type=Path, metavar="DIR", help="also list those of this folder")
     made.add_argument("--json", action="store_true", help="for programs")
     return made
 
@@ -41,5 +41,5 @@ def run(arguments: Sequence[str]) -> int:
     if parsed.json:
         print_json([one._asdict() for one in found])
     else:
-        print_table(("--config-name", "what it is"), found, folding="what it is")
+        print_table(("--config-name", "description"), found, folding="description")
     return 0

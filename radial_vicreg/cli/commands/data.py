@@ -18,7 +18,8 @@ def parser() -> Parser:
         one.add_argument(
             "--replace",
             action="store_true",
-            help="move a folder aside that holds something else or lacks images (it is refused otherwise); nothing is "
+            help="move aside a folder that holds something else or lacks images (without this option, it is "
+            "refused); nothing is "
             "deleted, and a complete folder stays",
         )
     return made

@@ -85,8 +85,8 @@ def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
         prog="radial-vicreg diagnose",
-        description="How Gaussian are these embeddings? Radii, spectrum, directions and random slices of encoder and "
-        "projector outputs, each beside its value for a normal sample of the same size (docs/diagnose.md).",
+        description="Measure how Gaussian embeddings are: radii, spectrum, directions and random slices of encoder and "
+        "projector outputs, each compared with a normal sample of the same size (docs/diagnose.md).",
     )
     made.add_argument(
         "sources",
@@ -96,22 +96,30 @@ def parser() -> Parser:
         "or a .npy matrix (N, d)",
     )
     made.add_argument(
-        "--images", type=Path, help="folder of images, flat or with one folder per class (default: a run's own)"
+        "--images", type=Path, help="folder of images, flat or with one folder per class (default: the run's images)"
     )
     made.add_argument("--out", type=Path, help="folder for diagnose.json and the figure as PNG, PDF and SVG")
-    made.add_argument("--untrained", action="store_true", help="first, the first run's network before its training")
+    made.add_argument(
+        "--untrained",
+        action="store_true",
+        help="also measure the first run's network before its training, as the first row",
+    )
     made.add_argument("--no-pretrained", action="store_true", help="timm and torchvision: random weights from --seed")
     made.add_argument(
         "--max-images", type=int, default=10_000, help="evenly spaced images, or rows of a matrix (default: 10000)"
     )
     made.add_argument("--batch-size", type=int, default=256, help="images embedded at once (default: 256)")
-    made.add_argument("--workers", type=int, help="processes that load images (default: a run's own, otherwise 0)")
+    made.add_argument(
+        "--workers", type=int, help="processes that load images (default: the run's data.num_workers, otherwise 0)"
+    )
     made.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU where there is one)")
-    made.add_argument("--seed", type=int, default=0, help="of slices, normal samples, random weights (default: 0)")
+    made.add_argument(
+        "--seed", type=int, default=0, help="seed of slices, normal samples and random weights (default: 0)"
+    )
     made.add_argument(
         "--on-bad-image",
         choices=ON_BAD_IMAGE,
-        help="stop at an image that cannot be read, or leave it out (default: a run's own, otherwise error)",
+        help="stop at an image that cannot be read, or skip it (default: the run's data.on_bad_image, otherwise error)",
     )
     return made
 

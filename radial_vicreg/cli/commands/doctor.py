@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.io.file_systems import ABILITIES, try_folder
-from radial_vicreg.solo.detect import choose_host, find_beside, find_solo_learn, import_solo_learn
+from radial_vicreg.solo.detect import choose_host, find_checkout, find_solo_learn, import_solo_learn
 
 _PACKAGE = "radial-vicreg"
 _GIB = 2**30
@@ -34,7 +34,10 @@ def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(prog="radial-vicreg doctor", description=__doc__)
     made.add_argument(
-        "--at", metavar="DIR", type=Path, help="only try what runs, checkpoints and data need of the file system of DIR"
+        "--at",
+        metavar="DIR",
+        type=Path,
+        help="only test whether the file system of DIR supports runs, checkpoints and data",
     )
     return made
 
@@ -73,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
     for extra, state in extras().items():
         print(f"{f'[{extra}]':<14} {state}")
     if solo and (reason := knn_fails()):
-        print(f"{'kNN':<14} knn_eval and main_knn.py cannot work: {reason}; use radial-vicreg probe RUN --probe knn")
+        print(f"{'kNN':<14} knn_eval and main_knn.py do not work: {reason}; use radial-vicreg probe RUN --probe knn")
     print(f"\nradial-vicreg pretrain would use the {found['host']} host." if found["host"] else "\nNo host can train.")
     return 0 if found["host"] else 1
 
@@ -141,18 +144,18 @@ def look() -> Surroundings:
     if torch.cuda.is_available():
         device = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     host, reason = choose_host("auto")
-    if find_beside(Path.cwd()) is not None:
+    if find_checkout(Path.cwd()) is not None:
         solo = import_solo_learn()
         reason = solo.reason
         if solo.usable:
-            reason += ": the working directory, taken by its own scripts, radial-vicreg solo and host=solo"
+            reason += ": the working directory, used by its own scripts, radial-vicreg solo and host=solo"
     return {"device": device, "host": host, "reason": reason}
 
 
 def _print_place(folder: Path) -> int:
     """Print what a folder's file system supports, and the consequences of what it does not."""
     if not folder.is_dir():
-        raise UserError(f"--at {folder} is no folder; give one that exists")
+        raise UserError(f"--at {folder} is not a folder; give one that exists")
     try:
         found = try_folder(folder)
     except OSError as error:

@@ -14,7 +14,7 @@ def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
         prog="radial-vicreg export",
-        description="Write the backbone alone, with a card, and prove it by loading it back.",
+        description="Export the backbone with a model card, load it back and compare its features.",
     )
     made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
     formats = tuple(EXPORT_FILES)
@@ -57,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
         f"{file.parent / card['weights']}, {file}"
     )
     if not any(card["metrics"].values()):
-        print(f"no figures on the card: the run has none of epoch {card['training']['epoch']}")
+        print(f"the card has no results: the run has none of epoch {card['training']['epoch']}")
     if parsed.format == HUB_FORMAT:
         from radial_vicreg.export.hub import MODEL_CARD
 

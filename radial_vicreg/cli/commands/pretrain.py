@@ -24,7 +24,9 @@ def parser() -> Parser:
         default_name="radialvicreg",
     )
     made.add_argument(
-        "--check", action="store_true", help="say what the run would be and what is wrong with it; nothing is written"
+        "--check",
+        action="store_true",
+        help="check the configuration and print what the run would be; nothing is written",
     )
     # `radial-vicreg sweep --run` passes this option: the training process itself takes the claim of its run.
     made.add_argument("--claim", action="store_true", help=argparse.SUPPRESS)

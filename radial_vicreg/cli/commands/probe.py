@@ -19,18 +19,20 @@ def parser() -> Parser:
     made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
     for option, choices in (("--probe", probe_names.PROBES), ("--features", tuple(probe_names.FEATURES))):
         made.add_argument(option, choices=choices, default=choices[0], help=f"default: {choices[0]}")
-    made.add_argument("--untrained", action="store_true", help="random weights from the run's seed: the baseline")
-    made.add_argument("--train", type=Path, help="training images (default: the run's own data.train_path)")
-    made.add_argument("--val", type=Path, help="validation images (default: the run's own data.val_path)")
-    made.add_argument("--workers", type=int, help="processes that load images (default: the run's own)")
-    made.add_argument("--seed", type=int, default=0, help="of the held-out split and the MLP (default: 0)")
+    made.add_argument(
+        "--untrained", action="store_true", help="probe random weights from the run's seed, as a baseline"
+    )
+    made.add_argument("--train", type=Path, help="training images (default: the run's data.train_path)")
+    made.add_argument("--val", type=Path, help="validation images (default: the run's data.val_path)")
+    made.add_argument("--workers", type=int, help="processes that load images (default: the run's data.num_workers)")
+    made.add_argument("--seed", type=int, default=0, help="seed of the held-out split and the MLP (default: 0)")
     made.add_argument(
         "--on-bad-image",
         choices=ON_BAD_IMAGE,
-        help="stop at an image that cannot be read, or leave it out (default: the run's own data.on_bad_image)",
+        help="stop at an image that cannot be read, or skip it (default: the run's data.on_bad_image)",
     )
     made.add_argument(
-        "--add-to-results", action="store_true", help="also add the figures to results.json, for `radial-vicreg report`"
+        "--add-to-results", action="store_true", help="also add the results to results.json, for `radial-vicreg report`"
     )
     return made
 

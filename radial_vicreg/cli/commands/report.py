@@ -14,7 +14,7 @@ def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
         prog="radial-vicreg report",
-        description="The paper's tables and figures from every results.json below a folder, and from nothing else.",
+        description="Make the paper's tables and figures from every results.json below a folder.",
     )
     made.add_argument("runs", metavar="RUNS_DIR", type=Path, help="folder with runs, at any depth")
     made.add_argument("--out", type=Path, default=Path("report"), help="folder to write (default: report)")
@@ -28,13 +28,13 @@ def parser() -> Parser:
         "--select",
         choices=SELECTIONS,
         default=SELECTIONS[0],
-        help="what fills a cell: the experiment nearest to the paper's settings, or the best of those that differ in "
+        help="experiment of a cell: the one nearest to the paper's settings, or the best of those that differ in "
         "what the paper swept, by the cell's own validation figure",
     )
     made.add_argument(
         "--against",
         metavar="BASE",
-        help="differences of every comparable experiment to this one, with 95 %% intervals, paired by seed: the "
+        help="compare every comparable experiment with this one, with 95 %% intervals, paired by seed: the "
         "beginning of its hash, or its method (vicreg, radial_kl, radial_wasserstein, lejepa, ...) if only one has it",
     )
     return made
@@ -58,5 +58,5 @@ def run(arguments: Sequence[str]) -> int:
     report = build_report(parsed.runs, parsed.out, parsed.source, parsed.select, parsed.against)
     print(report.summary)
     print(f"cells of the paper's tables filled: {report.filled[0]} of {report.filled[1]}")
-    print(f"written: {report.out / 'report.html'} (with what is not used, and why), tables, figures (PNG, PDF, SVG)")
+    print(f"written: {report.out / 'report.html'} (lists unused runs with the reason), tables, figures (PNG, PDF, SVG)")
     return 0

@@ -22,7 +22,8 @@ def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
         prog="radial-vicreg runs",
-        description="List the runs below a folder, the newest last. W1 is that of the radii to chi(d), probe the "
+        description="List the runs below a folder, the newest last. W1 is the distance of the radii to chi(d), "
+        "probe the "
         f"online {HOST_PROBE} probe in percent. A run that was killed stays `running`.",
     )
     made.add_argument("folder", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="default: runs")
@@ -30,8 +31,8 @@ def parser() -> Parser:
     made.add_argument(
         "--check",
         action="store_true",
-        help="list runs that release 0.2 took for others or that were trained with other settings than their results "
-        "say, and why; exit status 1 where there are any",
+        help="list runs that release 0.2 confused with others, or whose results contradict their training, with "
+        "the reason; exit status 1 where there are any",
     )
     return made
 
@@ -50,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     parsed = parser().parse_args(list(arguments))
     if not parsed.folder.is_dir():
-        raise UserError(f"{parsed.folder} is not a folder; give the one that holds your runs (runs_dir)")
+        raise UserError(f"{parsed.folder} is not a folder; give the folder that contains your runs (runs_dir)")
     from radial_vicreg.runs.stored import stored_runs
     from radial_vicreg.runs.summaries import RunSummary
 
@@ -77,7 +78,7 @@ def _check(folder: Path, as_json: bool) -> int:
     elif doubts:
         print_table(["run", "why"], [list(doubt) for doubt in doubts])
     else:
-        print(f"{len(runs)} runs below {folder}, none that needs a look")
+        print(f"{len(runs)} runs below {folder}, none needs attention")
     return 1 if doubts else 0
 
 

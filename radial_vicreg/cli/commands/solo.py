@@ -34,13 +34,13 @@ def run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py), whose start-up registers nothing.")
         return 0 if arguments else 2
-    from radial_vicreg.solo.detect import find_beside, import_solo_learn
+    from radial_vicreg.solo.detect import find_checkout, import_solo_learn
     from radial_vicreg.solo.limits import knn_fails
 
     script = Path(arguments[0])
     if script.is_file():
         sys.path.insert(0, os.fspath(script.resolve().parent))
-    find_beside(Path.cwd())
+    find_checkout(Path.cwd())
     solo = import_solo_learn()
     if not solo.usable or solo.location is None:
         raise UserError(solo.reason)
@@ -50,7 +50,9 @@ def run(arguments: Sequence[str]) -> int:
     if not script.is_file():
         raise UserError(f"no script {arguments[0]} here or in {solo.location.parent}")
     if script.name == "main_knn.py" and (reason := knn_fails()):
-        raise UserError(f"main_knn.py cannot work: {reason}; `radial-vicreg probe RUN --probe knn` is a kNN that does")
+        raise UserError(
+            f"main_knn.py does not work: {reason}; `radial-vicreg probe RUN --probe knn` is a kNN that works"
+        )
     from radial_vicreg.solo.register import register
 
     register()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from radial_vicreg.cli.hydra_flags import read_request
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.cli.tables import name_bad_file, print_table
 from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
+from radial_vicreg.io.notices import warn
 from radial_vicreg.names.configurations import sweep_names
 
 if TYPE_CHECKING:
@@ -36,14 +38,16 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.sweeps.grid import load_sweep
 
     sweep = load_sweep(parsed.sweep)
+    if parsed.resume:
+        warn("--resume has no effect: unfinished runs are always resumed; ckpt=null restarts them")
     if parsed.for_pretrain:
         print(sweep.for_pretrain(), end="")
     elif parsed.index is not None:
-        return _run_one(sweep, parsed.index, parsed.overrides, parsed.resume, parsed.wait, parsed.evidence)
+        return _run_one(sweep, parsed.index, parsed.overrides, parsed.wait, parsed.evidence)
     elif parsed.run:
         from radial_vicreg.sweeps.runner import run_missing
 
-        left = run_missing(sweep.name, sweep.runs(), parsed.overrides, parsed.resume, parsed.wait, parsed.evidence)
+        left = run_missing(sweep.name, sweep.runs(), parsed.overrides, parsed.wait, parsed.evidence)
         if left.failed:
             return RunFailed.exit_status
         return NOT_FINISHED if left.unfinished and parsed.wait else 0
@@ -56,7 +60,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """Make the parser of this command."""
-    made = Parser(prog="radial-vicreg sweep", description="Sweeps in W&B's format, without W&B.")
+    made = Parser(
+        prog="radial-vicreg sweep", description="List a sweep in W&B's format, run it or show its status, without W&B."
+    )
     sweep = made.add_argument(
         "sweep", metavar="FILE", help="a sweep file, or a name below yaml/radialvicreg/sweeps: tables/table1"
     )
@@ -65,19 +71,19 @@ def parser() -> Parser:
     what = made.add_mutually_exclusive_group()
     what.add_argument("--list", action="store_true", help="print every run's command (the default)")
     what.add_argument(
-        "--index", type=int, metavar="I", help="train run I (from 0) unless it is finished: for array jobs"
+        "--index", type=int, metavar="I", help="train or resume run I (from 0) unless it is finished, for array jobs"
     )
     what.add_argument(
         "--run",
         action="store_true",
-        help="train all runs that are not finished, one after the other, those past stability last; "
+        help="train or resume all runs that are not finished, one after the other, those past stability last; "
         "exit status 1 when a run failed, 3 when others are not finished",
     )
-    what.add_argument("--status", action="store_true", help="what is finished, failed, missing")
+    what.add_argument("--status", action="store_true", help="print which runs are finished, failed or missing")
     what.add_argument(
         "--for-pretrain", action="store_true", help="print the file for `radial-vicreg pretrain` as program"
     )
-    made.add_argument("--resume", action="store_true", help="resume unfinished runs from their last checkpoint")
+    made.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)  # until 0.2; now always
     made.add_argument(
         "--no-wait",
         dest="wait",
@@ -102,24 +108,26 @@ def _names_and_files(prefix: str, **_: Any) -> list[str]:
 
 
 def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
-    from radial_vicreg.sweeps.marks import marks_of
+    from radial_vicreg.sweeps.predictions import predictions_of
 
     runs = sweep.runs()
     try:
-        marks = marks_of(runs, overrides)
+        predictions = predictions_of(runs, overrides)
     except ValueError as error:  # a list is useful before the data exist
-        print(f"which runs are past stability cannot be told: {error}", file=sys.stderr)
-        marks = []
-    unstable = {mark.run.index: mark.past_stability for mark in marks if mark.past_stability is not None}
+        print(f"cannot determine which runs are past stability: {error}", file=sys.stderr)
+        predictions = []
+    unstable = {
+        prediction.run.index: prediction.past_stability
+        for prediction in predictions
+        if prediction.past_stability is not None
+    }
     for one in runs:
         # The remark is a shell comment, so that the line can be pasted.
         remark = f"  # {unstable[one.index]}" if one.index in unstable else ""
         print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*overrides))}{remark}")
 
 
-def _run_one(
-    sweep: Sweep, index: int, overrides: Sequence[str], resume: bool, wait: bool, evidence: Path | None
-) -> int:
+def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], wait: bool, evidence: Path | None) -> int:
     from radial_vicreg.cli.commands import pretrain
     from radial_vicreg.compose import compose, run_config
     from radial_vicreg.data.fingerprint import listed_once
@@ -136,7 +144,7 @@ def _run_one(
             print(f"run {index} is finished: {state.folder}")
             return 0
         print(f"run {index}: {shlex.join(state.run.overrides)}")
-        request = read_request(pretrain.parser(), pretrain_arguments(state.run, overrides, resume))
+        request = read_request(pretrain.parser(), pretrain_arguments(state.run, overrides))
         config = run_config(compose(*request.where))
         pretrain.check_first(config)
         return pretrain.train(config, RunClaim(config, f"training run {index}", on_wait=_say if wait else None))

@@ -26,28 +26,28 @@ The meaning and the range of every key: docs/synthetic.md, radial_vicreg/paper/s
 
 def parser() -> Parser:
     """Make the parser of a single run."""
-    return hydra_parser(PROGRAM, "One synthetic run.", default_name="synthetic", of_runs=False)
+    return hydra_parser(PROGRAM, "Run one synthetic experiment.", default_name="synthetic", of_runs=False)
 
 
 def figure_parser() -> Parser:
     """Make the parser of ``figure``."""
-    made = Parser(prog=f"{PROGRAM} figure", description="Make the runs of a figure of the paper and draw it.")
+    made = Parser(prog=f"{PROGRAM} figure", description="Run the experiments of a figure of the paper and plot it.")
     made.add_argument("number", choices=SYNTHETIC_FIGURES)
     made.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN-PRESET); it can be resumed")
     made.add_argument("--preset", choices=SYNTHETIC_PRESETS, default=SYNTHETIC_PRESETS[0])
-    made.add_argument("--workers", type=int, help="processes (default: one a core)")
-    made.add_argument("--seeds", type=int, help="seeds a setting (figure 1)")
-    made.add_argument("--sweep", type=Path, help="sweep whose best settings are drawn beside (figure 1)")
+    made.add_argument("--workers", type=int, help="processes (default: one per core)")
+    made.add_argument("--seeds", type=int, help="seeds per setting (figure 1)")
+    made.add_argument("--sweep", type=Path, help="folder of a sweep whose best settings are also plotted (figure 1)")
     return made
 
 
 def sweep_parser() -> Parser:
     """Make the parser of ``sweep``."""
-    made = Parser(prog=f"{PROGRAM} sweep", description="The sweep of appendix C. Start it again to resume it.")
+    made = Parser(prog=f"{PROGRAM} sweep", description="Run the sweep of appendix C. Start it again to resume it.")
     made.add_argument("--preset", choices=SYNTHETIC_PRESETS, default=SYNTHETIC_PRESETS[0])
     made.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
     made.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
-    made.add_argument("--workers", type=int, help="processes (default: one a core)")
+    made.add_argument("--workers", type=int, help="processes (default: one per core)")
     made.add_argument("--device", default="cpu", help="cpu, or a torch device that runs batches, e.g. cuda")
     return made
 
@@ -144,7 +144,7 @@ def _print_summary(summary: Mapping[str, Any]) -> None:
 def _figure(arguments: Sequence[str]) -> None:
     options = figure_parser().parse_args(list(arguments))
     if options.number == "3" and (options.seeds is not None or options.sweep is not None):
-        raise UserError("--seeds and --sweep are options of figure 1; figure 3 has one run a setting")
+        raise UserError("--seeds and --sweep are options of figure 1; figure 3 has one run per setting")
     from radial_vicreg.paper.synthetic import figure1, figure3
     from radial_vicreg.paper.synthetic.folder import names_of, result_folder
 

@@ -35,7 +35,7 @@ def prepare_digits(out: str | Path, size: int = 32, replace: bool = False) -> Pa
         UserError: ``size`` is below 8, or ``out`` holds something else or lacks images.
     """
     if size < 8:
-        raise UserError(f"size={size}: the digits have 8 x 8 pixels, give 8 or more")
+        raise UserError(f"size={size}: expected 8 or more, since the digits have 8 x 8 pixels")
     folder = claim_folder(out, replace)
     digits = load_digits()
     train, val = train_test_split(
@@ -57,7 +57,7 @@ def prepare_digits(out: str | Path, size: int = 32, replace: bool = False) -> Pa
 
     description = {"dataset": "digits", "size": size, "num_images": len(images)}
     if not prepare_folder(folder, description, dict.fromkeys(images), fill, replace):
-        print(f"{folder} already holds the {len(images)} digits at {size} px: nothing to do")
+        print(f"{folder} already contains the {len(images)} digits at {size} px: nothing to do")
     return folder
 
 

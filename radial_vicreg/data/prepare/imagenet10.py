@@ -99,18 +99,18 @@ def describe_imagenet10(folder: str | Path) -> list[str]:
     """
     folder = Path(folder)
     found = {**_FIRST_VERSION, **(read_marker(folder) or {})}
-    division = "Imagenette's own division" if found["split"] == "imagenette" else "ImageNet's division"
+    division = "Imagenette's split" if found["split"] == "imagenette" else "ImageNet's split"
     ten = f"the ten classes of {ORIGINS[found['classes']]}"
     lines = [f"{found['train']:,} training and {found['val']:,} validation images of {ten}, {division}"]
     if found["split"] == "imagenette" or found["classes"] != "imagenette":
         lines.append("not the paper's ImageNet-10 (12,894 and 500 images of Imagenette's classes)")
     if found["resized"]:
         lines.append(
-            f"resized: the shorter sides have {found['resized']} pixels. Good to train on, but not the paper's images,"
-            " which are ImageNet's own (full-size form: imagenette2.tgz)"
+            f"resized: the shorter sides have {found['resized']} pixels. They are suitable for training, but "
+            "differ from the paper's, which are ImageNet's originals (full-size form: imagenette2.tgz)"
         )
     if folder != default_folder():
-        lines.append(f"train on it with data.train_path={folder / 'train'} data.val_path={folder / 'val'}")
+        lines.append(f"to train on it, set data.train_path={folder / 'train'} data.val_path={folder / 'val'}")
     return lines
 
 
@@ -121,7 +121,7 @@ def _expected_counts(classes: str, split: str) -> Counts:
             f" got {classes!r} and {split!r}"
         )
     if (classes, split) not in COUNTS:
-        raise UserError(f"Imagenette does not hold --classes {classes}: leave out --split {split}")
+        raise UserError(f"Imagenette does not contain --classes {classes}: omit --split {split}")
     return COUNTS[classes, split]
 
 
@@ -135,7 +135,7 @@ def _find_classes(source: Path, classes: str) -> Images:
             if all((source / part / name).is_dir() for part in PARTS for name in synsets)
         ]
         if whole and not any((source / "train" / name).is_dir() for name in CLASSES[classes]):
-            raise UserError(f"{error}; it has those of --classes {whole[0]}") from error
+            raise UserError(f"{error}; it has the classes of --classes {whole[0]}") from error
         raise
 
 
@@ -154,23 +154,23 @@ def _check_counts(source: Path, images: Images, expected: Counts, split: str, cl
             totals = f"{sum(found[part].values()):,} of {sum(expected[part].values()):,}"
             parts.append(f"{part} {totals} images: {', '.join(wrong)}")
     differences, advice = "; ".join(parts), _advice(found, expected, split)
-    raise UserError(f"{source} has other numbers of images than expected: {differences}. {advice}")
+    raise UserError(f"{source} does not have the expected numbers of images: {differences}. {advice}")
 
 
 def _advice(found: Counts, expected: Counts, split: str) -> str:
     if split == "imagenette" and found == COUNTS["imagenette", "imagenet"]:
         return (
-            "This is ImageNet's own division: leave out --split imagenette, or give the archive imagenette2 of"
-            " December 2019 or later"
+            "This is ImageNet's split: omit --split imagenette, or use the archive imagenette2 of December "
+            "2019 or later"
         )
     if split == "imagenet" and found == COUNTS["imagenette", "imagenette"]:
         return (
-            "This is Imagenette's division and the files lack ImageNet's names, so the paper's cannot be rebuilt:"
-            " unpack the original archive, or take its folders with --split imagenette"
+            "This is Imagenette's split and the files lack ImageNet's names, so the paper's split cannot be "
+            "rebuilt: unpack the original archive, or use its folders with --split imagenette"
         )
     if any(found[part][name] > count for part in PARTS for name, count in expected[part].items()):
-        return "Remove what was added or lies there twice, hidden files included, or unpack a fresh copy"
-    return "The download or its unpacking is incomplete: repeat it"
+        return "Remove added or duplicate files, including hidden ones, or unpack a fresh copy"
+    return "The download or its unpacking is incomplete: repeat both"
 
 
 def _links(source: Path, images: Images, lying: Images) -> Iterator[tuple[str, Path]]:

@@ -42,16 +42,16 @@ def open_source(path: str | Path) -> Path:
     if path.is_file() and path.name.lower().endswith(_ARCHIVES):
         unpack = "unzip" if path.suffix.lower() == ".zip" else "tar xf"
         raise UserError(
-            f"{_OPTION}={path} is an archive: unpack it ({unpack} {path.name}) and give the folder that holds"
-            " train/ and val/"
+            f"{_OPTION}={path} is an archive: unpack it ({unpack} {path.name}) and pass the folder that contains "
+            "train/ and val/"
         )
     source = require_directory(path, _OPTION).resolve()
     if _has_parts(source):
         return source
     inside = [source / name for name in class_folders(source) if _has_parts(source / name)]
     better = [source.parent] if source.name in PARTS and _has_parts(source.parent) else inside
-    hint = f": give {' or '.join(f'{_OPTION} {folder}' for folder in better)}" if better else ""
-    raise UserError(f"{_OPTION}={path} has no train/ and val/ with a folder for each class (SYNSET/*.JPEG){hint}")
+    hint = f": use {' or '.join(f'{_OPTION} {folder}' for folder in better)}" if better else ""
+    raise UserError(f"{_OPTION}={path} has no train/ and val/ with one folder per class (SYNSET/*.JPEG){hint}")
 
 
 def find_images(source: Path, synsets: Collection[str]) -> Images:
@@ -70,7 +70,7 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
     for part in PARTS:
         missing = [synset for synset in synsets if not (source / part / synset).is_dir()]
         if missing:
-            flat = "; its images must be sorted into one folder a class" if not class_folders(source / part) else ""
+            flat = "; its images must be sorted into one folder per class" if not class_folders(source / part) else ""
             raise UserError(f"{source / part} lacks the classes {', '.join(missing)}{flat}")
     omitted = Omitted()
     names = list(synsets)
@@ -82,7 +82,7 @@ def find_images(source: Path, synsets: Collection[str]) -> Images:
     return images
 
 
-def part_of(file: Path, synset: str) -> str | None:
+def _part_of(file: Path, synset: str) -> str | None:
     """Return the split of ImageNet that an image belongs to according to its name.
 
     Args:
@@ -103,7 +103,7 @@ def sort_by_name(images: Images) -> Images:
     sorted_images: dict[tuple[str, str], list[Path]] = {key: [] for key in images}
     for (part, synset), files in images.items():
         for file in files:
-            sorted_images[part_of(file, synset) or part, synset].append(file)
+            sorted_images[_part_of(file, synset) or part, synset].append(file)
     return sorted_images
 
 

@@ -71,7 +71,7 @@ def _links(root: Path, sizes: StudySizes) -> Iterator[tuple[str, Path]]:
     test = next((root / name for name in _TEST_NAMES if (root / name).is_dir()), root / _TEST_NAMES[0])
     classes = _class_names(root / "train")
     if _class_names(test) != classes:
-        raise UserError(f"{test} has other classes than {root / 'train'}: CIFAR-10 as folders is expected")
+        raise UserError(f"{test} has other classes than {root / 'train'}: expected CIFAR-10 as folders")
     last = sizes.test_before + sizes.test
     for name in classes:
         train = _images(root / "train" / name, max(sizes.train, sizes.tune_train + sizes.tune_val) // _CLASSES)
@@ -89,8 +89,8 @@ def _class_names(folder: Path) -> list[str]:
     names = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     if len(names) != _CLASSES:
         raise UserError(
-            f"{folder} has {len(names)} folders of classes, expected the {_CLASSES} of CIFAR-10: give --source a folder"
-            " with train/CLASS and test/CLASS"
+            f"{folder} has {len(names)} class folders, expected the {_CLASSES} of CIFAR-10: pass a folder with "
+            "train/CLASS and test/CLASS as --source"
         )
     return names
 

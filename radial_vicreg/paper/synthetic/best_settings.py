@@ -49,7 +49,7 @@ def best_settings(rows: Iterable[Row]) -> dict[tuple[float, str], SyntheticConfi
     return {place: config for place, (_, config) in sorted(best.items(), key=lambda item: item[0])}
 
 
-def winners_elsewhere(rows: Iterable[Row]) -> dict[float, tuple[float, float | None, float]]:
+def winners_on_other_seeds(rows: Iterable[Row]) -> dict[float, tuple[float, float | None, float]]:
     """Measure the selection bias of a minimum over settings: select on one seed, evaluate on the others.
 
     Args:
@@ -106,15 +106,13 @@ def summary_lines(rows: list[Row]) -> list[str]:
         lines.append(line)
     lines += _published_lines(rows)
     lines.append(
-        "A minimum over noisy settings is biased low. Best setting by one seed alone, then on the other seeds:"
+        "A minimum over noisy settings is biased low. Best setting by one seed, then its result on the other seeds:"
     )
-    for alpha, (least, elsewhere, diverged_share) in winners_elsewhere(rows).items():
+    for alpha, (least, elsewhere, diverged_share) in winners_on_other_seeds(rows).items():
         other = "-" if elsewhere is None else f"{elsewhere:.3f}"
         lines.append(f"{alpha:6g}  {least:7.3f}  {other:>7}  ({diverged_share:.0%} of these diverged)")
     if len({row["config"]["seed"] for row in rows}) < 2:
-        lines[-1] = (
-            "A minimum over noisy settings is biased low: with one seed a setting, the sweep cannot say by how much"
-        )
+        lines[-1] = "A minimum over noisy settings is biased low: with one seed per setting, the bias is unknown"
     diverged = sum(row["diverged_at"] is not None for row in rows)
     still = sum(row["hardly_moved"] for row in rows)
     lines.append(f"{len(rows)} runs, {diverged} diverged, {still} hardly moved")

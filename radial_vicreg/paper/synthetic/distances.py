@@ -19,13 +19,13 @@ from radial_vicreg.paper.synthetic.settings import SUBSAMPLE
 
 Array = NDArray[np.float64]
 
-NUM_PROJECTIONS = 64
+_NUM_PROJECTIONS = 64
 """Number of directions of the sliced distance."""
-NUM_ANGLE_PROJECTIONS = 16
+_NUM_ANGLE_PROJECTIONS = 16
 """Number of directions of the angular test, over which its p-value is Bonferroni-corrected."""
-OFF_DIAGONAL_DEGREES = 10.0
+_OFF_DIAGONAL_DEGREES = 10.0
 """A point counts as off the X if its angle to every diagonal is larger."""
-REFERENCE_SEED = 20_251
+_REFERENCE_SEED = 20_251
 """Offset that keeps the reference sample apart from the starting points of the same seed."""
 
 
@@ -47,7 +47,7 @@ def measure(points: Array, *, seed: int = 0, subsample: int = SUBSAMPLE) -> dict
         ``angle_statistic`` and ``angle_p`` (uniform directions; None for d = 1) and ``off_diagonal_share`` (of the
         points, those that are off the X; 0.78 for uniform directions in the plane).
     """
-    rng = np.random.default_rng([REFERENCE_SEED, seed])
+    rng = np.random.default_rng([_REFERENCE_SEED, seed])
     size = min(subsample, len(points))
     some = points[rng.permutation(len(points))[:size]]
     reference = rng.standard_normal((size, points.shape[1]))
@@ -89,7 +89,7 @@ def exact_wasserstein2(first: Array, second: Array) -> float:
 
 def normal_floor(size: int, dim: int, seed: int = 0) -> float:
     """Compute :func:`exact_wasserstein2` between two samples of N(0, I): the value of a perfect run at this size."""
-    first, second = np.random.default_rng([REFERENCE_SEED + 1, seed]).standard_normal((2, size, dim))
+    first, second = np.random.default_rng([_REFERENCE_SEED + 1, seed]).standard_normal((2, size, dim))
     return exact_wasserstein2(first, second)
 
 
@@ -98,7 +98,7 @@ def sliced_wasserstein2(points: Array) -> float:
     quantiles = scipy.stats.norm.ppf((np.arange(len(points)) + 0.5) / len(points))
     squares = [
         np.square(np.sort(points @ direction) - quantiles).mean()
-        for direction in _directions(NUM_PROJECTIONS, points.shape[1])
+        for direction in _directions(_NUM_PROJECTIONS, points.shape[1])
     ]
     return math.sqrt(float(np.mean(squares)))
 
@@ -157,17 +157,17 @@ def angular_uniformity(points: Array) -> tuple[float, float] | tuple[None, None]
     law = scipy.stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2)
     tests = [
         scipy.stats.kstest(np.clip(angles @ direction, -1, 1), law.cdf, method="asymp")
-        for direction in _directions(NUM_ANGLE_PROJECTIONS, d)
+        for direction in _directions(_NUM_ANGLE_PROJECTIONS, d)
     ]
     worst = min(tests, key=lambda test: test.pvalue)
     return float(worst.statistic), float(min(1.0, worst.pvalue * len(tests)))
 
 
 def off_diagonal_share(points: Array) -> float:
-    """Return the share of points beyond :data:`OFF_DIAGONAL_DEGREES` from every diagonal; the origin is on all."""
+    """Return the share of points beyond :data:`_OFF_DIAGONAL_DEGREES` from every diagonal; the origin is on all."""
     norms = np.linalg.norm(points, axis=1)
     along = np.abs(points).sum(1) / math.sqrt(points.shape[1])  # the projection on the nearest diagonal
-    return float(np.mean(along < math.cos(math.radians(OFF_DIAGONAL_DEGREES)) * norms))
+    return float(np.mean(along < math.cos(math.radians(_OFF_DIAGONAL_DEGREES)) * norms))
 
 
 def _directions(count: int, dim: int) -> Array:
@@ -175,7 +175,7 @@ def _directions(count: int, dim: int) -> Array:
         angles = np.pi * np.arange(count) / count
         circle: Array = np.stack([np.cos(angles), np.sin(angles)], axis=1)
         return circle
-    draws = np.random.default_rng(REFERENCE_SEED).standard_normal((count, dim))
+    draws = np.random.default_rng(_REFERENCE_SEED).standard_normal((count, dim))
     directions: Array = draws / np.linalg.norm(draws, axis=1, keepdims=True)
     return directions
 

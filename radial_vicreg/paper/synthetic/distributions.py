@@ -18,13 +18,13 @@ Array = NDArray[np.float64]
 
 NUM_SLICES = 16
 """Pie slices of the sunshine distribution (the authors' script)."""
-STRETCH = 1.6
+_STRETCH = 1.6
 """Scale of both axes of the stretched sunshine (the authors' script): its covariance is 2.56 I."""
 ELONGATION = np.array([2.0, 0.5])
 """Axis scales of the elongated sunshine: variances of 4 and 1/4, so that the variance term has an effect."""
-STUDENT_DEGREES = 5.0
+_STUDENT_DEGREES = 5.0
 """Degrees of freedom of the Student-t: heavy tails with a finite fourth moment."""
-RING_WIDTH = 0.1
+_RING_WIDTH = 0.1
 """Half-width of the ring relative to its radius: thin, but with a continuous radius."""
 
 
@@ -94,7 +94,7 @@ def _sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
 
 
 def _stretched_sunshine(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
-    points: Array = _sunshine(rng, n, d, alpha) * STRETCH
+    points: Array = _sunshine(rng, n, d, alpha) * _STRETCH
     return points
 
 
@@ -117,8 +117,8 @@ def _sphere(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
 
 def _ring(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
     """Sample from a thin shell of radius sqrt d, with the radius uniform within 10 %."""
-    radius = rng.uniform(1 - RING_WIDTH, 1 + RING_WIDTH, size=(n, 1))
-    second_moment = 1 + RING_WIDTH**2 / 3
+    radius = rng.uniform(1 - _RING_WIDTH, 1 + _RING_WIDTH, size=(n, 1))
+    second_moment = 1 + _RING_WIDTH**2 / 3
     points: Array = radius * np.sqrt(d / second_moment) * _directions(rng, n, d)
     return points
 
@@ -132,7 +132,7 @@ def _ball(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
 
 def _student_t(rng: np.random.Generator, n: int, d: int, alpha: float) -> Array:
     """Sample from Student's t with 5 degrees of freedom, scaled to identity covariance."""
-    scale = np.sqrt(rng.chisquare(STUDENT_DEGREES, size=(n, 1)) / (STUDENT_DEGREES - 2))
+    scale = np.sqrt(rng.chisquare(_STUDENT_DEGREES, size=(n, 1)) / (_STUDENT_DEGREES - 2))
     return rng.standard_normal((n, d)) / scale
 
 

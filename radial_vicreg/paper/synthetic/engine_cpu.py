@@ -22,7 +22,7 @@ from radial_vicreg.paper.synthetic.settings import OBJECTIVES, Objective
 
 Array = NDArray[np.float64]
 
-CONSTANTS = kernels.Constants(
+_CONSTANTS = kernels.Constants(
     min_spacing=MIN_SPACING,
     min_squared_norm=MIN_SQUARED_NORM,
     variance_gamma=VARIANCE_GAMMA,
@@ -78,7 +78,7 @@ class CpuEngine:
             return
         rates = np.ascontiguousarray(rates, dtype=np.float64)
         state = self._z, self._order, self._marginal_order, self._moments
-        how = self._kind, self._weights, CONSTANTS, self._spacing, self._targets
+        how = self._kind, self._weights, _CONSTANTS, self._spacing, self._targets
         made = kernels.descend(*state, rates, *how)
         self.step += made
         if made < len(rates):

@@ -18,9 +18,9 @@ Array = NDArray[np.float64]
 
 CHUNK = 1000
 """Number of steps whose rates are copied to the device at once."""
-WARMUP_STEPS = 3
+_WARMUP_STEPS = 3
 """Number of eager steps before a graph is captured, which CUDA graphs require; their effect is undone."""
-NOT_DIVERGED = -1
+_NOT_DIVERGED = -1
 
 
 class TorchEngine:
@@ -46,7 +46,7 @@ class TorchEngine:
     ) -> None:
         if points.ndim != 3 or len(points) != len(objectives) or points.shape[1] < 2:
             raise UserError(
-                f"points must have shape (B, N, d) with N >= 2 and one objective a run, got {points.shape} and "
+                f"points must have shape (B, N, d) with N >= 2 and one objective per run, got {points.shape} and "
                 f"{len(objectives)} objectives"
             )
         if not np.isfinite(points).all():
@@ -60,7 +60,7 @@ class TorchEngine:
         self._rates = self._z.new_zeros(CHUNK, len(points))
         self._row = torch.zeros(1, dtype=torch.long, device=device)
         self._step = torch.zeros(1, dtype=torch.long, device=device)
-        self._diverged_at = torch.full((len(points),), NOT_DIVERGED, dtype=torch.long, device=device)
+        self._diverged_at = torch.full((len(points),), _NOT_DIVERGED, dtype=torch.long, device=device)
         self._graph = self._captured() if self._z.is_cuda else None
 
     def advance(self, rates: Array) -> None:
@@ -83,7 +83,7 @@ class TorchEngine:
     @property
     def diverged_at(self) -> list[int | None]:
         """The step at which each run diverged, or None."""
-        return [None if step == NOT_DIVERGED else step for step in self._diverged_at.tolist()]
+        return [None if step == _NOT_DIVERGED else step for step in self._diverged_at.tolist()]
 
     @torch.no_grad()
     def _make_step(self) -> None:
@@ -91,7 +91,7 @@ class TorchEngine:
         moved = self._z - rate * gradient(self._z, self._kind, self._weights, self._spacing)
         # Also False for NaN.
         sane = moved.square().sum(2).mean(1) < DIVERGED_MEAN_SQUARE
-        alive = self._diverged_at == NOT_DIVERGED
+        alive = self._diverged_at == _NOT_DIVERGED
         self._diverged_at.copy_(torch.where(alive & ~sane, self._step, self._diverged_at))
         self._z.copy_(torch.where((alive & sane)[:, None, None], moved, self._z))
         self._row += 1
@@ -106,16 +106,16 @@ class TorchEngine:
             stream = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
-                for _ in range(WARMUP_STEPS):
+                for _ in range(_WARMUP_STEPS):
                     self._make_step()
             torch.cuda.current_stream().wait_stream(stream)
             with torch.cuda.graph(graph):
                 self._make_step()
         except RuntimeError as error:
-            warn(f"no CUDA graph of the step, which now runs slower: {error}")
+            warn(f"the step could not be captured as a CUDA graph and runs slower: {error}")
             captured = None
         self._z.copy_(start)
         self._row.zero_()
         self._step.zero_()
-        self._diverged_at.fill_(NOT_DIVERGED)
+        self._diverged_at.fill_(_NOT_DIVERGED)
         return captured

@@ -31,12 +31,12 @@ Runs = dict[str, dict[str, list[SyntheticConfig]]]
 
 PUBLISHED: dict[str, Any] = {**PUBLISHED_WEIGHTS, "schedule": "linear"}
 """The authors' command for figure 1b (with X, N = 10,000 and a rate of 0.5). The paper's text states a cosine."""
-VCREG: dict[str, Any] = {"beta1": 0.0, "beta2": 0.0}
+_VCREG: dict[str, Any] = {"beta1": 0.0, "beta2": 0.0}
 X = "x"
 """Key used instead of alpha for runs on X itself, which panels (a) and (b) show."""
-REMARK = (
-    "The paper draws the best of 1,125 settings for each method and alpha. Past stability a result is noisy, and a "
-    "minimum over noisy results is biased low: the settings here are fixed beforehand, and every seed counts."
+_REMARK = (
+    "The paper plots the best of 1,125 settings for each method and alpha. Results past stability are noisy, "
+    "and a minimum over noisy results is biased low: here, the settings are fixed beforehand and every seed counts."
 )
 
 
@@ -132,7 +132,7 @@ def make_figure1(
         on_row=on_row,
     )
     rows = {row["key"]: row for row in made}
-    numbers = {"preset": preset, "size": vars(size), **_numbers(runs, rows), "best_of_sweep": best, "remark": REMARK}
+    numbers = {"preset": preset, "size": vars(size), **_numbers(runs, rows), "best_of_sweep": best, "remark": _REMARK}
     floors = [normal_floor(size.subsample, 2, seed) for seed in range(size.seeds)]
     numbers["floor"] = float(np.mean(floors))
     panels = list(_panels(runs, rows, size, out / "clouds", on_row))
@@ -153,7 +153,7 @@ def planned_runs(size: Size) -> Runs:
         "radial_vcreg": published,
         "radial_vcreg_cosine": replace(published, schedule="cosine"),
         "radial_vcreg_stable": replace(published, lr=size.stable_lr),
-        "vcreg": replace(published, **VCREG),
+        "vcreg": replace(published, **_VCREG),
     }
     runs: Runs = {}
     for method, config in settings.items():
@@ -173,9 +173,10 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
         f"N = {size['num_samples']:,}, {size['steps']:,} steps, seeds 0 to {size['seeds'] - 1}: "
         "median [least, largest] of the runs that finished.",
         f"W2 to N(0, I), exact on {size['subsample']:,} points; two normal samples have {numbers['floor']:.3f}.",
-        f"m = {size['m']} and the rate {size['lr']:g} are to N as the published 100 and 0.5 are to 10,000.",
+        f"m = {size['m']} and the rate {size['lr']:g} scale with N; the published values are 100 and 0.5 at N = "
+        "10,000.",
         "",
-        f"{'X itself':<36}{'W2':<22}{'KL of radii':<13}{'off diagonals':<15}{'diverged':<10}W2 by seed",
+        f"{'X':<36}{'W2':<22}{'KL of radii':<13}{'off diagonals':<15}{'diverged':<10}W2 by seed",
     ]
     for method, label in _labels(size).items():
         spread = methods[method][X]

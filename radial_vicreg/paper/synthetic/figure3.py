@@ -30,14 +30,14 @@ from radial_vicreg.paper.synthetic.sweep import PRESETS, Grid, OnRow, sweep
 
 Array = NDArray[np.float64]
 
-BETA2 = (0.0, 0.1, 1.0, 10.0, 100.0)
-CIRCLE: dict[str, Any] = {"beta1": 100.0, "beta2": 0.0, "lambda2": 1.0}
+_BETA2 = (0.0, 0.1, 1.0, 10.0, 100.0)
+_CIRCLE: dict[str, Any] = {"beta1": 100.0, "beta2": 0.0, "lambda2": 1.0}
 """Weights of the sweep at which the cross-entropy outweighs the variance term, whose target is a radius of sqrt(d)."""
 
 
-NORMAL_SAMPLES = 10
+_NORMAL_SAMPLES = 10
 """Number of normal samples that the reference values are averaged over; single values vary by a few per cent."""
-METRICS = ("radial_kl", "e2mc", "marginal_entropy", "w2_exact")
+_METRICS = ("radial_kl", "e2mc", "marginal_entropy", "w2_exact")
 """Metrics of panel (c); the authors log ``marginal_entropy`` as E2MC."""
 
 
@@ -124,22 +124,24 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
     for pair in numbers["spearman"]["x"]:
         lines.append(f"{pair:<34}{numbers['spearman']['x'][pair]:8.2f}{numbers['spearman']['sunshine'][pair]:10.2f}")
     normal, count = numbers["normal"], numbers["size"]["num_samples"]
-    lines.append(f"normal samples of N = {count:,}: " + ", ".join(f"{name} {normal[name]:.3f}" for name in METRICS))
-    lines.append("e2mc is drawn, a loss; the authors log marginal_entropy under that name, the opposite sign.")
+    lines.append(f"normal samples of N = {count:,}: " + ", ".join(f"{name} {normal[name]:.3f}" for name in _METRICS))
+    lines.append(
+        "The plot shows the E2MC loss; the authors log marginal_entropy under that name, with the opposite sign."
+    )
     return [*lines, f"{numbers['runs']} runs, {numbers['diverged']} diverged"]
 
 
 def normal_reference(size: Size) -> dict[str, float]:
     """Average the plotted metrics over samples of N(0, I) with the N of the runs, since they depend on N."""
     rng = np.random.default_rng(0)
-    samples = [rng.standard_normal((size.num_samples, 2)) for _ in range(NORMAL_SAMPLES)]
+    samples = [rng.standard_normal((size.num_samples, 2)) for _ in range(_NORMAL_SAMPLES)]
     measured = [measure(points, seed=seed, subsample=size.subsample) for seed, points in enumerate(samples)]
-    return {name: float(np.mean([metrics[name] for metrics in measured])) for name in METRICS}
+    return {name: float(np.mean([metrics[name] for metrics in measured])) for name in _METRICS}
 
 
 def _final_points(base: SyntheticConfig) -> list[tuple[str, Array]]:
     panels = []
-    configs = (replace(base, **CIRCLE), *(replace(base, beta2=beta2) for beta2 in BETA2))
+    configs = (replace(base, **_CIRCLE), *(replace(base, beta2=beta2) for beta2 in _BETA2))
     for number, config in enumerate(configs, 1):
         points, remark = _end(config)
         title = rf"(b{number}) $\beta_1={config.beta1:g}$, $\beta_2={config.beta2:g}$"
@@ -155,7 +157,7 @@ def _end(config: SyntheticConfig) -> tuple[Array, str]:
 
 def _rank_correlations(rows: Sequence[Row], distribution: str) -> dict[str, float]:
     metrics = [row["after"] for row in rows if row["config"]["distribution"] == distribution]
-    pairs = [pair for pair in combinations(METRICS, 2) if pair != ("e2mc", "marginal_entropy")]
+    pairs = [pair for pair in combinations(_METRICS, 2) if pair != ("e2mc", "marginal_entropy")]
     return {
         f"{a} ~ {b}": float(scipy.stats.spearmanr([m[a] for m in metrics], [m[b] for m in metrics]).statistic)
         for a, b in pairs

@@ -35,7 +35,7 @@ NUM_TARGETS = REVERSE_KL_TARGETS
 """Number of chi quantiles at which the reverse KL is evaluated; without random samples, a run is deterministic."""
 DIVERGED_MEAN_SQUARE = 1e12
 """A run counts as diverged if its mean squared radius is larger than this (a radius of 10^6) or NaN."""
-TARGETS_AT_ONCE = 64
+_TARGETS_AT_ONCE = 64
 """Number of chi quantiles that the batched gradient compares with all points at once: 64 x B x N numbers of memory."""
 
 
@@ -139,7 +139,7 @@ def _reverse_kl_slope(radii: Tensor, dim: int) -> Tensor:
     free_width = silverman * radii.var(1, keepdim=True).sqrt()
     width = free_width.clamp_min(MIN_BANDWIDTH)
     direct, by_width = torch.zeros_like(radii), torch.zeros_like(width)
-    for targets in chi_quantiles(NUM_TARGETS, dim, radii.dtype, radii.device).split(TARGETS_AT_ONCE):
+    for targets in chi_quantiles(NUM_TARGETS, dim, radii.dtype, radii.device).split(_TARGETS_AT_ONCE):
         distance = (targets[None, :, None] - radii[:, None, :]) / width[:, :, None]
         share = torch.softmax(-0.5 * distance.square(), dim=2)
         direct -= (share * distance).sum(1)

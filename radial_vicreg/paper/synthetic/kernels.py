@@ -47,15 +47,15 @@ def descend(
     extra, scratch = np.zeros((d, n)), np.empty((d, n))
     linear, offset = np.empty((d, d)), np.empty(d)
     for step in range(len(rates)):
-        vcreg_map(mean, covariance, n, w, c, linear, offset)
+        _vcreg_map(mean, covariance, n, w, c, linear, offset)
         if kind == KL:
-            kl_slope(radius, slope, padded, m, d, w, c)
+            _kl_slope(radius, slope, padded, m, d, w, c)
         elif kind == WASSERSTEIN:
-            wasserstein_slope(radius, slope, q, w, c)
+            _wasserstein_slope(radius, slope, q, w, c)
         elif kind == REVERSE_KL:
-            reverse_kl_slope(radius, slope, q, w, c)
+            _reverse_kl_slope(radius, slope, q, w, c)
         else:
-            e2mc_gradient(z, marginal_order, extra, scratch, padded, m, w, c)
+            _e2mc_gradient(z, marginal_order, extra, scratch, padded, m, w, c)
         if d == 2 and kind != E2MC:
             move_in_plane(z, radius, slope, linear, offset, rates[step], mean, covariance, c.min_squared_norm)
         else:
@@ -92,7 +92,7 @@ def measure(z: Any, radius: Any, mean: Any, covariance: Any, min_squared_norm: f
 
 
 @compiled
-def vcreg_map(mean: Any, covariance: Any, n: int, w: Any, c: Any, linear: Any, offset: Any) -> None:
+def _vcreg_map(mean: Any, covariance: Any, n: int, w: Any, c: Any, linear: Any, offset: Any) -> None:
     """Compute the variance and covariance gradient as an affine map: ``linear @ z_i + offset`` for every point."""
     d = len(mean)
     for j in range(d):
@@ -106,7 +106,7 @@ def vcreg_map(mean: Any, covariance: Any, n: int, w: Any, c: Any, linear: Any, o
 
 
 @compiled
-def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, w: Any, c: Any) -> None:
+def _kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, w: Any, c: Any) -> None:
     """Compute ``slope[i]``, the derivative for the i-th smallest radius over it; ``padded`` starts with m zeros."""
     n = len(radius)
     pull, smallest = w.beta1 / n, np.sqrt(c.min_squared_norm)
@@ -126,7 +126,7 @@ def kl_slope(radius: Any, slope: Any, padded: Any, m: int, d: int, w: Any, c: An
 
 
 @compiled
-def wasserstein_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
+def _wasserstein_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
     """Compute the derivative of mean |r_(i) - q_i| for each radius, over that radius."""
     n = len(radius)
     smallest = np.sqrt(c.min_squared_norm)
@@ -135,7 +135,7 @@ def wasserstein_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> 
 
 
 @compiled
-def reverse_kl_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
+def _reverse_kl_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> None:
     """Compute the derivative of -mean log density of the targets for each radius, over it; Silverman's bandwidth."""
     n, count = len(radius), len(targets)
     silverman = (3 * n / 4) ** (-1 / 5)
@@ -169,7 +169,7 @@ def reverse_kl_slope(radius: Any, slope: Any, targets: Any, w: Any, c: Any) -> N
 
 
 @compiled
-def e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: int, w: Any, c: Any) -> None:
+def _e2mc_gradient(z: Any, order: Any, out: Any, squashed: Any, padded: Any, m: int, w: Any, c: Any) -> None:
     """Add the gradients of -marginal entropy and hypercovariance at sigmoid(z); ``order[j]`` last sorted row j."""
     d, n = z.shape
     push = w.gamma / (d * (n - m))

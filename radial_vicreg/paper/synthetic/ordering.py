@@ -12,10 +12,10 @@ import numpy as np
 
 from radial_vicreg.paper.synthetic.jit import compiled
 
-RADIX_BITS = 11
-INSERTION_BUDGET = 2
+_RADIX_BITS = 11
+_INSERTION_BUDGET = 2
 """Moves per point after which an insertion pass gives up, since the radix sort is cheaper beyond."""
-DESCENTS_SHARE = 16
+_DESCENTS_SHARE = 16
 """If more than N / 16 neighbours are out of order, the insertion pass is skipped."""
 
 
@@ -28,27 +28,27 @@ def repair_order(radius: Any, z: Any, order: Any) -> None:
         descents += radius[i] < radius[i - 1]
     if descents == 0:
         return
-    if descents > n // DESCENTS_SHARE or not insert(radius, z, order, INSERTION_BUDGET * n):
+    if descents > n // _DESCENTS_SHARE or not insert(radius, z, order, _INSERTION_BUDGET * n):
         order_by_radius(radius, z, order)
 
 
 @compiled
 def order_by_radius(radius: Any, z: Any, order: Any) -> None:
     """Sort non-negative radii from any order: radix sort by the leading 32 bits, then insertion."""
-    radix_sort(radius, z, order, 32)
+    _radix_sort(radius, z, order, 32)
     # For points on a circle, the leading bits of all radii are tied, so all 64 are needed.
-    if not insert(radius, z, order, INSERTION_BUDGET * len(radius)):
-        radix_sort(radius, z, order, 0)
+    if not insert(radius, z, order, _INSERTION_BUDGET * len(radius)):
+        _radix_sort(radius, z, order, 0)
 
 
 @compiled
-def radix_sort(radius: Any, z: Any, order: Any, first_bit: int) -> None:
+def _radix_sort(radius: Any, z: Any, order: Any, first_bit: int) -> None:
     """Sort stably by the bits from ``first_bit`` on; for non-negative float64, bits and values have the same order."""
     n = len(radius)
     keys = radius.view(np.int64)
-    mask = (1 << RADIX_BITS) - 1
+    mask = (1 << _RADIX_BITS) - 1
     source, target = np.arange(n), np.empty(n, np.int64)
-    for shift in range(first_bit, 64, RADIX_BITS):
+    for shift in range(first_bit, 64, _RADIX_BITS):
         starts = np.zeros(mask + 2, np.int64)
         for i in range(n):
             starts[((keys[i] >> shift) & mask) + 1] += 1

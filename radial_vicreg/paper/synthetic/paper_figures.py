@@ -63,12 +63,12 @@ def figure1(panels: Sequence[tuple[str, Array]], numbers: dict[str, Any]) -> Any
         if place:
             axis.set_ylabel("")
     axis = figure.add_subplot(grid[1, :])
-    distance_curves(axis, numbers)
+    _distance_curves(axis, numbers)
     add_legend(figure, axis.get_legend_handles_labels()[0])
     return figure
 
 
-def distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
+def _distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
     """Plot median and range of the Wasserstein distance over seeds against alpha, and the number of diverged runs."""
     alphas = np.array(numbers["size"]["alphas"])
     diverged = []

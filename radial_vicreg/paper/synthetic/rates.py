@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 
-SCHEDULES = ("cosine", "linear", "constant")
+_SCHEDULES = ("cosine", "linear", "constant")
 
 
 def learning_rates(
@@ -34,8 +34,8 @@ def learning_rates(
         raise UserError(f"steps must be at least 1 and warmup_steps at least 0, got {steps} and {warmup_steps}")
     if not (math.isfinite(lr) and lr > 0 and math.isfinite(final_lr) and final_lr >= 0):
         raise UserError(f"lr must be positive and final_lr at least 0, both finite, got {lr} and {final_lr}")
-    if schedule not in SCHEDULES:
-        raise UserError(f"schedule must be one of {', '.join(SCHEDULES)}, got {schedule!r}")
+    if schedule not in _SCHEDULES:
+        raise UserError(f"schedule must be one of {', '.join(_SCHEDULES)}, got {schedule!r}")
     warmup = min(warmup_steps, steps)
     progress = np.arange(steps - warmup) / max(steps - warmup - 1, 1)
     shape = {"cosine": (1 + np.cos(np.pi * progress)) / 2, "linear": 1 - progress, "constant": np.ones_like(progress)}

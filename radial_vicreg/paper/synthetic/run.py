@@ -23,7 +23,7 @@ from radial_vicreg.paper.synthetic.settings import SUBSAMPLE, SyntheticConfig
 Array = NDArray[np.float64]
 Progress = Callable[[int, dict[str, float]], None]
 
-HARDLY_MOVED = 0.01
+_HARDLY_MOVED = 0.01
 """Ratio of root-mean-square displacement to root-mean-square radius below which points count as hardly moved."""
 
 
@@ -102,7 +102,7 @@ def run(
 
 def summarise(result: RunResult, subsample: int = SUBSAMPLE) -> dict[str, Any]:
     """Build the content of ``results.json``: the run's row, a note on its outcome, and the loss history."""
-    moved = relative_displacement(result.start, result.end)
+    moved = _relative_displacement(result.start, result.end)
     return {
         **row_of(result.config, result.end, result.diverged_at, result.seconds, subsample),
         "note": note(result.config, moved, result.diverged_at),
@@ -126,7 +126,7 @@ def row_of(
         One line of a sweep's results, and the first part of a single run's ``results.json``.
     """
     finished = diverged_at is None
-    moved = relative_displacement(config.start(), end) if finished else None
+    moved = _relative_displacement(config.start(), end) if finished else None
     return {
         "key": config.key,
         "config": asdict(config),
@@ -138,7 +138,7 @@ def row_of(
         ),
         "after": measure(end, seed=config.seed, subsample=subsample) if finished else None,
         "relative_displacement": moved,
-        "hardly_moved": moved is not None and moved < HARDLY_MOVED,
+        "hardly_moved": moved is not None and moved < _HARDLY_MOVED,
     }
 
 
@@ -150,7 +150,7 @@ def _measured_start(
     return measure(config.start(), seed=seed, subsample=subsample)
 
 
-def relative_displacement(start: Array, end: Array) -> float:
+def _relative_displacement(start: Array, end: Array) -> float:
     """Compute the root-mean-square displacement over the root-mean-square radius of the start."""
     return float(np.sqrt(np.square(end - start).sum() / max(np.square(start).sum(), np.finfo(float).tiny)))
 
@@ -159,13 +159,13 @@ def note(config: SyntheticConfig, moved: float, diverged_at: int | None) -> str:
     """Describe the outcome of a run in one line."""
     if diverged_at is not None:
         return f"diverged at step {diverged_at}: the rate {config.lr:g} is past stability for these weights"
-    if moved >= HARDLY_MOVED:
+    if moved >= _HARDLY_MOVED:
         return f"moved by {moved:.1%} of the root-mean-square radius"
     reach = float(config.rates().sum()) / config.num_samples
     return (
         f"hardly moved ({moved:.2%} of the root-mean-square radius): either the start already minimises the objective, "
-        f"or the rate is too small. Gradients are means over {config.num_samples} points: what counts is the sum of "
-        f"the rates over N, {reach:.2g}, times the weight of a term; about 3 is needed to converge"
+        f"or the rate is too small. Gradients are means over {config.num_samples} points, so convergence depends "
+        f"on the sum of the rates over N, {reach:.2g}, times the weight of a term; about 3 is needed"
     )
 
 

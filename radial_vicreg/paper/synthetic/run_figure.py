@@ -24,9 +24,9 @@ from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 Array = NDArray[np.float64]
 
-POINTS_SHOWN = 1500
+_POINTS_SHOWN = 1500
 """Number of points in a scatter plot; more would only darken it."""
-PATHS_SHOWN = 150
+_PATHS_SHOWN = 150
 HALF_WIDTH = 4.0
 """Half-width of a scatter plot in units of z; contains a normal sample."""
 _TERMS = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
@@ -53,7 +53,7 @@ def run_figure(result: RunResult) -> Any:
     titles = (
         f"start, n = {len(result.start):,}{_note(axes[0, 0])}",
         f"after {result.snapshots[-1][0]:,} steps{_note(axes[0, 1])}",
-        f"paths of {min(PATHS_SHOWN, len(result.start))} points",
+        f"paths of {min(_PATHS_SHOWN, len(result.start))} points",
         "density after the run\n(circles: radius 1, 2, 3)",
         "radii",
         "loss terms, unweighted\n(loss: weighted sum)",
@@ -85,7 +85,7 @@ def scatter(axis: Axes, points: Array, title: str, colour: str, half: float | No
             axis.plot(corner, np.roll(corner[:4], 1)[[0, 1, 2, 3, 0]], color="black", linestyle=":", linewidth=0.8)
     outside = int((np.abs(plane).max(1) > half).sum())
     notes += [f"{outside:,} of {len(plane):,} outside"] if outside else []
-    axis.scatter(plane[:POINTS_SHOWN, 0], plane[:POINTS_SHOWN, 1], s=2, color=colour, alpha=0.5, linewidths=0)
+    axis.scatter(plane[:_POINTS_SHOWN, 0], plane[:_POINTS_SHOWN, 1], s=2, color=colour, alpha=0.5, linewidths=0)
     _square(axis, half)
     axis.set_title("\n".join(filter(None, (title, ", ".join(notes)))))
 
@@ -111,7 +111,7 @@ def _square(axis: Axes, half: float) -> None:
 
 
 def _paths(axis: Axes, result: RunResult, style: MethodStyle) -> None:
-    track = np.stack([_plane(points)[:PATHS_SHOWN] for _, points in result.snapshots])
+    track = np.stack([_plane(points)[:_PATHS_SHOWN] for _, points in result.snapshots])
     axis.plot(track[:, :, 0], track[:, :, 1], color="black", linewidth=0.4, alpha=0.6)
     axis.scatter(track[0, :, 0], track[0, :, 1], s=5, color=UNTRAINED.colour, linewidths=0, zorder=3)
     axis.scatter(track[-1, :, 0], track[-1, :, 1], s=5, color=style.colour, linewidths=0, zorder=3)

@@ -26,7 +26,7 @@ OBJECTIVES = ("kl", "wasserstein", "reverse_kl", "e2mc")
 """Radial objectives and added terms whose gradients :mod:`.gradient` and :mod:`.kernels` implement."""
 SUBSAMPLE = 2000
 """Number of points in the pairwise metrics: a 32 MB cost matrix for the transport."""
-KEY_LENGTH = 16
+_KEY_LENGTH = 16
 """Number of hexadecimal digits that identify a configuration."""
 
 
@@ -144,7 +144,7 @@ class SyntheticConfig(Objective):
         if self.definition > 1:
             values["definition"] = self.definition
         text = json.dumps(values, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+        return hashlib.sha256(text.encode()).hexdigest()[:_KEY_LENGTH]
 
     def start(self) -> Array:
         """Sample the starting points, shape ``(num_samples, dim)``."""

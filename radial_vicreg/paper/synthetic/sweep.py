@@ -215,7 +215,7 @@ def read_rows(out: Path) -> list[Row]:
         lines = _whole_lines(path)
         _report_damaged(path, lines, "ignored: its run is missing")
         for row in filter(None, map(_parsed, lines)):
-            row = _under_todays_name(row)
+            row = _with_present_name(row)
             rows[row["key"]] = row
     return list(rows.values())
 
@@ -246,7 +246,7 @@ def _parsed(line: bytes) -> Row | None:
     return row if whole else None
 
 
-def _under_todays_name(row: Row) -> Row:
+def _with_present_name(row: Row) -> Row:
     """Rename a row whose distribution name was redefined since, to the current name of the former definition."""
     distribution = DISTRIBUTIONS.get(row["config"]["distribution"])
     if distribution is None or row.get("definition", 1) == distribution.definition:

@@ -54,7 +54,7 @@ class RunCheckpoint(Checkpoint):
         if trainer.is_global_zero:
             for path in epoch_checkpoints(self.folder):
                 if epoch_of(path) > trainer.current_epoch:
-                    print(f"{path} is of a former course of this run: renamed to {set_aside(path).name}")
+                    print(f"{path} is of an earlier training of this run: renamed to {set_aside(path).name}")
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Note when the epoch began."""

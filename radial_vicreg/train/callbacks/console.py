@@ -10,7 +10,7 @@ import lightning.pytorch as pl
 from lightning.fabric.utilities.warnings import PossibleUserWarning
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.io.notices import ignore_foreign_deprecations
+from radial_vicreg.io.notices import ignore_library_deprecations
 from radial_vicreg.io.terminal import Bar
 from radial_vicreg.names.probes import HEADLINES, logged_name
 
@@ -22,7 +22,7 @@ def quiet_lightning() -> None:
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", category=PossibleUserWarning)
-    ignore_foreign_deprecations()
+    ignore_library_deprecations()
 
 
 def negative_loss_note(config: RunConfig) -> str | None:
@@ -39,12 +39,10 @@ def negative_loss_note(config: RunConfig) -> str | None:
         lowest /= settings.proj_output_dim
     if lowest >= 0:
         return None
-    return (
-        f"the loss is negative: the radial cross-entropy, at its lowest {lowest:.1f}, is written without its constant"
-    )
+    return f"the loss is negative: the radial cross-entropy omits its constant, so its minimum is {lowest:.1f}"
 
 
-def offset_note(config: RunConfig, share: float) -> str | None:
+def _offset_note(config: RunConfig, share: float) -> str | None:
     """Report that radii come more from an offset than from spread; None if they do not, or if no term depends on it.
 
     Args:
@@ -55,8 +53,9 @@ def offset_note(config: RunConfig, share: float) -> str | None:
     if not seen or not share > _LARGE_SHARE:
         return None
     return (
-        f"{share:.0%} of the mean squared radius is an offset that all embeddings share, and W1 to chi cannot tell it "
-        "from spread; method_kwargs.mean_loss_weight holds the mean at zero (radialvicreg/method=radialvicreg_mean)"
+        f"{share:.0%} of the mean squared radius is a common offset of all embeddings, which W1 to chi does "
+        "not distinguish from spread; method_kwargs.mean_loss_weight keeps the mean at zero "
+        "(radialvicreg/method=radialvicreg_mean)"
     )
 
 
@@ -108,7 +107,7 @@ class EpochSummary(pl.Callback):
             self._say_offset(mean("embedding_mean_share"))
 
     def _say_offset(self, share: float | None) -> None:
-        note = None if share is None or self._said_offset else offset_note(self.config, share)
+        note = None if share is None or self._said_offset else _offset_note(self.config, share)
         if note is not None:
             self._said_offset = True
             print(note, flush=True)

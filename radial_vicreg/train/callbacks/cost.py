@@ -49,7 +49,7 @@ class StepCost(pl.Callback):
         self._arrived = time.perf_counter()
         if self._paused:
             self._paused, self._device = False, pl_module.device
-            begin_peak(self._device)
+            _begin_peak(self._device)
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -73,7 +73,7 @@ class StepCost(pl.Callback):
     def pause(self) -> None:
         """Keep the memory of the steps so far; exclude everything until the next batch."""
         if not self._paused:
-            self._peak, self._paused = larger(self._peak, peak_of(self._device)), True
+            self._peak, self._paused = larger(self._peak, _peak_of(self._device)), True
 
     def results(self) -> dict[str, dict[str, float | None]]:
         """Return ``cost``: median ``step_seconds``, ``image_wait_share`` and ``peak_memory_mb`` (2^20 bytes).
@@ -81,7 +81,7 @@ class StepCost(pl.Callback):
         The first two are None before two steps.
         """
         if self._device.type == "cuda":
-            peak = self._peak if self._paused else larger(self._peak, peak_of(self._device))
+            peak = self._peak if self._paused else larger(self._peak, _peak_of(self._device))
         else:
             peak = _resident()
         share = self.image_wait_share
@@ -94,7 +94,7 @@ class StepCost(pl.Callback):
         }
 
 
-class Apart:
+class SeparateCost:
     """Seconds and GPU memory of a callback's measurements between steps, apart from those of the steps.
 
     Args:
@@ -117,11 +117,11 @@ class Apart:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, StepCost):
                 callback.pause()
-        begin_peak(device)
+        _begin_peak(device)
         began = time.perf_counter()
         yield
         self._seconds.append(time.perf_counter() - began)
-        self._peak = larger(self._peak, peak_of(device))
+        self._peak = larger(self._peak, _peak_of(device))
 
     def results(self) -> dict[str, dict[str, float | None]]:
         """Return ``cost``: median ``<name>_seconds`` and largest ``<name>_memory_mb``; the latter is None on a CPU."""
@@ -130,14 +130,14 @@ class Apart:
         }
 
 
-def begin_peak(device: torch.device) -> None:
+def _begin_peak(device: torch.device) -> None:
     """Reset the largest memory of a GPU."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def peak_of(device: torch.device) -> int | None:
-    """Read the largest memory of a GPU in bytes since :func:`begin_peak`; None for a CPU, which cannot reset it."""
+def _peak_of(device: torch.device) -> int | None:
+    """Read the largest memory of a GPU in bytes since :func:`_begin_peak`; None for a CPU, which cannot reset it."""
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
 
 

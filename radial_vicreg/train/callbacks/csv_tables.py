@@ -160,7 +160,7 @@ def _read_table(path: Path) -> list[dict[str, str]]:
     damaged = [str(number) for number, row in enumerate(rows, 2) if not _is_number(row.get("step"))]
     if damaged:
         more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
-        warn(f"{path} has damaged lines, which are dropped: {', '.join(damaged[:_NAMED])}{more}")
+        warn(f"{path} has damaged lines, which are removed: {', '.join(damaged[:_NAMED])}{more}")
     return [row for row in rows if _is_number(row.get("step"))]
 
 

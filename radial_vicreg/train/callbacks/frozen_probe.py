@@ -16,7 +16,7 @@ from radial_vicreg.probes.metrics import are_attributes
 from radial_vicreg.runs.origin import Images, is_of, origin_of
 from radial_vicreg.runtime.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.runtime.random_state import own_random_numbers
-from radial_vicreg.train.callbacks.cost import Apart
+from radial_vicreg.train.callbacks.cost import SeparateCost
 from radial_vicreg.train.processes import average_logged
 
 _OUTPUT = FEATURES["encoder"]
@@ -50,7 +50,7 @@ class FrozenProbe(pl.Callback):
         self.images = Images() if images is None else images
         self.untrained: dict[str, object] | None = None
         self.trained: dict[str, object] | None = None
-        self._cost = Apart(frozen_key(probe.name))
+        self._cost = SeparateCost(frozen_key(probe.name))
 
     @property
     def state_key(self) -> str:

@@ -19,7 +19,7 @@ from radial_vicreg.figures import UNTRAINED, draw_radii, figure_style, method_st
 from radial_vicreg.runs.origin import Images, is_of, origin_of
 from radial_vicreg.runtime.distributed import gather_chunks, once, rank, world_size
 from radial_vicreg.runtime.random_state import own_random_numbers
-from radial_vicreg.train.callbacks.cost import Apart
+from radial_vicreg.train.callbacks.cost import SeparateCost
 from radial_vicreg.train.callbacks.log_image import log_measurement, takes_images
 from radial_vicreg.train.callbacks.online_probes import resize_to
 from radial_vicreg.train.processes import average_logged
@@ -91,7 +91,7 @@ class RadiusMonitor(pl.Callback):
         self.initial_radii: Tensor | None = None
         self.final_radii: Tensor | None = None
         self.source: str | None = None
-        self._cost = Apart("radii")
+        self._cost = SeparateCost("radii")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Measure the untrained network; a resumed run keeps its first measurement if the images are the same."""
@@ -223,7 +223,7 @@ class RadiusMonitor(pl.Callback):
             return self._evenly_spaced(loader.dataset, self.max_images), _VALIDATION
         if isinstance(trainer.train_dataloader, DataLoader):
             return self._evenly_spaced(trainer.train_dataloader.dataset, _TRAINING_IMAGES), "training, augmented"
-        return None, "none: the data loader has no dataset to draw fixed images from"
+        return None, "none: the data loader has no dataset to take fixed images from"
 
     def _evenly_spaced(self, dataset: Dataset[Any], limit: int) -> Iterator[Tensor]:
         count = len(dataset)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ from radial_vicreg.train.callbacks.stop_on_signal import stop_reason
 from radial_vicreg.train.run_folder import TRAIN_ELSEWHERE
 from radial_vicreg.train.same_run import resumes_other_figures, run_around
 
-LOCK = ".lock"
+_LOCK = ".lock"
 
 
 class ResultsWriter(pl.Callback):
@@ -86,7 +86,7 @@ class ResultsWriter(pl.Callback):
         before, of_this_command = self._predecessor(trainer), self.folder is not None
         if self.folder is None:
             self.folder = solo_folder(trainer) or self._folder_without_checkpoints()
-            self._refuse_foreign(trainer)
+            self._refuse_other_run(trainer)
         self._claim(trainer)
         self._description = {
             **describe_run(self.config, self.host, trainer.world_size),
@@ -210,7 +210,7 @@ class ResultsWriter(pl.Callback):
         assert self.folder is not None
         claim_output(self.folder, "folder", TRAIN_ELSEWHERE)
         take = self.requested.lock == "take"
-        lock = HeldLock(self.folder / LOCK, f"training in {self.folder}", take)
+        lock = HeldLock(self.folder / _LOCK, f"training in {self.folder}", take)
         lock.acquire()
         self._lock = lock
         remove_leftovers(self.folder)
@@ -221,16 +221,16 @@ class ResultsWriter(pl.Callback):
         before = None if self.folder is None else read_stored_run(self.folder)
         return before.started if before is not None else datetime.now(timezone.utc).isoformat(timespec="seconds")
 
-    def _refuse_foreign(self, trainer: pl.Trainer) -> None:
+    def _refuse_other_run(self, trainer: pl.Trainer) -> None:
         """Refuse a folder with the results of another run: solo-learn numbers its folders by the logger's version."""
         assert self.folder is not None
         found = read_stored_run(self.folder) if trainer.is_global_zero else None
-        foreign = found is not None and not RunsByIdentity([found]).of(self.requested, trainer.world_size)
-        if any_rank(foreign):
+        is_other = found is not None and not RunsByIdentity([found]).of(self.requested, trainer.world_size)
+        if any_rank(is_other):
             raise UserError(
-                f"{self.folder} holds the results of another run: solo-learn counts its folders by what lies in "
-                "lightning_logs of the working directory. Start in the directory of the other runs, or give each its "
-                "own checkpoint.dir"
+                f"{self.folder} contains the results of another run: solo-learn numbers its folders by those in "
+                "lightning_logs of the working directory. Start in the directory of the other runs, or use a "
+                "separate checkpoint.dir"
             )
 
     def _take_over(self, trainer: pl.Trainer, before: StoredRun) -> None:
@@ -244,7 +244,7 @@ class ResultsWriter(pl.Callback):
             results.status, results.error = "interrupted", reason
             return results
 
-        with suppress(LockedError), HeldLock(before.folder / LOCK, f"training in {before.folder}"):
+        with suppress(LockedError), HeldLock(before.folder / _LOCK, f"training in {before.folder}"):
             RunResults.update(before.path, interrupted, owner=True)
 
     def _predecessor(self, trainer: pl.Trainer) -> StoredRun | None:
@@ -270,7 +270,7 @@ class ResultsWriter(pl.Callback):
                 try:
                     callback.draw(str(self.folder))
                 except Exception as error:  # fonts, a full disk, anything: a figure never ends the work
-                    warn(f"the figure of the radii was not drawn: {error!r}")
+                    warn(f"the figure of the radii was not plotted: {error!r}")
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -39,4 +39,4 @@ def skipped_text(skipped: Mapping[str, Sequence[str]]) -> str:
         names = ", ".join(shown(file) for file in files[:_NAMED])
         more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
         parts.append(f"{len(files):,} of {split}" + (f" ({names}{more})" if files else ""))
-    return f"unreadable images left out: {', '.join(parts)}"
+    return f"unreadable images skipped: {', '.join(parts)}"

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.nets.stability import past_stability, pulled_away
+from radial_vicreg.nets.stability import distant_equilibrium, past_stability
 from radial_vicreg.sweeps.grid import SweepRun
 from radial_vicreg.sweeps.status import composed_runs
 
 
 @dataclass(frozen=True)
-class Mark:
+class Prediction:
     """A run with predictions on its training.
 
     Attributes:
@@ -30,12 +30,12 @@ class Mark:
         return past_stability(self.config)
 
     @cached_property
-    def is_pulled_away(self) -> bool:
+    def has_distant_equilibrium(self) -> bool:
         """Whether the radial term alone moves the radii away from the chi distribution; loads PyTorch."""
-        return pulled_away(self.config) is not None
+        return distant_equilibrium(self.config) is not None
 
 
-def marks_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[Mark]:
+def predictions_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[Prediction]:
     """Compose the configuration of every run, with predictions.
 
     Args:
@@ -43,9 +43,9 @@ def marks_of(runs: Sequence[SweepRun], overrides: Sequence[str] = ()) -> list[Ma
         overrides: additional Hydra overrides for every run.
 
     Returns:
-        One mark for each run.
+        One prediction for each run.
 
     Raises:
         UserError: a configuration cannot be composed, or a swept key is overridden.
     """
-    return [Mark(run, config) for run, config in zip(runs, composed_runs(runs, overrides), strict=True)]
+    return [Prediction(run, config) for run, config in zip(runs, composed_runs(runs, overrides), strict=True)]

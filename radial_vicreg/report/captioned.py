@@ -16,7 +16,7 @@ _ACCURACY = tuple(probe_figure(online_key(), metric) for metric in HEADLINES)
 
 
 @dataclass
-class Drawn:
+class CaptionedFigure:
     """A figure with its caption.
 
     Attributes:

@@ -15,7 +15,7 @@ from radial_vicreg import cli
 
 
 @pytest.fixture
-def foreign_run(
+def custom_run(
     finished_run: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], bool]:
     """A run in ``runs/a/b`` that names a loss which leaves a mark when it is imported; tells whether it was."""
@@ -36,9 +36,9 @@ def foreign_run(
     return mark.exists
 
 
-def test_the_mark_shows_an_import(foreign_run: Callable[[], bool]) -> None:
+def test_the_mark_shows_an_import(custom_run: Callable[[], bool]) -> None:
     __import__("leaves_a_mark")
-    assert foreign_run()
+    assert custom_run()
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def test_the_mark_shows_an_import(foreign_run: Callable[[], bool]) -> None:
         pytest.param(["report", "runs"], marks=pytest.mark.slow),
     ],
 )
-def test_a_run_with_a_loss_of_its_own_is_read_without_it(command: list[str], foreign_run: Callable[[], bool]) -> None:
+def test_a_run_with_a_loss_of_its_own_is_read_without_it(command: list[str], custom_run: Callable[[], bool]) -> None:
     assert cli.main(command) == 0
-    assert not foreign_run()
+    assert not custom_run()

@@ -30,7 +30,7 @@ def run_config(
     cfg: DictConfig,
     reader: Reader = "pretrain",
     rates: Mapping[str, Any] | None = None,
-    foreign: Collection[str] = (),
+    ignored: Collection[str] = (),
 ) -> RunConfig:
     """Resolve and check a composed configuration.
 
@@ -38,7 +38,7 @@ def run_config(
         cfg: composed; not changed.
         reader: see :func:`radial_vicreg.config.read_config`.
         rates: ``lr`` and ``classifier_lr`` as written, where ``cfg`` holds scaled ones.
-        foreign: keys of ``method_kwargs`` that another base class reads.
+        ignored: keys of ``method_kwargs`` that another base class reads.
 
     Returns:
         The configuration; the numbers in its name are in canonical form.
@@ -54,7 +54,7 @@ def run_config(
     content = _resolved(unresolved)
     if "${" in str(unresolved.get("name")):
         content["name"] = _resolved(canonical_numbers(unresolved))["name"]
-    return read_config(content, reader, foreign, keys_read(unresolved))
+    return read_config(content, reader, ignored, keys_read(unresolved))
 
 
 def sweep_config(cfg: DictConfig) -> RunConfig:

@@ -9,7 +9,7 @@ import pytest
 
 from radial_vicreg import cli
 from radial_vicreg.sweeps import load_sweep, run_missing
-from radial_vicreg.sweeps.marks import marks_of
+from radial_vicreg.sweeps.predictions import predictions_of
 
 # Rate and beta1 at which d 2048 and 8192, which go without the factor 1/d, are past stability.
 UNSTABLE = {("0.3", "10"), ("0.3", "100"), ("0.03", "100")}
@@ -41,9 +41,9 @@ def unstable_sweep(tmp_path: Path) -> Path:
 def test_the_sweeps_of_d_2048_and_8192_hold_runs_past_stability(name: str, expected: set[tuple[str, str]]) -> None:
     runs = [run for run in load_sweep(name).runs() if "seed=5" in run.overrides]
     found = set()
-    for mark in marks_of(runs):
-        point = dict(item.split("=") for item in mark.run.overrides)
-        if mark.past_stability is not None:
+    for prediction in predictions_of(runs):
+        point = dict(item.split("=") for item in prediction.run.overrides)
+        if prediction.past_stability is not None:
             found.add((point["optimizer.lr"], point["method_kwargs.radial_ce_loss_weight"]))
     assert found == expected
 
@@ -71,7 +71,7 @@ def test_a_list_that_cannot_be_marked_is_printed_all_the_same(
     assert cli.main(["sweep", str(small_sweep), "--list", "radialvicreg/dataset=folder"]) == 0
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 4
-    assert "past stability cannot be told" in printed.err
+    assert "cannot determine which runs are past stability" in printed.err
     assert "data.train_path" in printed.err
 
 
@@ -81,10 +81,10 @@ def test_runs_past_stability_come_last_under_their_own_numbers(
     runs = load_sweep(unstable_sweep).runs()
     overrides = [f"runs_dir={tmp_path / 'runs'}", "method_kwargs.radial_ce_normalize=false"]
     run_missing("small", runs, overrides)
-    assert started == [runs[index].arguments(*overrides) for index in (2, 3, 0, 1)]
+    assert started == [runs[index].arguments("ckpt=auto", *overrides) for index in (2, 3, 0, 1)]
     said = capsys.readouterr().err
-    assert "2 of 4 runs are past stability and come last" in said
-    assert "pulls the radii" not in said
+    assert "2 of 4 runs are past stability and are trained last" in said
+    assert "the radial term alone" not in said
 
 
 def test_runs_that_pull_away_are_counted_once(
@@ -92,7 +92,7 @@ def test_runs_that_pull_away_are_counted_once(
 ) -> None:
     runs, overrides = load_sweep(unstable_sweep).runs(), [f"runs_dir={tmp_path / 'runs'}"]
     run_missing("small", runs, overrides)
-    assert started == [run.arguments(*overrides) for run in runs]
+    assert started == [run.arguments("ckpt=auto", *overrides) for run in runs]
     said = capsys.readouterr().err
-    assert "in 2 of 4 runs the radial term alone pulls the radii to a W1 above 1 from chi" in said
+    assert "in 2 of 4 runs the minimum of the radial term alone has a W1 above 1 to chi" in said
     assert "past stability" not in said
