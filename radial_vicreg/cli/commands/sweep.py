@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
 from collections import Counter
@@ -16,7 +17,7 @@ from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
 from radial_vicreg.names.configurations import sweep_names
 
 if TYPE_CHECKING:
-    from radial_vicreg.sweeps.grid import Sweep
+    from radial_vicreg.sweeps.grid import Sweep, SweepRun
     from radial_vicreg.sweeps.status import RunState
 
 
@@ -105,16 +106,24 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
     from radial_vicreg.sweeps.marks import marks_of
 
     runs = sweep.runs()
+    alike = {_without_seed(run): run for run in reversed(runs)}  # a run's seed plays no part in its stability
+    gc.disable()  # compositions leave no cycles that matter before the list is printed; looking for them takes a tenth
     try:
-        marks = marks_of(runs, overrides)
+        marks = marks_of(list(alike.values()), overrides)
     except ValueError as error:  # a list is useful before the data exist
         print(f"which runs are past stability cannot be told: {error}", file=sys.stderr)
         marks = []
-    unstable = {mark.run.index: mark.past_stability for mark in marks if mark.past_stability is not None}
+    finally:
+        gc.enable()
+    unstable = {_without_seed(mark.run): mark.past_stability for mark in marks if mark.past_stability is not None}
     for one in runs:
         # The remark is a shell comment, so that the line can be pasted.
-        remark = f"  # {unstable[one.index]}" if one.index in unstable else ""
+        remark = f"  # {unstable[key]}" if (key := _without_seed(one)) in unstable else ""
         print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*overrides))}{remark}")
+
+
+def _without_seed(run: SweepRun) -> tuple[str, ...]:
+    return tuple(override for override in run.overrides if not override.startswith("seed="))
 
 
 def _run_one(
