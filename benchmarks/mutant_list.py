@@ -680,8 +680,8 @@ _TRAIN = (
         "train/radii-of-the-first-images",
         "radii are measured on the first validation images, which are of the first classes",
         "RadiusMonitor._evenly_spaced",
-        "range(0, count, math.ceil(count / limit))",
-        "range(min(count, limit))",
+        "evenly_spaced(len(dataset), limit)",
+        "range(min(len(dataset), limit))",
         ("test_radii.py", "test_shared_measurements.py", "test_diagnose.py"),
     ),
     Mutant(

@@ -75,6 +75,18 @@ def _solo_installed() -> bool:
     return importlib.util.find_spec("solo") is not None
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep away from the user's cache, in subprocesses as well."""
+    name = "RADIAL_VICREG_CACHE"
+    before = os.environ.get(name)
+    os.environ[name] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    os.environ.pop(name)
+    if before is not None:
+        os.environ[name] = before
+
+
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)

@@ -28,7 +28,7 @@ def compose_grid(
     Raises:
         UserError: a configuration that cannot be composed.
     """
-    return map(sweep_config, composed_points(config_name, points, overrides))
+    return map(sweep_config, _composed(config_name, points, overrides, reuse=True))
 
 
 def composed_points(
@@ -50,18 +50,40 @@ def composed_points(
     Raises:
         UserError: a configuration that cannot be composed.
     """
+    return _composed(config_name, points, overrides, reuse=False)
+
+
+def _composed(
+    config_name: str, points: Iterable[Sequence[str]], overrides: Sequence[str], reuse: bool
+) -> Iterator[DictConfig]:
+    """Compose points as :func:`composed_points`.
+
+    Args:
+        config_name: name of the configuration.
+        points: overrides of each point.
+        overrides: further overrides of every point.
+        reuse: set the next point in the configuration of the last one where both set the same keys to single values;
+            a copy takes half of the time.
+    """
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     parser = OverridesParser.create()
     bases: dict[tuple[str, ...], DictConfig] = {}
+    used: dict[tuple[tuple[str, ...], frozenset[str]], DictConfig] = {}
     for point in points:
         groups = tuple(item for item in point if _chooses_group(item))
         if groups not in bases:
             bases[groups] = compose(config_name, [*point, *overrides])
-        cfg = bases[groups].copy()
         try:
-            for override in parser.parse_overrides([item for item in point if not _chooses_group(item)]):
-                OmegaConf.update(cfg, override.key_or_group, override.value())
+            parsed = parser.parse_overrides([item for item in point if not _chooses_group(item)])
+            values = {override.key_or_group: override.value() for override in parsed}
+            place = groups, frozenset(values)
+            is_single = not any(isinstance(value, (dict, list)) for value in values.values())
+            cfg = used[place] if reuse and is_single and place in used else bases[groups].copy()
+            if reuse and is_single:
+                used[place] = cfg
+            for key, value in values.items():
+                OmegaConf.update(cfg, key, value)
         except OmegaConfBaseException:
             compose(config_name, [*point, *overrides])  # raises the error for the key
             raise

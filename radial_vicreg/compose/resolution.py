@@ -67,8 +67,14 @@ def sweep_config(cfg: DictConfig) -> RunConfig:
         UserError: as :func:`run_config`.
     """
     unresolved: Any = OmegaConf.to_container(cfg, resolve=False)
-    hashed = {key: value for key, value in unresolved.items() if key not in _TEXTS}
-    return read_config({**_resolved(hashed), "name": "sweep"}, helpers=keys_read(unresolved))
+    hashed: dict[str, Any] = {}
+    try:
+        for key in (key for key in unresolved if key not in _TEXTS):
+            value = cfg[key]
+            hashed[key] = OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+    except OmegaConfBaseException as error:
+        raise _unresolvable(error) from error
+    return read_config({**hashed, "name": "sweep"}, helpers=keys_read(unresolved))
 
 
 def arguments_config(content: Mapping[str, Any]) -> RunConfig:
@@ -168,5 +174,9 @@ def _resolved(content: Any) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = OmegaConf.to_container(OmegaConf.create(content), resolve=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
-        raise UserError(f"a value of the configuration cannot be resolved: {' '.join(str(error).split())}") from error
+        raise _unresolvable(error) from error
     return plain
+
+
+def _unresolvable(error: OmegaConfBaseException) -> UserError:
+    return UserError(f"a value of the configuration cannot be resolved: {' '.join(str(error).split())}")

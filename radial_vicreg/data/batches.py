@@ -1,4 +1,4 @@
-"""Collate samples to a batch as PyTorch does, with clearer errors."""
+"""Choose images of a set, and collate samples to a batch as PyTorch does, with clearer errors."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ def collate(samples: list[Any]) -> Any:
         # With equal shapes only a worker's shared memory can fail; the text of the error depends on PyTorch's version.
         size = sum(tensor.nbytes for sample in samples for tensor in _tensors(sample))
         raise LoaderResourceError(sharing_problem(shapes[0], size)) from error
+
+
+def evenly_spaced(count: int, limit: int) -> list[int]:
+    """Return ``min(count, limit)`` indices below ``count``, as evenly spaced as integers can be."""
+    kept = min(count, limit)
+    return [index * count // kept for index in range(kept)]
 
 
 def _shapes(sample: Any) -> list[tuple[int, ...]]:

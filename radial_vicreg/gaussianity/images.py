@@ -61,12 +61,6 @@ class ImagesBelow(ImageSet):
         return len(self.files)
 
 
-def evenly_spaced(count: int, limit: int) -> list[int]:
-    """Return ``min(count, limit)`` indices below ``count``, as evenly spaced as integers can be."""
-    kept = min(count, limit)
-    return [index * count // kept for index in range(kept)]
-
-
 def plain_transform(size: int, mean: Sequence[float], std: Sequence[float]) -> transforms.Compose:
     """Build a validation transform: centre crop of ``size`` pixels, normalised."""
     return transforms.Compose([*centre_crop(size), transforms.ToTensor(), transforms.Normalize(list(mean), list(std))])

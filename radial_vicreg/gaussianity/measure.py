@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -11,21 +10,21 @@ from torch import Tensor
 from torch.utils.data import Subset
 
 from radial_vicreg import __version__
+from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.errors import resources_named
 from radial_vicreg.diagnostics import (
     covariance_spectrum,
     epps_pulley,
     gaussianity_statistics,
-    normal_statistics,
     radius_histogram,
     random_slices,
     standardise,
 )
-from radial_vicreg.diagnostics.gaussianity import DRAWS, normal_sample
+from radial_vicreg.diagnostics.gaussianity import DRAWS
 from radial_vicreg.diagnostics.slices import SLICES
 from radial_vicreg.errors import UserError
 from radial_vicreg.gaussianity.content import Diagnosis, Measured, Output, Variants
-from radial_vicreg.gaussianity.images import evenly_spaced
+from radial_vicreg.gaussianity.references import normal_reference
 from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.gaussianity.sources import Matrix, Network, Source, open_sources
 from radial_vicreg.io.terminal import track
@@ -63,7 +62,7 @@ def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) 
         "normal_draws": DRAWS,
         "sources": measured,
         "normal_curves": {
-            f"{count}x{dim}": _curves(normal_sample(count, dim, settings.seed), settings.seed) for count, dim in sizes
+            f"{count}x{dim}": normal_reference(count, dim, settings.seed, _curves).curves for count, dim in sizes
         },
     }
 
@@ -83,13 +82,10 @@ def _measure(source: Source, settings: Settings) -> Measured:
             "count": count,
             "dim": dim,
             "statistics": gaussianity_statistics(z, settings.seed),
-            "normal": _normal(count, dim, settings.seed),
+            "normal": normal_reference(count, dim, settings.seed, _curves).statistics,
             "curves": _curves(z, settings.seed),
         }
     return {"label": source.label, "details": source.details, "outputs": outputs}
-
-
-_normal = lru_cache(maxsize=None)(normal_statistics)
 
 
 def _curves(z: Tensor, seed: int) -> Variants:

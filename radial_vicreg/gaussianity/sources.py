@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 from torchvision import transforms
 
 from radial_vicreg.data.augmentation import to_normalised_tensor
+from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.build import TransformedImages, centre_crop, open_data
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.errors import UserError
@@ -23,7 +24,7 @@ from radial_vicreg.figures import configured_method
 from radial_vicreg.gaussianity.backbones import build_named
 from radial_vicreg.gaussianity.content import Details
 from radial_vicreg.gaussianity.forms import PREFIXES, require_source
-from radial_vicreg.gaussianity.images import ImagesBelow, evenly_spaced, plain_transform
+from radial_vicreg.gaussianity.images import ImagesBelow, plain_transform
 from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.names.probes import FEATURES
 from radial_vicreg.runs.loaded import LoadedRun, open_run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from radial_vicreg.errors import UserError
@@ -36,7 +37,7 @@ def refuse_secrets(config: Mapping[str, Any]) -> None:
     Raises:
         UserError: there is one; the message names its key and not its value.
     """
-    for key, what in _secret_keys(config, ""):
+    for key, what in _secret_keys(config, "", _known_secrets()):
         raise UserError(
             f"{key} {what}, and a configuration is copied into results.json, checkpoints and logs: remove it and "
             "set it in the environment (WANDB_API_KEY for W&B)"
@@ -72,25 +73,26 @@ def without_secrets(value: Any) -> Any:
     return _replaced(value, _known_secrets())
 
 
+@lru_cache(maxsize=1024)
 def is_secret(name: str) -> bool:
     """Return whether the name of a key or a variable is one of an API key or a password."""
     words = _WORD.findall(name.rpartition(".")[2])
     return bool(words) and words[-1].lower() in _SECRET
 
 
-def _secret_keys(node: Any, prefix: str) -> Iterator[tuple[str, str]]:
+def _secret_keys(node: Any, prefix: str, known: list[str]) -> Iterator[tuple[str, str]]:
     if isinstance(node, Mapping):
         for key, value in node.items():
             if isinstance(value, str) and value and is_secret(str(key)):
                 yield f"{prefix}{key}", "looks like a password"
-            yield from _secret_keys(value, f"{prefix}{key}.")
+            yield from _secret_keys(value, f"{prefix}{key}.", known)
     elif isinstance(node, (list, tuple)):
         for index, value in enumerate(node):
-            yield from _secret_keys(value, f"{prefix}{index}.")
+            yield from _secret_keys(value, f"{prefix}{index}.", known)
     elif isinstance(node, str):
         if _IN_AN_ADDRESS.search(node):
             yield prefix[:-1], "contains a password in a URL"
-        elif _TOKENS.search(_without(node, _known_secrets())):  # secrets of the environment are hidden
+        elif _TOKENS.search(_without(node, known)):  # secrets of the environment are hidden
             yield prefix[:-1], "contains a token"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,13 +93,19 @@ def feature_loader(dataset: Dataset[Any], workers: int, batch_size: int = _BATCH
 
 
 @torch.no_grad()
-def extract(model: nn.Module, loader: Iterable[Any], outputs: Sequence[str]) -> tuple[dict[str, Tensor], Tensor]:
+def extract(
+    model: nn.Module,
+    loader: Iterable[Any],
+    outputs: Sequence[str],
+    precision: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> tuple[dict[str, Tensor], Tensor]:
     """Compute outputs of a network for every image of a loader, in evaluation mode; its training mode is restored.
 
     Args:
         model: network that returns a dictionary of outputs for a batch of images; it stays on its device.
         loader: batches (images, labels).
         outputs: keys of the requested outputs.
+        precision: returns the context of a call of the network, such as a trainer's autocast.
 
     Returns:
         Each output, shape ``(N, F)``, float32, and the labels, all on the CPU.
@@ -109,7 +116,8 @@ def extract(model: nn.Module, loader: Iterable[Any], outputs: Sequence[str]) -> 
     model.eval()
     try:
         for images, targets in loader:
-            out = model(images.to(parameter.device, parameter.dtype))
+            with precision():
+                out = model(images.to(parameter.device, parameter.dtype))
             for name in outputs:
                 found[name].append(out[name].float().cpu())
             labels.append(targets.cpu())

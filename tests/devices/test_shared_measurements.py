@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import finished, only_run, read_results, started, tiny_settings, write_images
+from lightning.pytorch.plugins import Precision
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -92,7 +93,9 @@ def labelled(count: int) -> DataLoader[Any]:
 def trainer() -> Any:
     names = ("callbacks", "loggers")
     return SimpleNamespace(
-        **{name: [] for name in names}, callback_metrics={}, global_rank=0, is_global_zero=True, global_step=0
+        **{name: [] for name in names},
+        **{"callback_metrics": {}, "global_rank": 0, "is_global_zero": True, "global_step": 0},
+        precision_plugin=Precision(),
     )
 
 

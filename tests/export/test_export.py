@@ -126,8 +126,10 @@ def test_other_weights_beside_a_card_are_refused(make_run: Callable) -> None:
 def test_an_export_with_other_features_is_refused_and_leaves_nothing(
     make_run: Callable, fmt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = writing._serialised
-    monkeypatch.setattr(writing, "_serialised", lambda state, file: real({k: 1.01 * v for k, v in state.items()}, file))
+    real = writing._serialise
+    monkeypatch.setattr(
+        writing, "_serialise", lambda state, *rest: real({k: 1.01 * v for k, v in state.items()}, *rest)
+    )
     folder = make_run()
     with pytest.raises(UserError, match=r"features differ by 0\.\d+ after loading the export back"):
         export_run(folder, fmt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,16 @@ from PIL import Image
 from torch import Tensor
 
 from radial_vicreg.cli import main
+from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.build import open_data
 from radial_vicreg.diagnostics import gaussianity_statistics, normal_statistics
 from radial_vicreg.export import export_run
+from radial_vicreg.gaussianity import measure
+from radial_vicreg.gaussianity import references as gaussianity_references
 from radial_vicreg.gaussianity.figure import diagnose_figure
-from radial_vicreg.gaussianity.images import ImagesBelow, evenly_spaced
+from radial_vicreg.gaussianity.images import ImagesBelow
+from radial_vicreg.gaussianity.references import normal_reference
+from radial_vicreg.io.cache import FOLDER_VARIABLE, cache_folder
 from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.runs.results import RunResults
@@ -194,3 +200,73 @@ def test_images_of_any_size_are_cut_to_the_run_s_resolution(
         Image.new("RGB", size, (index * 80, 10, 10)).save(tmp_path / "images" / f"{index}.png")
     found = diagnosed(finished_run("standalone"), "--images", tmp_path / "images", "--batch-size", 2)
     assert found["sources"][0]["outputs"]["projector"]["count"] == 3
+
+
+@pytest.fixture
+def references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of normal references in an empty cache."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache" / "normal-references"
+
+
+def anew() -> tuple[Any, list[int]]:
+    """The reference of 40 x 5 as another process has it, and how often it was computed."""
+    calls = []
+
+    def curves(z: Tensor, seed: int) -> Any:
+        calls.append(seed)
+        return measure._curves(z, seed)
+
+    normal_reference.cache_clear()
+    return normal_reference(40, 5, 0, curves), calls
+
+
+def test_a_normal_reference_is_computed_once_and_read_with_all_its_digits(references: Path) -> None:
+    first, calls = anew()
+    assert calls == [0]
+    assert first.statistics == normal_statistics(40, 5)
+    (file,) = references.iterdir()
+    assert file.name.startswith("40x5-seed0-")
+    again, calls = anew()
+    assert (again, calls) == (first, [])
+
+
+def test_a_damaged_reference_is_computed_anew(references: Path) -> None:
+    first, _ = anew()
+    (file,) = references.iterdir()
+    whole = file.read_text()
+    for damaged in (
+        "",
+        whole[: len(whole) // 2],
+        whole.replace("0", "1"),
+        "[]",
+        whole.replace('"count": 40', '"count": 41'),
+    ):
+        file.write_text(damaged)
+        assert anew() == (first, [0]), damaged[:80]
+        assert file.read_text() == whole
+
+
+def test_a_changed_statistic_or_another_pytorch_is_not_read_from_the_cache(
+    references: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anew()
+    monkeypatch.setattr(gaussianity_references.torch, "__version__", "0.0")
+    assert anew()[1] == [0]
+    monkeypatch.setattr(gaussianity_references, "_code", lambda further: "of another version")
+    assert anew()[1] == [0]
+    assert len(list(references.iterdir())) == 3
+
+
+def test_a_cache_that_cannot_be_written_is_passed_over(references: Path) -> None:
+    references.parent.write_text("in the way")
+    assert anew()[0].statistics == normal_statistics(40, 5)
+
+
+def test_the_cache_is_the_user_s_folder_for_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "radial-vicreg"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_folder() == tmp_path / "home" / ".cache" / "radial-vicreg"

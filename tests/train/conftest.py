@@ -72,6 +72,8 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
         validate: bool = True,
         ckpt_path: str | None = None,
         logger: Any = False,
+        val_workers: int = 0,
+        precision: Any = "32",
     ) -> tuple[Network, pl.Trainer]:
         torch.manual_seed(0)
         network = Network()
@@ -81,6 +83,7 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
             max_epochs=epochs,
             callbacks=callbacks,
             logger=logger,
+            precision=precision,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -89,7 +92,8 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
             default_root_dir=str(tmp_path),
         )
         train = DataLoader(Images(60, size, True, multi_label), batch_size=12)
-        val = DataLoader(Images(32, val_size, False, multi_label), batch_size=12) if validate else None
+        images = Images(32, val_size, False, multi_label)
+        val = DataLoader(images, batch_size=12, num_workers=val_workers) if validate else None
         trainer.fit(network, train, val, ckpt_path=ckpt_path, weights_only=True)
         return network, trainer
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
+import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.logger import Logger
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
-from radial_vicreg.diagnostics import normal_statistics, radius_histogram
+from radial_vicreg.diagnostics import measure_radii, normal_statistics, radius_histogram
 from radial_vicreg.figures import radii_figure
 from radial_vicreg.runs.results import Radii, RadiusStatistics
 from radial_vicreg.train.callbacks.log_image import log_measurement, takes_images
@@ -113,10 +114,53 @@ def test_one_far_outlier_does_not_ask_for_thousands_of_bins() -> None:
     assert len(radius_histogram(radii)["density"]) <= 200
 
 
-@pytest.mark.parametrize(("count", "limit", "step"), [(12, 4, 3), (10, 4, 3), (4, 4, 1), (3, 10, 1)])
-def test_images_of_a_measurement_are_spaced_evenly_over_the_whole_set(count: int, limit: int, step: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "limit", "expected"),
+    [(12, 4, [0, 3, 6, 9]), (10, 4, [0, 2, 5, 7]), (4, 4, [0, 1, 2, 3]), (3, 10, [0, 1, 2])],
+)
+def test_images_of_a_measurement_are_spaced_evenly_over_the_whole_set(
+    count: int, limit: int, expected: list[int]
+) -> None:
     """A folder's images come class by class: its first ones are of its first classes."""
     images = torch.arange(count).float().reshape(-1, 1, 1, 1).expand(-1, 3, 8, 8)
-    monitor = RadiusMonitor(crop_size=8, max_images=limit)
-    seen = torch.cat(list(monitor._evenly_spaced(TensorDataset(images, torch.zeros(count)), limit)))[:, 0, 0, 0]
-    assert seen.tolist() == list(range(0, count, step))
+    monitor, loader = RadiusMonitor(crop_size=8), DataLoader(TensorDataset(images, torch.zeros(count)))
+    seen = torch.cat(list(monitor._evenly_spaced(loader, limit, 0)))[:, 0, 0, 0]
+    assert seen.tolist() == expected
+
+
+def test_as_many_images_are_measured_as_max_images_says() -> None:
+    """Every third of 5,000 images would be 1,667."""
+    loader = DataLoader(TensorDataset(torch.zeros(5000, 3, 1, 1), torch.zeros(5000)))
+    seen = RadiusMonitor(crop_size=1)._evenly_spaced(loader, 2000, 0)
+    assert sum(len(batch) for batch in seen) == 2000
+
+
+def test_workers_change_no_figure_and_no_weight(fit: Callable) -> None:
+    """Radii of images that workers load equal those of one batch with all images, embedded at once."""
+    found = {}
+    for workers in (0, 2):
+        monitor = RadiusMonitor(crop_size=8, every_n_epochs=1)
+        network, trainer = fit([monitor], epochs=2, val_workers=workers)
+        found[workers] = monitor.history, {name: value.clone() for name, value in network.state_dict().items()}
+    assert found[0][0] == found[2][0]
+    assert all(torch.equal(found[0][1][name], value) for name, value in found[2][1].items())
+    images = torch.stack([image for image, _ in trainer.val_dataloaders.dataset])
+    at_once = measure_radii(network, [images], batch_statistics=False).statistics
+    assert found[2][0][-1]["eval"] == pytest.approx(at_once, rel=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["32", "bf16-mixed"])
+def test_embeddings_have_the_precision_of_the_training(fit: Callable, precision: str) -> None:
+    kinds = []
+
+    class Noting(RadiusMonitor):
+        def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+            hook = pl_module.projector.register_forward_hook(lambda *call: kinds.append(call[2].dtype))
+            super().on_train_start(trainer, pl_module)
+            hook.remove()
+
+    monitor = Noting(crop_size=8)
+    fit([monitor], epochs=1, precision=precision)
+    assert set(kinds) == {torch.bfloat16 if precision == "bf16-mixed" else torch.float32}
+    assert monitor.initial_radii is not None
+    assert monitor.initial_radii.dtype == torch.float32

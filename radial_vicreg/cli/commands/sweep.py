@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import shlex
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ from radial_vicreg.io.notices import warn
 from radial_vicreg.names.configurations import sweep_names
 
 if TYPE_CHECKING:
-    from radial_vicreg.sweeps.grid import Sweep
+    from radial_vicreg.sweeps.grid import Sweep, SweepRun
     from radial_vicreg.sweeps.status import RunState
 
 
@@ -111,20 +112,28 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
     from radial_vicreg.sweeps.predictions import predictions_of
 
     runs = sweep.runs()
+    alike = {_without_seed(run): run for run in reversed(runs)}  # a run's seed plays no part in its stability
+    gc.disable()  # compositions leave no cycles that matter before the list is printed; looking for them takes a tenth
     try:
-        predictions = predictions_of(runs, overrides)
+        predictions = predictions_of(list(alike.values()), overrides)
     except ValueError as error:  # a list is useful before the data exist
         print(f"cannot determine which runs are past stability: {error}", file=sys.stderr)
         predictions = []
+    finally:
+        gc.enable()
     unstable = {
-        prediction.run.index: prediction.past_stability
+        _without_seed(prediction.run): prediction.past_stability
         for prediction in predictions
         if prediction.past_stability is not None
     }
     for one in runs:
         # The remark is a shell comment, so that the line can be pasted.
-        remark = f"  # {unstable[one.index]}" if one.index in unstable else ""
+        remark = f"  # {unstable[key]}" if (key := _without_seed(one)) in unstable else ""
         print(f"{one.index}: radial-vicreg pretrain {shlex.join(one.arguments(*overrides))}{remark}")
+
+
+def _without_seed(run: SweepRun) -> tuple[str, ...]:
+    return tuple(override for override in run.overrides if not override.startswith("seed="))
 
 
 def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], wait: bool, evidence: Path | None) -> int:

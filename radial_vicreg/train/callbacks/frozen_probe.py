@@ -25,8 +25,8 @@ _OUTPUT = FEATURES["encoder"]
 class FrozenProbe(pl.Callback):
     """Fit a probe on encoder features of un-augmented images, before and after training.
 
-    Processes share the images; the first process fits the probe for all, on the model's device. ``cost`` in the results
-    holds its time and GPU memory.
+    Processes share the images, which are embedded in the training's precision; the first process fits the probe for
+    all, on the model's device. ``cost`` in the results holds its time and GPU memory.
 
     Args:
         probe: class of the probe.
@@ -93,11 +93,11 @@ class FrozenProbe(pl.Callback):
         average_logged(trainer)
         with self._cost.measured(trainer, model.device):
             with own_random_numbers(trainer.global_rank, model.device):
-                train, val = (_features(model, loader) for loader in (self.train_loader, self.val_loader))
+                train, val = (_features(trainer, model, loader) for loader in (self.train_loader, self.val_loader))
             return {**once(lambda: _fitted_score(self.probe, train, val)), "origin": origin}
 
 
-def _features(model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tensor, Tensor]:
+def _features(trainer: pl.Trainer, model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tensor, Tensor]:
     """Extract features and labels of all images, in order, on the model's device; each process embeds its share."""
     dataset = loader.dataset
     count = len(dataset)  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def _features(model: pl.LightningModule, loader: DataLoader[Any]) -> tuple[Tenso
             num_workers=loader.num_workers,
             collate_fn=loader.collate_fn,
         )
-    outputs, labels = extract(model, loader, (_OUTPUT,))
+    outputs, labels = extract(model, loader, (_OUTPUT,), trainer.precision_plugin.forward_context)
     features, labels = outputs[_OUTPUT].to(model.device), labels.to(model.device)
     if not shared:
         return features, labels

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
 import lightning.pytorch as pl
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Subset
 
-from radial_vicreg.data.device_sets import DeviceImages
+from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.diagnostics import RadiusMeasurement, normal_statistics, radius_histogram
 from radial_vicreg.diagnostics.embeddings import embed, measure_embeddings
 from radial_vicreg.errors import RunFailed, UserError
@@ -45,8 +44,9 @@ class RadiusMonitor(pl.Callback):
 
     The images are evenly spaced ones of the validation set, at most ``max_images``; without a validation set, 2,048
     augmented training images. Images that do not have the training resolution (solo-learn validates image folders at
-    224 pixels for any training resolution) are resized to it. Processes share the images by batches and gather the
-    embeddings; the first process computes the statistics for all, on the model's device.
+    224 pixels for any training resolution) are resized to it. They are loaded by as many workers as the validation
+    has, and embedded in the training's precision. Processes share them by batches and gather the embeddings; the first
+    process computes the statistics for all, on the model's device.
 
     Logs ``radius_eval/*`` and ``radius_batch/*`` in one call per measurement, with the figure of the radii for W&B and
     TensorBoard. :meth:`results` goes into ``results.json``, with a measurement's time and GPU memory, which do not
@@ -177,7 +177,7 @@ class RadiusMonitor(pl.Callback):
         with self._cost.measured(trainer, model.device):
             # Augmentations, workers and kernels may use random numbers, which must not change those of the training.
             with own_random_numbers(trainer.global_rank, model.device):
-                embeddings = _embeddings(model, images)
+                embeddings = _embeddings(trainer, model, images)
             measured, normal = once(lambda: self._statistics(embeddings, epoch))
         measured_on = (
             Images(val=self.run_images.val) if self.source == _VALIDATION else self.run_images._replace(val=())
@@ -220,32 +220,40 @@ class RadiusMonitor(pl.Callback):
         loaders = trainer.val_dataloaders
         loader = loaders[0] if isinstance(loaders, list) and loaders else loaders
         if isinstance(loader, DataLoader):
-            return self._evenly_spaced(loader.dataset, self.max_images), _VALIDATION
+            return self._evenly_spaced(loader, self.max_images, loader.num_workers), _VALIDATION
         if isinstance(trainer.train_dataloader, DataLoader):
-            return self._evenly_spaced(trainer.train_dataloader.dataset, _TRAINING_IMAGES), "training, augmented"
+            # Without workers: the crops are those that this process's random numbers give.
+            return self._evenly_spaced(trainer.train_dataloader, _TRAINING_IMAGES, 0), "training, augmented"
         return None, "none: the data loader has no dataset to take fixed images from"
 
-    def _evenly_spaced(self, dataset: Dataset[Any], limit: int) -> Iterator[Tensor]:
-        count = len(dataset)  # type: ignore[arg-type]
-        chosen = range(0, count, math.ceil(count / limit))
+    def _evenly_spaced(self, loader: DataLoader[Any], limit: int, workers: int) -> Iterator[Tensor]:
+        dataset = loader.dataset
+        chosen = evenly_spaced(len(dataset), limit)  # type: ignore[arg-type]
         # Processes take whole batches, so that BatchNorm's statistics do not depend on the number of processes.
         first = range(rank() * _BATCH_SIZE, len(chosen), world_size() * _BATCH_SIZE)
         own = [index for start in first for index in chosen[start : start + _BATCH_SIZE]]
-        collate = dataset.collate if isinstance(dataset, DeviceImages) else None
-        for batch in DataLoader(Subset(dataset, own), batch_size=_BATCH_SIZE, collate_fn=collate):
+        batches = DataLoader(
+            Subset(dataset, own),
+            batch_size=_BATCH_SIZE,
+            num_workers=workers,
+            pin_memory=loader.pin_memory,
+            collate_fn=loader.collate_fn,
+        )
+        for batch in batches:
             images = batch[0] if len(batch) == 2 else batch[1]
             images = images[0] if isinstance(images, (list, tuple)) else images
             yield resize_to(images, self.crop_size)
 
 
-def _embeddings(model: pl.LightningModule, images: Iterator[Tensor]) -> dict[str, Tensor]:
+def _embeddings(trainer: pl.Trainer, model: pl.LightningModule, images: Iterator[Tensor]) -> dict[str, Tensor]:
     """Embed this process's batches in both modes and gather all embeddings; one batch is on the device at a time."""
     dtype = next(model.parameters()).dtype
     own: dict[str, list[Tensor]] = {"eval": [], "batch": []}
     for batch in images:
         moved = batch.to(model.device, dtype)
-        for mode, embeddings in own.items():
-            embeddings.append(embed(model, moved, mode == "batch"))
+        with trainer.precision_plugin.forward_context():  # autocast, where the training has it
+            for mode, embeddings in own.items():
+                embeddings.append(embed(model, moved, mode == "batch"))
     none = torch.empty(0, 0, device=model.device)
     return {mode: gather_chunks(torch.cat(found) if found else none, _BATCH_SIZE) for mode, found in own.items()}
 
