@@ -153,8 +153,8 @@ def test_an_incomplete_probe_is_refused_with_what_it_lacks(
         ({"online": (Online("toy", "encoder", "bank"),)}, "has no switch in ProbesConfig"),
         ({"online": (Online("toy", "encoder", "batches", "encoder_toy"),)}, "ProbesConfig has no encoder_toy"),
         ({"online": (Online("toy", "encoder", "batches", "encoder_mlp", ("toy_lr",)),)}, "ProbesConfig has no toy_lr"),
-        ({"online": (Online("toy", "encoder", "batches", "encoder_mlp"),)}, "learns from batches and has no head"),
-        ({"online": (Online("toy", "encoder", "bank", "encoder_knn"),)}, "learns from a bank and has no votes"),
+        ({"online": (Online("toy", "encoder", "batches", "encoder_mlp"),)}, "learns from batches, but has no head"),
+        ({"online": (Online("toy", "encoder", "bank", "encoder_knn"),)}, "learns from a bank, but has no votes"),
         ({"frozen": Frozen({})}, "ProbesConfig has no frozen_toy"),
     ],
 )

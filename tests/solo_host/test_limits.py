@@ -272,7 +272,7 @@ def test_a_trainer_of_another_number_of_processes_is_refused_before_the_first_st
     [
         ("train", "class_1/more", "class_0", "class_1/more is a link to images of another class"),
         ("val", "class_2/0.png", "class_0/0.png", "class_2/0.png is a link to images of another class"),
-        ("train", "class_0/again", "class_0", "class_0/again is a link to a folder that it lies in"),
+        ("train", "class_0/again", "class_0", "class_0/again is a link to a folder that contains it"),
     ],
     ids=["folder", "file", "ring"],
 )
