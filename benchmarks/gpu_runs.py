@@ -73,6 +73,7 @@ RUNS: dict[str, Run] = {
 #: Sizes on a CPU, where only the code paths are tested.
 _TINY = ["method_kwargs.proj_hidden_dim=64", "method_kwargs.proj_output_dim=64", "optimizer.batch_size=16"]
 _TINY_RESNET = ["backbone.name=timm:test_resnet"]
+_TINY_VIT = ["backbone.kwargs.patch_size=16", "+backbone.kwargs.depth=2"]
 
 
 class Skipped(Exception):
@@ -136,7 +137,8 @@ class Job:
     def overrides(self, name: str) -> list[str]:
         """Return the overrides of a run in this job; see :data:`RUNS`."""
         small = not name.startswith(("speed", "study"))
-        tiny = [*_TINY, "data.num_workers=0", *([] if "drop_path" in name or "dali" in name else _TINY_RESNET)]
+        network = _TINY_VIT if "drop_path" in name else [] if "dali" in name else _TINY_RESNET
+        tiny = [*_TINY, "data.num_workers=0", *network]
         return [
             *RUNS[name].overrides,
             f"data.train_path={self.images('train', small)}",

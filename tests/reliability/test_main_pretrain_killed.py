@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import TESTS, first_on_path, read_results, with_resnet, without
+from helpers import TESTS, first_on_path, read_results, without
 
 from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.solo.detect import find_solo_learn
@@ -91,39 +91,6 @@ def check_rates_of_two_nodes(folder: Path) -> None:
     assert states["param_groups"][0]["initial_lr"] == pytest.approx(0.3 * 4 * 2 / 256)
 
 
-@pytest.fixture
-def resnet(arguments: list[str]) -> list[str]:
-    """For processes in which solo-learn's ViT is as large as ever."""
-    return with_resnet(arguments)
-
-
-def test_a_finished_run_of_an_earlier_version_gets_its_results_when_it_is_run_again(
-    resnet: list[str], tmp_path: Path, run_python: Run
-) -> None:
-    """It was killed after its last checkpoint, which holds what the callbacks knew the epoch before."""
-    script = str(main_pretrain())
-    settings = [*resnet, "max_epochs=2"]
-    assert (done := run_python(script, *settings)).returncode == 0, done.stderr
-    (file,) = tmp_path.glob("trained_models/*/*/results.json")
-    (checkpoint,) = file.parent.glob("*.ckpt")
-    whole = json.loads(file.read_text())
-    content = torch.load(checkpoint, weights_only=True)
-    states = content["callbacks"]
-    assert states["RadiusMonitor"].pop("final_radii") is not None
-    for name in ("ResultsWriter", "RadiusMonitor"):
-        del states[name]["history"][-1]
-    torch.save(content, checkpoint)
-    late = {**whole, "status": "running", "epochs": 1, "steps": 3, "history": whole["history"][:1]}
-    late["radii"] = {**whole["radii"], "final": None}
-    file.write_text(json.dumps(late))
-    assert (done := run_python(script, *settings)).returncode == 0, done.stderr
-    (again,) = tmp_path.glob("trained_models/*/*/results.json")
-    found = json.loads(again.read_text())
-    assert [found[key] for key in ("status", "epochs", "steps")] == ["finished", 2, 6]
-    assert found["radii"]["final"]["eval"]["w1_chi"] == pytest.approx(whole["radii"]["final"]["eval"]["w1_chi"])
-    assert found["loss_terms"] == {}  # nobody knows them any more, and the first epoch's are others
-
-
 SIGNAL = """
 import multiprocessing, os, signal, subprocess, sys, runpy
 import lightning.pytorch as pl
@@ -165,10 +132,10 @@ runpy.run_path(script, run_name="__main__")
 
 
 @pytest.fixture
-def signalled(arguments: list[str], tmp_path: Path, run_python: Run) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the script, which sends itself a signal."""
+def script(arguments: list[str], tmp_path: Path, run_python: Run) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs the script with the small network; it sends itself a signal where it is told to."""
 
-    def run(where: str, *settings: str) -> subprocess.CompletedProcess[str]:
+    def run(*settings: str, where: str = "nowhere") -> subprocess.CompletedProcess[str]:
         launcher = tmp_path / "launcher.py"
         launcher.write_text(SIGNAL)
         command = [str(launcher), where, str(main_pretrain()), *arguments, *settings]
@@ -177,14 +144,39 @@ def signalled(arguments: list[str], tmp_path: Path, run_python: Run) -> Callable
     return run
 
 
+def test_a_finished_run_of_an_earlier_version_gets_its_results_when_it_is_run_again(
+    script: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """It was killed after its last checkpoint, which holds what the callbacks knew the epoch before."""
+    assert (done := script("max_epochs=2")).returncode == 0, done.stderr
+    (file,) = tmp_path.glob("trained_models/*/*/results.json")
+    (checkpoint,) = file.parent.glob("*.ckpt")
+    whole = json.loads(file.read_text())
+    content = torch.load(checkpoint, weights_only=True)
+    states = content["callbacks"]
+    assert states["RadiusMonitor"].pop("final_radii") is not None
+    for name in ("ResultsWriter", "RadiusMonitor"):
+        del states[name]["history"][-1]
+    torch.save(content, checkpoint)
+    late = {**whole, "status": "running", "epochs": 1, "steps": 3, "history": whole["history"][:1]}
+    late["radii"] = {**whole["radii"], "final": None}
+    file.write_text(json.dumps(late))
+    assert (done := script("max_epochs=2")).returncode == 0, done.stderr
+    (again,) = tmp_path.glob("trained_models/*/*/results.json")
+    found = json.loads(again.read_text())
+    assert [found[key] for key in ("status", "epochs", "steps")] == ["finished", 2, 6]
+    assert found["radii"]["final"]["eval"]["w1_chi"] == pytest.approx(whole["radii"]["final"]["eval"]["w1_chi"])
+    assert found["loss_terms"] == {}  # nobody knows them any more, and the first epoch's are others
+
+
 @pytest.mark.parametrize(
     ("where", "name", "workers"), [("hang-up", "SIGHUP", 0), ("group", "SIGTERM", 2), ("workers first", "SIGTERM", 2)]
 )
 def test_a_signal_is_an_interruption_with_its_reason_and_exit_status(
-    where: str, name: str, workers: int, signalled: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    where: str, name: str, workers: int, script: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     """To the process alone, and to its data-loading processes as well, as Slurm sends it."""
-    done = signalled(where, "max_epochs=2", f"data.num_workers={workers}")
+    done = script("max_epochs=2", f"data.num_workers={workers}", where=where)
     assert done.returncode == 143, done.stderr[-4000:]
     (file,) = tmp_path.glob("trained_models/*/*/results.json")
     found = json.loads(file.read_text())
@@ -194,9 +186,10 @@ def test_a_signal_is_an_interruption_with_its_reason_and_exit_status(
 
 
 def test_sigterm_before_the_first_step_is_no_success_either(
-    signalled: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    script: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    done = signalled("sanity check", f"data.val_path={tmp_path / 'val'}", "max_epochs=1", "optimizer.batch_size=2")
+    settings = [f"data.val_path={tmp_path / 'val'}", "max_epochs=1", "optimizer.batch_size=2"]
+    done = script(*settings, where="sanity check")
     assert done.returncode == 143, done.stderr[-4000:]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from helpers import HOSTS, TESTS, AtStep, assert_same_run, first_on_path, only_run, read_results
+from helpers import HOSTS_SOLO_SLOW, TESTS, AtStep, assert_same_run, first_on_path, only_run, read_results
 
 from radial_vicreg import cli
 from radial_vicreg.io.files import write_json
@@ -22,7 +22,7 @@ KILLED = -9
 STEPS_PER_EPOCH = 3
 IMAGES = {
     "standalone": ["host=standalone"],
-    "solo": ["host=solo"],
+    "solo": ["host=solo", "probes.frozen_linear=true"],
     "ram": ["host=standalone", "data.cache=ram"],
     "device": ["host=standalone", "data.format=device"],
 }
@@ -33,7 +33,7 @@ def random_step(epochs: int, *cell: object) -> int:
     return random.Random(repr(cell)).randrange(STEPS_PER_EPOCH + 1, epochs * STEPS_PER_EPOCH + 1)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_a_run_that_broke_off_after_a_step_is_resumed_to_the_same_end(
     host: str, run_settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]
 ) -> None:
@@ -67,7 +67,7 @@ def add_seconds(run: Path, seconds: float) -> None:
     torch.save(content, checkpoint)
 
 
-@pytest.mark.parametrize("setting", ["+max_steps=5", "+overfit_batches=2"])
+@pytest.mark.parametrize("setting", ["+max_steps=5", pytest.param("+overfit_batches=2", marks=pytest.mark.slow)])
 def test_a_run_that_would_not_end_alike_is_not_resumed(
     setting: str,
     run_settings: list[str],
@@ -89,7 +89,7 @@ def test_a_run_that_would_not_end_alike_is_not_resumed(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("images", "workers", "processes"),
-    [("standalone", 0, 1), pytest.param("solo", 0, 2, marks=pytest.mark.solo), ("ram", 2, 2), ("device", 0, 2)],
+    [pytest.param("solo", 0, 2, marks=pytest.mark.solo), ("ram", 2, 2), ("device", 0, 1)],
 )
 def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
     images: str, workers: int, processes: int, run_settings: list[str], tmp_path: Path, run_python: Callable[..., Any]
