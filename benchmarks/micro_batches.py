@@ -4,8 +4,8 @@
 
 A step is forward and backward pass of two views through backbone, projector and loss. For each batch N the whole batch
 and micro-batches of K images are timed in turn in one process. Memory is the peak of one step beyond what was held
-before, by PyTorch's profiler on a CPU and by its allocator on a GPU. On a CPU, a time is that of the processor, not of
-the clock, so that other work on the machine counts little.
+before, by PyTorch's profiler on a CPU and by its allocator on a GPU. On a CPU, a time is that of the processor and not
+of the clock, so that other work on the machine counts little.
 
 The second table has one row for each loss, with a ViT of two blocks: the largest difference of a gradient from that of
 the whole batch in float64, divided by the largest gradient; memory and time next to those of the whole batch.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -124,7 +125,10 @@ def memory_and_time(network: str, batch: int, options: argparse.Namespace) -> li
 
 def measure(steps: dict[str, Step], options: argparse.Namespace) -> tuple[dict[str, float], dict[str, Timing]]:
     """Measure the peak memory in MB and the time of steps."""
-    memory = {name: peak_extra_bytes(step, options.device) / MEGABYTE for name, step in steps.items()}
+    memory = {}
+    for name, step in steps.items():
+        gc.collect()  # earlier steps hold themselves, and releasing them would count as this one's
+        memory[name] = peak_extra_bytes(step, options.device) / MEGABYTE
     if options.device == "cuda":
         return memory, compare({**steps}, options.device, repeats=options.repeats, warmup=1)
     seconds: dict[str, list[float]] = {name: [] for name in steps}
