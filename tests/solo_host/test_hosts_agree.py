@@ -51,8 +51,10 @@ class Record(pl.Callback):
 
 SETTINGS = {
     "a small vit": ["radialvicreg/optimizer=adamw", "radialvicreg/augmentation=cifar_multicrop"],
-    "lars": [*RESNET, "radialvicreg/optimizer=lars"],
-    "wasserstein": [*RESNET, "radialvicreg/optimizer=adamw", "method_kwargs.radial_objective=wasserstein"],
+    "resnet, lars and wasserstein": [
+        *(*RESNET, "radialvicreg/optimizer=lars"),
+        "method_kwargs.radial_objective=wasserstein",
+    ],
     "vit": ["radialvicreg/optimizer=adamw", "~backbone.kwargs", "+backbone.kwargs={patch_size:16,img_size:32}"],
 }
 

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-import torch
 from helpers import (
-    finished,
-    on_two_nodes,
+    Typed,
     read_results,
-    started,
     tiny_settings,
+    type_rows,
     with_resnet,
     without,
     write_images,
 )
 
 import yaml
-from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.solo.limits import knn_fails
 
 pytestmark = [pytest.mark.solo, pytest.mark.slow]
 
 Run = Callable[..., CompletedProcess[str]]
-
-
-@pytest.fixture
-def tiny_overrides(tiny_overrides: list[str]) -> list[str]:
-    """Without what only ``radial-vicreg pretrain`` reads, and with a network of solo-learn's own."""
-    return without(with_resnet(tiny_overrides), "runs_dir")
 
 
 def find_checkout() -> Path:
@@ -42,12 +34,6 @@ def find_checkout() -> Path:
     location = find_solo_learn().location
     assert location is not None
     return location.parent
-
-
-@pytest.fixture
-def checkout() -> Path:
-    """The checkout's scripts, to run in a folder of the test's own: nothing is edited or added there."""
-    return find_checkout()
 
 
 def run_folder(tmp_path: Path, method: str = "radialvicreg") -> Path:
@@ -62,17 +48,33 @@ def untouched(checkout: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the script without validation images, for those who only read it."""
-    root = tmp_path_factory.mktemp("pretrained")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Typed]:
+    """What three command lines of one process ended with: our configuration alone, and two of a folder of one's own."""
+    root = tmp_path_factory.mktemp("typed")
     settings = tiny_settings(write_images(root / "train"), write_images(root / "val"), root)
-    given = [*without(with_resnet(settings), "runs_dir", "data.val_path"), "data.val_path=null"]
-    script = find_checkout() / "main_pretrain.py"
-    before = untouched(script.parent)
-    done = finished(started([sys.executable, str(script), "--config-name", "radialvicreg", *given], root))
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert untouched(script.parent) == before
-    return run_folder(root)
+    given = without(with_resnet(settings), "runs_dir")
+    own = root / "own" / "shared" / "optimizer"
+    own.mkdir(parents=True)
+    (own / "lars.yaml").write_text("# @package _global_\noptimizer: {name: sgd, lr: 7}\n")
+    (root / "own" / "mine.yaml").write_text("defaults: [radialvicreg, _self_]\nseed: 77\n")
+    (root / "own" / "study.yaml").write_text("defaults:\n  - /radialvicreg\n  - _self_\nseed: 42\n")
+    rows = {
+        "alone": ["--config-name", "radialvicreg", *given, "data.val_path=null"],
+        "--config-dir": ["--config-dir", str(root / "own"), "--config-name", "mine", "--cfg", "job"],
+        "--config-path": ["--config-path", str(root / "own"), "--config-name", "study", *given, "max_epochs=1"],
+    }
+    rows["--config-dir"].append("radialvicreg/backbone=vit_tiny")
+    before = untouched(find_checkout())
+    found = dict(zip(rows, type_rows(list(rows.values()), root), strict=True))
+    assert {name: done.stderr[-2000:] for name, done in found.items() if done.returncode} == {}
+    assert untouched(find_checkout()) == before
+    return found
+
+
+@pytest.fixture(scope="module")
+def pretrained(typed: dict[str, Typed]) -> Path:
+    """A run of the script without validation images, for those who only read it."""
+    return run_folder(typed["alone"].folder)
 
 
 def test_config_name_alone_trains_the_method(pretrained: Path) -> None:
@@ -85,100 +87,56 @@ def test_config_name_alone_trains_the_method(pretrained: Path) -> None:
     assert (pretrained / "radii.png").is_file()
 
 
-@pytest.mark.parametrize("flag", ["--config-dir", "--config-path"])
-def test_a_folder_that_extends_ours_does_not_fill_our_groups(
-    flag: str, checkout: Path, run_python: Run, tmp_path: Path
-) -> None:
-    own = tmp_path / "own" / "shared" / "optimizer"
-    own.mkdir(parents=True)
-    (own / "lars.yaml").write_text("# @package _global_\noptimizer: {name: sgd, lr: 7}\n")
-    (tmp_path / "own" / "mine.yaml").write_text("defaults: [radialvicreg, _self_]\nseed: 77\n")
-    script = str(checkout / "main_pretrain.py")
-    place = (flag, str(tmp_path / "own"))
-    done = run_python(script, *place, "--config-name", "mine", "radialvicreg/backbone=vit_tiny", "--cfg", "job")
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = yaml.safe_load(done.stdout)
+def test_a_folder_that_extends_ours_does_not_fill_our_groups(typed: dict[str, Typed]) -> None:
+    found = yaml.safe_load(typed["--config-dir"].stdout)
     assert (found["seed"], found["backbone"]["name"]) == (77, "vit_tiny")
     assert (found["optimizer"]["name"], found["optimizer"]["lr"]) == ("lars", 0.3)
 
 
-def test_a_configuration_folder_of_ones_own_works_as_well(
-    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "study.yaml").write_text("defaults:\n  - /radialvicreg\n  - _self_\nseed: 42\n")
-    done = run_python(
-        str(checkout / "main_pretrain.py"),
-        "--config-path",
-        str(tmp_path / "mine"),
-        "--config-name",
-        "study",
-        *tiny_overrides,
-        "max_epochs=1",
-        PYTHONWARNINGS="default",
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+def test_a_configuration_folder_of_ones_own_works_as_well(typed: dict[str, Typed]) -> None:
+    done = typed["--config-path"]
     # 32-pixel network, 224-pixel validation images: said once, and the monitor resizes
     assert "validation images have 224 pixels but the network trains on 32" in done.stderr
-    results = read_results(run_folder(tmp_path))
-    assert results["seed"] == 42
+    results = read_results(run_folder(done.folder))
+    assert (results["seed"], results["config"]["optimizer"]["name"]) == (42, "lars")
     rates = {key: results["config"]["optimizer"][key] for key in ("lr", "classifier_lr")}
     assert rates == {"lr": 0.3, "classifier_lr": 0.1}  # as written, where solo-learn has scaled them
     assert results["radii"]["images"] == "validation"
     assert results["probes"]["online_linear"]["top1"] is not None
 
 
-def test_two_processes_on_cpus_are_two_nodes_of_one_device(
-    checkout: Path, tiny_overrides: list[str], tmp_path: Path
-) -> None:
-    two = ["devices='1'", "num_nodes=2", "strategy=ddp", "optimizer.batch_size=4", "data.val_path=null", "max_epochs=1"]
-    script = str(checkout / "main_pretrain.py")
-    nodes = on_two_nodes([script, "--config-name", "radialvicreg", *tiny_overrides, *two], tmp_path)
-    assert [node.returncode for node in nodes] == [0, 0], nodes[0].stderr[-2000:] + nodes[1].stderr[-2000:]
-    folder = run_folder(tmp_path)
-    results = read_results(folder)
-    assert (results["status"], results["processes"], results["steps"]) == ("finished", 2, 3)
-    assert results["config"]["optimizer"]["lr"] == 0.3
-    assert results["config_hash"] == config_hash(results["config"], processes=2)
-    (checkpoint,) = folder.glob("*.ckpt")
-    (states,) = torch.load(checkpoint, weights_only=False)["optimizer_states"]
-    assert states["param_groups"][0]["initial_lr"] == pytest.approx(0.3 * 4 * 2 / 256)
-
-
-def test_a_checkpoint_of_another_run_or_other_images_is_refused(
-    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path
-) -> None:
-    def run(*overrides: str) -> CompletedProcess[str]:
-        script = [str(checkout / "main_pretrain.py"), "--config-name", "radialvicreg"]
-        return run_python(*script, *tiny_overrides, "data.val_path=null", "max_epochs=1", *overrides)
-
-    done = run()
-    assert done.returncode == 0, done.stderr[-2000:]
-    folder = run_folder(tmp_path)
-    (checkpoint,) = folder.glob("*.ckpt")
-    last = folder / "last.ckpt"
-    last.write_text(f"{checkpoint.name}\n")  # as on a file system without links
-    done = run(f"resume_from_checkpoint='{last}'")
-    assert done.returncode == 0, done.stderr[-2000:]
-    last.unlink()
+def test_a_checkpoint_of_another_run_or_other_images_is_refused(pretrained: Path, tmp_path: Path) -> None:
+    runs = pretrained.parents[2]
+    shutil.copytree(runs / "trained_models", tmp_path / "0" / "trained_models", symlinks=True)
+    for name in ("trained_models", "lightning_logs"):  # by the second, solo-learn counts its folders
+        shutil.copytree(runs / name, tmp_path / name, symlinks=True)
+        for number in range(1, 6):
+            (tmp_path / str(number)).mkdir(exist_ok=True)
+            (tmp_path / str(number) / name).symlink_to(tmp_path / name)
+    folder, marked = run_folder(tmp_path), run_folder(tmp_path / "0")
     before = (folder / "results.json").read_bytes()
-    done = run("optimizer.lr=0.001", f"resume_from_checkpoint='{checkpoint}'")
-    assert done.returncode != 0
-    assert f"resume_from_checkpoint={checkpoint} is of another run: optimizer.lr is 0.3 there" in done.stderr
-    done = run("max_epochs=2", f"resume_from_checkpoint='{checkpoint}'")
-    assert "max_epochs is 1 there and 2 here" in done.stderr
-    done = run(f"data.val_path={tmp_path / 'val'}")  # the same name, which auto-resume finds
-    assert done.returncode != 0
+    (checkpoint,) = folder.glob("*.ckpt")
+    (marked / "last.ckpt").write_text(f"{checkpoint.name}\n")  # as on a file system without links
+    val, larger = runs.parent / "val", write_images(tmp_path / "larger", size=64)
+    # What follows "alone", with what is changed.
+    given = json.loads((runs.parent / "rows.json").read_text())[0]
+    marked_last, whole = (f"resume_from_checkpoint='{path}'" for path in (marked / "last.ckpt", checkpoint))
+    changes = [
+        *([marked_last], ["optimizer.lr=0.001", whole], ["max_epochs=3", whole]),
+        *([f"data.val_path={val}"], [f"data.train_path={larger}"]),  # the same name, which auto-resume finds
+        ["method_kwargs.radial_ce_loss_weight=10"],  # what differs in a weight begins anew
+    ]
+    taken, rate, epochs, validated, trained, anew = type_rows([[*given, *change] for change in changes], tmp_path)
+    assert taken.returncode == 0, taken.stderr[-2000:]
+    assert f"resume_from_checkpoint={checkpoint} is of another run: optimizer.lr is 0.3 there" in rate.stderr
+    assert "max_epochs is 2 there and 3 here" in epochs.stderr
     found = f"{checkpoint.name}, which was "  # auto-resume looks below the working directory
-    assert f"{found}validated on other images (none and 2:" in done.stderr
-    write_images(tmp_path / "larger", size=64)
-    done = run(f"data.train_path={tmp_path / 'larger'}")
-    assert done.returncode != 0
-    assert f"{found}trained on other images (2:" in done.stderr
+    assert f"{found}validated on other images (none and 2:" in validated.stderr
+    assert f"{found}trained on other images (2:" in trained.stderr
+    assert all(done.returncode != 0 for done in (rate, epochs, validated, trained))
     assert (folder / "results.json").read_bytes() == before
-    done = run("method_kwargs.radial_ce_loss_weight=10")  # with what differs in a weight, auto-resume begins anew
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "Resuming from previous checkpoint" not in done.stdout
+    assert anew.returncode == 0, anew.stderr[-2000:]
+    assert "Resuming from previous checkpoint" not in anew.stdout
 
 
 def write_linear_configuration(path: Path, checkpoint: Path, train: Path, val: Path) -> None:

@@ -16,10 +16,12 @@ from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.sweeps import load_sweep
 from radial_vicreg.sweeps.grid import SweepRun
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(str(resources.files("radial_vicreg"))) / "yaml" / "radialvicreg" / "sweeps"
 #: Of each kind of sweep one: over values, over values and attributes, over cells, over methods.
 KINDS = ("tables/figure4", "celeba_resnet18", "study_full_tune", "study2")
-kinds = pytest.mark.parametrize("name", [KINDS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in KINDS[1:])])
+kinds = pytest.mark.parametrize("name", KINDS)
 
 
 def neighbours(name: str) -> list[SweepRun]:
@@ -42,7 +44,7 @@ def leave_checkpoints(folder: Path, configurations: list[DictConfig]) -> list[Pa
 
 
 @pytest.mark.solo
-@pytest.mark.parametrize("name", ["tables/figure4", pytest.param("celeba_resnet18", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["tables/figure4", "celeba_resnet18"])
 def test_solo_learn_resumes_each_run_from_its_own_checkpoint(name: str, tmp_path: Path) -> None:
     resumer: Any = pytest.importorskip("solo.utils.auto_resumer").AutoResumer(checkpoint_dir=tmp_path, max_hours=36)
     runs = neighbours(name)
