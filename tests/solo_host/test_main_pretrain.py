@@ -10,6 +10,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+import torch
 from helpers import (
     Typed,
     read_results,

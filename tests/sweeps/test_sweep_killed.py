@@ -185,15 +185,9 @@ def sweep(small_sweep: Path, tiny_overrides: list[str], tmp_path: Path) -> Itera
         yield make
 
 
-<<<<<<< HEAD
-def test_sigterm_to_a_worker_stops_its_training_which_is_then_resumed(sweep: Callable[..., Sweep]) -> None:
-    made = sweep(1)
-    worker = made.start("--run")
-=======
 def test_sigterm_to_a_worker_stops_both_processes_of_its_training(sweep: Callable[..., Sweep]) -> None:
     made = sweep(1, "devices=2", "strategy=ddp", "optimizer.batch_size=4")  # the two have one claim
-    worker = made.start("--run", "--resume")
->>>>>>> tests
+    worker = made.start("--run")
     event = made.until_step(4)
     worker.send_signal(signal.SIGTERM)
     event.answer()
@@ -202,19 +196,9 @@ def test_sigterm_to_a_worker_stops_both_processes_of_its_training(sweep: Callabl
     assert "SIGTERM: waiting for the training" in worker.said
     assert "stopped by SIGTERM" in worker.said.splitlines()[-1]
     assert made.statuses() == ["interrupted"]
-<<<<<<< HEAD
-    with pytest.raises(ProcessLookupError):
-        os.kill(event.pid, 0)  # the training has ended before its worker
-    again = made.start("--run")
-    status, events = made.until_end(again)
-    assert status == 0, again.said
-    assert [event.step for event in events] == [4, 5, 6, 6]  # from the end of the first epoch; the last is its end
-    assert made.statuses() == ["finished"]
-=======
     for process in {event.pid, *(other.pid for other in events if other.what != "worker")}:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)  # the training has ended before its worker
->>>>>>> tests
 
 
 def test_a_training_outlives_its_killed_worker_and_is_the_only_one(
@@ -225,49 +209,18 @@ def test_a_training_outlives_its_killed_worker_and_is_the_only_one(
     event = made.until_step(2)
     first.kill()
     assert made.next().status == -signal.SIGKILL
-<<<<<<< HEAD
     second = made.start("--run")
-    impatient = made.start("--run", "--no-wait")
-    assert made.next() == Event("worker", impatient.pid, 0), impatient.said  # while the training waits for an answer
-    assert f"run 0 is skipped: another process is training run 0 (process {event.pid} on" in impatient.said
-=======
-    second = made.start("--run", "--resume")
     made.until_said(f"run 0 waits: another process is training run 0 (process {event.pid} on")
-    assert cli.main(["sweep", *made.arguments, "--run", "--resume", "--no-wait"]) == 0
+    assert cli.main(["sweep", *made.arguments, "--run", "--no-wait"]) == 0
     assert f"run 0 is skipped: another process is training run 0 (process {event.pid} on" in capsys.readouterr().err
->>>>>>> tests
     event.answer()
     status, events = made.until_end(second)
     assert status == 0, second.said
     assert {event.pid for event in events} == {event.pid}
-<<<<<<< HEAD
-    assert f"run 0 waits: another process is training run 0 (process {event.pid} on" in second.said
     assert "run 0 was finished by another process" in second.said
     assert made.statuses() == ["finished"]
 
 
-def test_a_run_on_two_processes_has_one_claim_and_both_stop(sweep: Callable[..., Sweep]) -> None:
-    made = sweep(1, "devices=2", "strategy=ddp", "optimizer.batch_size=4")
-    worker = made.start("--run")
-    event = made.until_step(4)
-    worker.send_signal(signal.SIGTERM)
-    event.answer()
-    status, _ = made.until_end(worker)
-    assert status == 143, worker.said + made.logs
-    assert made.statuses() == ["interrupted"]
-    alone = made.start("--index", "0", "--no-wait")
-    status, events = made.until_end(alone)
-    assert status == 0, alone.said
-    assert Counter(event.rank for event in events if event.what == "end") == {0: 1, 1: 1}
-    assert made.statuses() == ["finished"]
-
-
-=======
-    assert "run 0 has been finished by another process" in second.said
-    assert made.statuses() == ["finished"]
-
-
->>>>>>> tests
 def test_of_two_nodes_the_first_process_claims_the_run(sweep: Callable[..., Sweep]) -> None:
     made = sweep(1, "num_nodes=2", "devices=1", "strategy=ddp", "optimizer.batch_size=4")
     with socket.socket() as free:
@@ -305,17 +258,10 @@ def test_an_index_waits_for_its_run_unless_it_takes_the_claim(
     assert made.statuses() == ["finished", "running"]
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("seed", [0])
-def test_workers_train_each_run_once_whatever_is_killed(seed: int, sweep: Callable[..., Sweep]) -> None:
-    made, rng, runs, kills = sweep(3), random.Random(seed), 3, 5
-    workers = {worker.pid: worker for worker in (made.start("--run") for _ in range(4))}
-=======
 def test_workers_train_each_run_once_whatever_is_killed(sweep: Callable[..., Sweep]) -> None:
     made, rng, runs = sweep(2), random.Random(0), 2
-    workers = {worker.pid: worker for worker in (made.start("--run", "--resume") for _ in range(3))}
+    workers = {worker.pid: worker for worker in (made.start("--run") for _ in range(3))}
     kills = [("pid", signal.SIGKILL), ("parent", signal.SIGKILL), ("parent", signal.SIGTERM)]
->>>>>>> tests
     ended: Counter[int] = Counter()
     statuses: list[int] = []
     while workers:
