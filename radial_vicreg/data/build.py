@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from PIL import Image
-from sklearn.model_selection import train_test_split
 from torch.utils.data import Dataset
 from torchvision import transforms
 
@@ -199,6 +198,8 @@ def _take_fraction(images: ImageSet, fraction: float | None) -> ImageSet:
         return images
     if fraction >= 1:
         raise UserError(f"data.fraction={fraction}: expected a number between 0 and 1, or -1 for all images")
+    from sklearn.model_selection import train_test_split  # takes a second of a start, and few runs need it
+
     classes = images.targets if images.labels == "classes" else None
     numbers = list(range(len(images)))
     kept, _ = train_test_split(numbers, train_size=fraction, stratify=classes, random_state=_SPLIT_SEED)

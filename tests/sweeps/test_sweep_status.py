@@ -16,7 +16,8 @@ from radial_vicreg import cli
 from radial_vicreg.cli.commands import pretrain
 from radial_vicreg.cli.hydra_flags import read_request
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.compose.points import composed_points
+from radial_vicreg.compose.points import compose_grid, composed_points
+from radial_vicreg.compose.resolution import sweep_config
 from radial_vicreg.data import fingerprint
 from radial_vicreg.io.files import write_json
 from radial_vicreg.io.notices import Notice
@@ -42,6 +43,21 @@ def test_the_short_way_to_compose_gives_what_hydra_gives(name: str) -> None:
         assert OmegaConf.to_container(cfg, resolve=True) == OmegaConf.to_container(
             compose(run.config_name, [*run.overrides, "max_epochs=7"]), resolve=True
         )
+
+
+def test_points_of_a_grid_are_independent_of_one_another() -> None:
+    """Points with the same keys take turns in one configuration; others start from the base."""
+    points = [
+        ["optimizer.lr=0.3", "seed=1"],
+        ["seed=2", "optimizer.lr=0.1"],
+        ["seed=3"],
+        ["devices=[0,1]", "seed=4"],
+        ["devices=[0]", "seed=5"],
+        ["radialvicreg/optimizer=adamw", "seed=6"],
+        ["optimizer.lr=0.2", "seed=7"],
+    ]
+    found = [config.plain() for config in compose_grid("radialvicreg", points)]
+    assert found == [sweep_config(compose("radialvicreg", point)).plain() for point in points]
 
 
 def test_each_run_is_found_by_its_own_results(small_sweep: Path, runs_dir: str, write_result: WriteResult) -> None:
