@@ -86,7 +86,7 @@ def closing_lines(stored: StoredRun, probes: Mapping[str, str]) -> list[str]:
     results, folder = stored.results, stored.folder
     lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
     if results.cost is not None and results.cost.image_wait_share is not None:
-        lines[0] += f", {results.cost.image_wait_share:.0%} of the steps' time spent on waiting for images"
+        lines.append(f"waiting for images: {100 * results.cost.image_wait_share:.0f} % of the steps' time")
     first, last = results.radii.initial, results.radii.final
     if first is not None and last is not None and last.dim is not None:
         lines += [

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from radial_vicreg.config.lookups import unknown_backbone
 from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.names.networks import BACKBONES, SOLO_BACKBONES
 
@@ -135,6 +134,8 @@ def check_host(wanted: str, backbone: str) -> None:
     Raises:
         UserError: an unknown host, ``"solo"`` where there is no solo-learn, or a backbone that the host does not have.
     """
+    from radial_vicreg.config.lookups import unknown_backbone  # with pydantic, which completion does without
+
     _check_name(wanted)
     if wanted == "solo":
         find_checkout(Path.cwd())

@@ -13,6 +13,7 @@ from scipy import stats
 from benchmarks import gains
 from benchmarks.studies import EVIDENCE
 from radial_vicreg.compose import compose, run_config
+from radial_vicreg.paper.values import paper
 from radial_vicreg.runs.results import RESULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
@@ -23,6 +24,21 @@ def test_the_page_holds_every_table_of_the_script() -> None:
         assert table in PAGE.read_text(), (
             f"docs/tables.md lacks a table of `python -m benchmarks.gains`: {title}\n{table}"
         )
+
+
+def test_the_readme_gives_every_gain_of_the_papers_linear_probes() -> None:
+    tables = paper()["tables"]
+    rows = {"ResNet-18": tables["1"]["resnet18"], "ViT-Tiny": tables["1"]["vit_tiny"], "ImageNet-10": tables["2"]}
+    said = " ".join((PAGE.parents[1] / "README.md").read_text().split())
+    found = {
+        name: {d: gains.welch(row["radialvicreg"][d]["top1"], row["vicreg"][d]["top1"]) for d in row["vicreg"]}
+        for name, row in rows.items()
+    }
+    for name, by_dim in found.items():
+        assert f"{name} {str(by_dim['512']).strip('*')}" in said
+    of_2048 = ", ".join(f"{by_dim['2048'].value:+.2f}" for by_dim in found.values())
+    assert f"({of_2048})" in said
+    assert f"8192 ({found['ImageNet-10']['8192'].value:.2f})" in said
 
 
 def test_welchs_interval_is_that_of_scipy() -> None:

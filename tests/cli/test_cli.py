@@ -109,7 +109,7 @@ REFUSED_FIRST = {
     "pretrain backbone.name=resnt18 host=standalone": "unknown backbone.name 'resnt18': did you mean resnet18?",
     "pretrain backbone.name=resnt18": "unknown backbone.name 'resnt18': did you mean resnet18?",
     "pretrain ckpt=no.ckpt": "ckpt=no.ckpt is not a file",
-    "pretrain runs_dir={file}": "is to be a folder, but there is a file",
+    "pretrain runs_dir={file}": "exists and is a file, expected a folder",
     "pretrain --config-name quickstart data.train_path=nowhere": "data.train_path=nowhere does not exist",
     "pretrain --check --config-name quickstart data.train_path=nowhere": "data.train_path=nowhere does not exist",
     "pretrain --config-name quickstart data.train_path={root}": "has no class sub-folders",

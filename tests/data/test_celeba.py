@@ -68,7 +68,7 @@ def test_a_folder_with_a_dead_link_is_refused_and_replaced_on_request(celeba: Pa
 def test_a_missing_image_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     copy = write_copy(tmp_path / "copy")
     (copy / "img_align_celeba" / "000007.jpg").unlink()
-    with pytest.raises(UserError, match=r"lacks 1 of 22 images, 000007.jpg"):
+    with pytest.raises(UserError, match=r"lacks 1 of 22 images, for example 000007.jpg"):
         prepare_celeba(tmp_path / "out", copy)
     assert not (tmp_path / "out").exists()
 

@@ -325,7 +325,7 @@ def test_a_run_that_waits_for_its_images_says_once_what_is_faster(
     out = capsys.readouterr().out
     assert out.count("50% of the steps' time is spent on waiting for images; data.format=device keeps them") == 1
     share = read_results(only_run(tmp_path / "runs"))["cost"]["image_wait_share"]
-    assert f"s, {share:.0%} of the steps' time spent on waiting for images" in out
+    assert f"waiting for images: {100 * share:.0f} % of the steps' time" in out
 
 
 # ---- radial-vicreg pretrain ----

@@ -57,7 +57,7 @@ def test_files_of_other_types_are_counted_under_either_policy(
     assert len(data.train_images) == (12 if fraction < 0 else 6)
     assert data.val_images is not None
     assert data.omitted == {"train": {".gif": 2, ".heic": 1}}
-    (recorded,) = _callbacks(config, data, None)
+    *_, recorded = _callbacks(config, data, None)
     assert isinstance(recorded, SkippedImages)
     assert recorded.results() == {"data": {"omitted_files": data.omitted}}
     notes = DataNotes.model_validate({"skipped_images": {"train": 1}})  # of version 0.2, which has no other key

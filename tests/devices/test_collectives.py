@@ -79,9 +79,8 @@ def test_a_step_has_one_collective_for_everything_that_it_logs(
     middle = steps.steps[1]  # neither the first nor the last of an epoch, in which signals are asked for
     assert middle == [
         "all_gather of _checks",  # the shapes, and whether every process accepts its embeddings
-        "all_gather of _statistics",
-        "all_reduce of _statistics",
-        "all_gather of objective",  # the radii
+        "all_gather of _statistics",  # the embeddings
+        "all_gather of _statistics",  # squared norms of Gram matrices, and radii
         "all_reduce of step",  # all that is logged: terms, the classifier's loss and accuracies
         "all_reduce of online",  # gradients of the probes
     ]

@@ -122,7 +122,7 @@ def test_a_probe_stops_at_a_bad_image_or_leaves_it_out(
     ("change", "message"),
     [
         (lambda root: shutil.rmtree(root / "val" / "class_1"), "only in training class_1"),
-        (lambda root: (root / "train" / "class_9").mkdir(), "without an image: class_9"),
+        (lambda root: [(root / name / "class_9").mkdir() for name in ("train", "val")], "without an image: class_9"),
         (lambda root: (root / "train" / "class_0" / "loop").symlink_to(root / "train" / "class_0"), "is a link to"),
         (lambda root: [path.unlink() for path in root.glob("train/*/[3-9].png")], "9 images, too few for a batch of"),
     ],

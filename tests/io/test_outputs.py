@@ -181,14 +181,15 @@ def test_data_sets_find_what_is_not_theirs_before_the_download(
 
 
 @pytest.fixture
-def diagnosis(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def diagnosis(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The command ``diagnose`` without its work, which takes seconds."""
     content = {"radial_vicreg": "0", "sources": [], "normal_curves": {}, "normal_draws": 1}
     drawn = {f"diagnose{suffix}": b"drawn" for suffix in SUFFIXES}
     monkeypatch.setattr("radial_vicreg.gaussianity.measure.diagnose", lambda *_: content)
     monkeypatch.setattr("radial_vicreg.gaussianity.figure.diagnose_figure", lambda _: None)
     monkeypatch.setattr("radial_vicreg.figures.figure_files", lambda *_: drawn)
-    return ["diagnose", "z.npy"]
+    (tmp_path / "z.npy").touch()
+    return ["diagnose", str(tmp_path / "z.npy")]
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

@@ -132,7 +132,7 @@ def test_the_split_follows_the_seed() -> None:
 
 @pytest.mark.parametrize(("labels", "needed"), [(torch.arange(3), 4), (torch.tensor([[0, 1]]), 2)])
 def test_too_few_images_to_hold_one_out_are_refused(labels: torch.Tensor, needed: int) -> None:
-    with pytest.raises(UserError, match=rf"needs {needed} or more, got {len(labels)}$"):
+    with pytest.raises(UserError, match=rf"expected {needed} or more, got {len(labels)}$"):
         LinearProbe().fit(torch.randn(len(labels), 4), labels)
 
 

@@ -60,7 +60,9 @@ def test_a_disk_that_is_full_in_the_middle_leaves_the_old_checkpoint(
 
     real = io.FileIO.write
     monkeypatch.setattr(_RememberingFile, "write", _remembering(write))
-    with pytest.raises(DiskFullError, match=r"no space left to write .*epoch-1.ckpt \(the previous file is unharmed\)"):
+    with pytest.raises(
+        DiskFullError, match=r"no space left to write .*epoch-1.ckpt \(the previous file is unchanged\)"
+    ):
         write_checkpoint(content(4), path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
