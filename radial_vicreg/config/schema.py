@@ -127,7 +127,11 @@ class RunConfig(OpenSection):
     scheduler: Annotated[SchedulerConfig, ALL] = SchedulerConfig()
     max_epochs: Annotated[int, ALL] = Field(ge=1, le=LARGEST_COUNT, description="length of the training")
     accumulate_grad_batches: Annotated[int | None, ALL] = Field(
-        1, ge=1, le=LARGEST_COUNT, description="batches of an optimizer step"
+        1,
+        ge=1,
+        le=LARGEST_COUNT,
+        description="batches of an optimizer step, each with statistics of its own; not a larger batch, which"
+        " optimizer.micro_batch_size fits into the memory",
     )
     devices: Annotated[Devices, ALL, Stored()] = Field("1", description="GPUs, or processes on a CPU")
     accelerator: Annotated[Literal["auto", "cpu", "gpu", "cuda"], _DEVICE, ALL, Stored()] = Field(

@@ -35,7 +35,12 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.nets.micro_batches import use_micro_batches
 from radial_vicreg.solo.host import choose_host
-from radial_vicreg.train.micro_batches import apply_micro_batches, micro_batch_note, refuse_micro_batches
+from radial_vicreg.train.micro_batches import (
+    accumulation_note,
+    apply_micro_batches,
+    micro_batch_note,
+    refuse_micro_batches,
+)
 from radial_vicreg.train.run import prepare
 
 MICRO = "optimizer.micro_batch_size=3"
@@ -164,6 +169,13 @@ def test_whose_statistics_batch_norm_has_is_one_line() -> None:
     assert "statistics of at most 3 images, not of 8" in note
     assert micro_batch_note(config_of(8, optimizer__batch_size=8), with_batch_norm()) is None
     assert micro_batch_note(config_of(3, optimizer__batch_size=8), nn.LayerNorm(3)) is None
+
+
+def test_who_accumulates_batches_is_told_of_micro_batches() -> None:
+    assert accumulation_note(config_of(None)) is None
+    note = accumulation_note(config_of(None, optimizer__batch_size=8, accumulate_grad_batches=4))
+    assert note is not None
+    assert note.endswith("one batch of all is optimizer.batch_size=32 optimizer.micro_batch_size=8 without it")
 
 
 def test_a_check_and_the_start_of_a_run_say_it(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
