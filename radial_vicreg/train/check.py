@@ -92,5 +92,5 @@ def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
     if config.accumulation > 1:
         text += f", {config.accumulation} of them a step"
     if (size := config.optimizer.micro_batch_size) is not None:
-        text += f", the backbone sees {size:,} images at a time"
+        text += f", the backbone sees at most {size:,} at a time"
     return f"{text}, optimizer.lr {config.optimizer.lr:g} scaled to {config.rates.lr:g}"

@@ -182,7 +182,7 @@ def test_a_check_and_the_start_of_a_run_say_it(tiny_overrides: list[str], capsys
     settings = ["pretrain", *tiny_overrides, "host=standalone", MICRO, "diagnostics.enabled=false", "max_epochs=1"]
     assert cli.main([*settings, "--check"]) == 0
     said = capsys.readouterr().out
-    assert "global batch 8, the backbone sees 3 images at a time, optimizer.lr" in said
+    assert "global batch 8, the backbone sees at most 3 at a time, optimizer.lr" in said
     assert "statistics of at most" not in said
     for more in (["--check"], []):
         assert cli.main([*settings, *TEST_RESNET, *more]) == 0
