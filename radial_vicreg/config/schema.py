@@ -129,7 +129,11 @@ class RunConfig(OpenSection):
     scheduler: Annotated[SchedulerConfig, ALL] = SchedulerConfig()
     max_epochs: Annotated[int, ALL] = Field(ge=1, le=LARGEST_COUNT, description="epochs to train")
     accumulate_grad_batches: Annotated[int | None, ALL] = Field(
-        1, ge=1, le=LARGEST_COUNT, description="batches per optimizer step"
+        1,
+        ge=1,
+        le=LARGEST_COUNT,
+        description="batches per optimizer step, each with statistics of its own; for one large batch, set"
+        " optimizer.micro_batch_size",
     )
     devices: Annotated[Devices, ALL, Stored()] = Field("1", description="GPUs, or number of processes on a CPU")
     accelerator: Annotated[Literal["auto", "cpu", "gpu", "cuda"], _DEVICE, ALL, Stored()] = Field(

@@ -11,7 +11,7 @@ from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.data.sets import data_set
 from radial_vicreg.nets.stability import equilibrium_note, stability_warnings
 from radial_vicreg.runs.checkpoints import check_resumable
-from radial_vicreg.train.micro_batches import micro_batch_note
+from radial_vicreg.train.micro_batches import accumulation_note, micro_batch_note
 from radial_vicreg.train.run import Host, embedded, prepared_trainer, set_up
 from radial_vicreg.train.run_folder import claim_runs_dir, find_run_folder
 from radial_vicreg.train.trainer import batches_per_epoch, steps_per_epoch
@@ -67,7 +67,7 @@ def _lines(
         check_resumable(place.checkpoint, model)
     resumes = "" if place.checkpoint is None else f", resuming from {place.checkpoint}"
     batches = batches_per_epoch(trainer, config, sizes[0])
-    notes = [equilibrium_note(config)]
+    notes = [equilibrium_note(config), accumulation_note(config)]
     if model is not None:
         notes.append(micro_batch_note(config, model.backbone))  # type: ignore[arg-type]
     return [
@@ -92,5 +92,5 @@ def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
     if config.accumulation > 1:
         text += f", {config.accumulation} of them per step"
     if (size := config.optimizer.micro_batch_size) is not None:
-        text += f", the backbone sees {size:,} images at a time"
+        text += f", the backbone sees at most {size:,} at a time"
     return f"{text}, optimizer.lr {config.optimizer.lr:g} scaled to {config.rates.lr:g}"

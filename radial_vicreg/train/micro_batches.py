@@ -68,6 +68,22 @@ def refuse_micro_batches(config: RunConfig, backbone: nn.Module) -> None:
         )
 
 
+def accumulation_note(config: RunConfig) -> str | None:
+    """Say that accumulated batches are not one large batch, and what is; None without accumulation.
+
+    Args:
+        config: configuration of the run.
+    """
+    if config.accumulation == 1:
+        return None
+    size = config.optimizer.batch_size
+    return (
+        f"note: accumulate_grad_batches={config.accumulation}: each batch of {config.global_batch} images has"
+        f" statistics of its own; one batch of all is optimizer.batch_size={size * config.accumulation}"
+        f" optimizer.micro_batch_size={size} without it"
+    )
+
+
 def micro_batch_note(config: RunConfig, backbone: nn.Module) -> str | None:
     """Describe in one line whose statistics BatchNorm has; None if they are those of the whole batch.
 

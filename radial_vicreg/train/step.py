@@ -31,7 +31,12 @@ from radial_vicreg.train.callbacks.solo_checkpoints import write_checkpoints_las
 from radial_vicreg.train.callbacks.stop_on_signal import ExitAfterSignal, StopOnSignal
 from radial_vicreg.train.guard import FiniteGuard
 from radial_vicreg.train.loss import build_objective
-from radial_vicreg.train.micro_batches import apply_micro_batches, micro_batch_note, refuse_micro_batches
+from radial_vicreg.train.micro_batches import (
+    accumulation_note,
+    apply_micro_batches,
+    micro_batch_note,
+    refuse_micro_batches,
+)
 from radial_vicreg.train.processes import adopt_rank, check_processes
 
 if TYPE_CHECKING:
@@ -143,7 +148,8 @@ class RadialTraining(_Base):
         super().on_train_start()
         write_checkpoints_last(self.trainer)
         refuse_micro_batches(self.config, self.backbone)  # by now Lightning has converted BatchNorm
-        for note in (equilibrium_note(self.config), micro_batch_note(self.config, self.backbone)):
+        config = self.config
+        for note in (equilibrium_note(config), accumulation_note(config), micro_batch_note(config, self.backbone)):
             if note is not None:
                 rank_zero_only(print)(note)
         steps = self.trainer.num_training_batches

@@ -35,7 +35,12 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.nets.micro_batches import use_micro_batches
 from radial_vicreg.solo.host import choose_host
-from radial_vicreg.train.micro_batches import apply_micro_batches, micro_batch_note, refuse_micro_batches
+from radial_vicreg.train.micro_batches import (
+    accumulation_note,
+    apply_micro_batches,
+    micro_batch_note,
+    refuse_micro_batches,
+)
 from radial_vicreg.train.run import prepare
 
 MICRO = "optimizer.micro_batch_size=3"
@@ -52,9 +57,10 @@ def test_ten_steps_lead_to_the_weights_of_whole_batches(
     quiet_trainer: Callable[..., pl.Trainer],  # noqa: F811
 ) -> None:
     found, small = [], 4 if host == "solo" else 0
+    quick = ("probes.projector_linear=false", "probes.encoder_mlp=false")
     for more in ((), (MICRO,)):
         crops = ["radialvicreg/augmentation=cifar_multicrop"] if small else []
-        config = prepare(tiny_config("radialvicreg/optimizer=adamw", *crops, f"host={host}", *more))
+        config = prepare(tiny_config("radialvicreg/optimizer=adamw", *crops, *quick, f"host={host}", *more))
         pl.seed_everything(1, verbose=False)
         model = choose_host(config).build(config, open_data(config)).model
         # float64: differences of rounding would grow over the steps.
@@ -166,15 +172,20 @@ def test_whose_statistics_batch_norm_has_is_one_line() -> None:
     assert micro_batch_note(config_of(3, optimizer__batch_size=8), nn.LayerNorm(3)) is None
 
 
+def test_who_accumulates_batches_is_told_of_micro_batches() -> None:
+    assert accumulation_note(config_of(None)) is None
+    note = accumulation_note(config_of(None, optimizer__batch_size=8, accumulate_grad_batches=4))
+    assert note is not None
+    assert note.endswith("one batch of all is optimizer.batch_size=32 optimizer.micro_batch_size=8 without it")
+
+
 def test_a_check_and_the_start_of_a_run_say_it(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    settings = ["pretrain", *tiny_overrides, "host=standalone", MICRO, "diagnostics.enabled=false", "max_epochs=1"]
-    assert cli.main([*settings, "--check"]) == 0
-    said = capsys.readouterr().out
-    assert "global batch 8, the backbone sees 3 images at a time, optimizer.lr" in said
-    assert "statistics of at most" not in said
-    for more in (["--check"], []):
-        assert cli.main([*settings, *TEST_RESNET, *more]) == 0
-        assert capsys.readouterr().out.count("statistics of at most 3 images, not of 8") == 1
+    settings = ["pretrain", *tiny_overrides, *TEST_RESNET, "host=standalone", MICRO, "diagnostics.enabled=false"]
+    for more in (["--check"], ["max_epochs=1"]):
+        assert cli.main([*settings, *more]) == 0
+        said = capsys.readouterr().out
+        assert said.count("statistics of at most 3 images, not of 8") == 1
+        assert ("global batch 8, the backbone sees at most 3 at a time, optimizer.lr" in said) == ("--check" in more)
 
 
 # Two processes
