@@ -78,7 +78,7 @@ def test_a_report_is_claimed_before_runs_are_read(
 def test_an_export_is_claimed_before_the_checkpoint_is_read(
     run_folder: Path, taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forbid(export, "_serialised")
+    forbid(export, "_serialise")
     (run_folder / "export").touch()
     _refused(["export", str(run_folder)], capsys, "export/torchvision cannot be written")
     forbid(export, "open_run")
@@ -178,14 +178,15 @@ def test_data_sets_find_what_is_not_theirs_before_the_download(
 
 
 @pytest.fixture
-def diagnosis(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command ``diagnose`` without its work, which takes seconds."""
     content = {"radial_vicreg": "0", "sources": [], "normal_curves": {}, "normal_draws": 1}
     drawn = {f"diagnose{suffix}": b"drawn" for suffix in SUFFIXES}
     monkeypatch.setattr("radial_vicreg.gaussianity.measure.diagnose", lambda *_: content)
     monkeypatch.setattr("radial_vicreg.gaussianity.figure.diagnose_figure", lambda _: None)
     monkeypatch.setattr("radial_vicreg.figures.figure_files", lambda *_: drawn)
-    return ["diagnose", "z.npy"]
+    (tmp_path / "z.npy").touch()
+    return ["diagnose", str(tmp_path / "z.npy")]
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
