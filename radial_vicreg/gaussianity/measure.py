@@ -28,7 +28,6 @@ from radial_vicreg.gaussianity.references import normal_reference
 from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.gaussianity.sources import Matrix, Network, Source, open_sources
 from radial_vicreg.io.terminal import track
-from radial_vicreg.probes.features import extract, feature_loader
 
 MATRIX = "embeddings"
 """Name of the only output of a matrix."""
@@ -100,6 +99,8 @@ def _curves(z: Tensor, seed: int) -> Variants:
 
 
 def _embed(source: Network, settings: Settings) -> dict[str, Tensor]:
+    from radial_vicreg.probes.features import extract, feature_loader
+
     count = len(source.images)  # type: ignore[arg-type]
     chosen: Subset[Any] = Subset(source.images, evenly_spaced(count, settings.max_images))
     loader = feature_loader(chosen, source.workers, settings.batch_size)

@@ -1,4 +1,7 @@
-"""Sources of embeddings, opened by name: a run, a checkpoint, an export, a library's backbone, a matrix."""
+"""Sources of embeddings, opened by name: a run, a checkpoint, an export, a library's backbone, a matrix.
+
+What opens networks and images is imported for those alone: timm and torchvision take longer than a matrix.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from torchvision import transforms
 
-from radial_vicreg.data.augmentation import to_normalised_tensor
 from radial_vicreg.data.batches import evenly_spaced
-from radial_vicreg.data.build import TransformedImages, centre_crop, open_data
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.errors import UserError
-from radial_vicreg.export import CARD, load_exported, read_card
-from radial_vicreg.figures import configured_method
-from radial_vicreg.gaussianity.backbones import build_named
 from radial_vicreg.gaussianity.content import Details
 from radial_vicreg.gaussianity.forms import PREFIXES, require_source
-from radial_vicreg.gaussianity.images import ImagesBelow, plain_transform
 from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.names.probes import FEATURES
-from radial_vicreg.runs.loaded import LoadedRun, open_run
 from radial_vicreg.runs.stored import single_run
+
+if TYPE_CHECKING:
+    from radial_vicreg.data.build import TransformedImages
+    from radial_vicreg.runs.loaded import LoadedRun
 
 _FEATURES = {"encoder": FEATURES["encoder"]}
 
@@ -113,6 +112,8 @@ def _open(name: str, settings: Settings) -> Source:
     path = Path(name)
     if path.suffix == ".npy":
         return _open_matrix(path, settings.max_images)
+    from radial_vicreg.export import CARD
+
     card = path / CARD if path.is_dir() else path
     if card.name == CARD and card.is_file():
         return _open_export(card, settings)
@@ -124,6 +125,8 @@ def _kind(source: Source) -> Any:
 
 
 def _open_named(name: str, settings: Settings) -> Network:
+    from radial_vicreg.gaussianity.backbones import build_named
+
     library, _, model_name = name.partition(":")
     _require_images(name, settings)
     backbone, transform = build_named(library, model_name, settings.pretrained, settings.seed)
@@ -135,6 +138,9 @@ def _open_named(name: str, settings: Settings) -> Network:
 
 
 def _open_export(card_file: Path, settings: Settings) -> Network:
+    from radial_vicreg.export import load_exported, read_card
+    from radial_vicreg.gaussianity.images import plain_transform
+
     _require_images(str(card_file.parent), settings)
     card = read_card(card_file)
     try:
@@ -150,6 +156,9 @@ def _open_export(card_file: Path, settings: Settings) -> Network:
 
 
 def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Network:
+    from radial_vicreg.figures import configured_method
+    from radial_vicreg.runs.loaded import open_run
+
     run = open_run(path, untrained=untrained)
     images, described = _run_images(run, settings)
     details: Details = {
@@ -169,6 +178,11 @@ def _open_run(path: Path, settings: Settings, untrained: bool = False) -> Networ
 
 
 def _run_images(run: LoadedRun, settings: Settings) -> tuple[Dataset[Any], Details]:
+    from torchvision import transforms
+
+    from radial_vicreg.data.augmentation import to_normalised_tensor
+    from radial_vicreg.data.build import centre_crop, open_data
+
     config = run.config
     policy = settings.on_bad_image or config.data.on_bad_image
     if settings.images is not None:
@@ -197,6 +211,9 @@ def _described(images: ImageSet, where: str) -> Details:
 
 def _folder_images(settings: Settings, transform: Any, on_bad_image: str = "error") -> tuple[TransformedImages, int]:
     assert settings.images is not None
+    from radial_vicreg.data.build import TransformedImages
+    from radial_vicreg.gaussianity.images import ImagesBelow
+
     images = ImagesBelow(settings.images, settings.on_bad_image or on_bad_image)
     return TransformedImages(images, transform), settings.workers or 0
 
