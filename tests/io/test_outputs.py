@@ -61,7 +61,7 @@ def _refused(arguments: list[str], capsys: pytest.CaptureFixture[str], *words: s
     one_line(capsys.readouterr().err, *words)
 
 
-IN_THE_WAY = "is to be a folder, but there is a file: move it away"
+IN_THE_WAY = "exists and is a file, expected a folder: move it away"
 
 
 def test_a_report_is_claimed_before_runs_are_read(
@@ -71,14 +71,17 @@ def test_a_report_is_claimed_before_runs_are_read(
     _refused(["report", str(tmp_path), "--out", str(taken)], capsys, str(taken), IN_THE_WAY)
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "figures").touch()
-    there = f"{tmp_path}/report holds what `radial-vicreg report` has not written (figures): choose an empty folder"
+    there = (
+        f"{tmp_path}/report contains files that `radial-vicreg report` did not write (figures): choose an empty folder"
+    )
     _refused(["report", str(tmp_path), "--out", str(tmp_path / "report")], capsys, there)
 
 
+@pytest.mark.slow
 def test_an_export_is_claimed_before_the_checkpoint_is_read(
     run_folder: Path, taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forbid(export, "_serialise")
+    forbid(export, "_serialised")
     (run_folder / "export").touch()
     _refused(["export", str(run_folder)], capsys, "export/torchvision cannot be written")
     forbid(export, "open_run")
@@ -108,13 +111,13 @@ def test_a_probe_knows_before_it_begins_whether_it_can_be_added(
     options = ["--probe", "knn", "--add-to-results"]
     arguments = ["probe", str(run_folder), *options]
     write_json(run_folder / "results.json", {**read_results(run_folder), "epochs": 3})
-    _refused(arguments, capsys, "figures of epoch 3 (results.json) and weights of epoch 2")
+    _refused(arguments, capsys, "results of epoch 3 (results.json) and weights of epoch 2")
     checkpoint = (run_folder / "checkpoints" / "last.ckpt").resolve()
     named = ["probe", str(checkpoint), *options]
-    _refused(named, capsys, "the checkpoint is of epoch 2, results.json of epoch 3: not added")
+    _refused(named, capsys, "the checkpoint is of epoch 2, results.json is of epoch 3: the results were not added")
     write_json(run_folder / "args.json", read_results(run_folder)["config"])
     (run_folder / "results.json").unlink()
-    _refused(arguments, capsys, "has no results.json to add to")
+    _refused(arguments, capsys, "has no results.json: the results cannot be added")
 
 
 def test_training_claims_its_runs_before_images_are_read(
@@ -134,7 +137,7 @@ def test_a_sweep_claims_its_logs_before_the_first_run(
         "command: [x, --config-name, radialvicreg, '${args_no_hyphens}']}"
     )
     arguments = ["sweep", str(sweep), "--run", *tiny_overrides, f"runs_dir={taken}"]
-    _refused(arguments, capsys, "cannot be written", f"{taken} is no folder")
+    _refused(arguments, capsys, "cannot be written", f"{taken} is not a folder")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +181,7 @@ def test_data_sets_find_what_is_not_theirs_before_the_download(
 
 
 @pytest.fixture
-def diagnosis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def diagnosis(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The command ``diagnose`` without its work, which takes seconds."""
     content = {"radial_vicreg": "0", "sources": [], "normal_curves": {}, "normal_draws": 1}
     drawn = {f"diagnose{suffix}": b"drawn" for suffix in SUFFIXES}
