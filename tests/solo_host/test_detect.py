@@ -53,6 +53,18 @@ def test_asking_for_solo_where_there_is_none_is_an_error(pretend_solo) -> None: 
         detect.choose_host("solo")
 
 
+def test_a_backbone_is_looked_for_in_the_text_of_solo_learn(pretend_solo, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """A checkout may have more backbones than the release whose names are listed."""
+    pretend_solo("args/pretrain.py", "methods/base.py")
+    (tmp_path / "solo" / "methods" / "base.py").write_text('_BACKBONES = {"resnet34": resnet34}')
+    for known in ("resnet18", "resnet34", "convnext_tiny", "timm:anything"):
+        detect.check_host("auto", known)
+    with pytest.raises(ValueError, match=r"unknown backbone.name 'resnt18': did you mean resnet18\?$"):
+        detect.check_host("auto", "resnt18")
+    with pytest.raises(ValueError, match=r"unknown backbone.name 'resnet34': .*, or timm:NAME"):
+        detect.check_host("standalone", "resnet34")
+
+
 def test_a_checkout_that_does_not_import_is_reported_with_its_reason(
     pretend_solo,
     monkeypatch: pytest.MonkeyPatch,  # type: ignore[no-untyped-def]
