@@ -10,9 +10,7 @@ import torch
 from radial_vicreg.config import RunConfig
 from radial_vicreg.runs.identity import canonical_precision
 
-_CPU_INFO = Path("/proc/cpuinfo")  # Linux
-_NATIVE_BFLOAT16 = ("avx512_bf16", "amx_bf16")
-"""Instruction sets that multiply bfloat16 matrices, as Linux names them."""
+_CPU_INFO = Path("/proc/cpuinfo")  # Linux; without this file, AMX counts as absent
 
 
 class Hardware(TypedDict):
@@ -74,8 +72,12 @@ def precision_note(config: RunConfig) -> str | None:
 
 
 def _fastest_on_cpu() -> str:
-    """Choose bfloat16 if the processor multiplies it natively; where it is emulated, float32 is faster."""
-    return "bf16-mixed" if has_native_bfloat16() else "32"
+    """Choose bfloat16 if the processor multiplies its matrices in hardware (AMX), otherwise float32.
+
+    With AVX512_BF16 alone bfloat16 is faster as well, but oneDNN (PyTorch 2.14) leaves entries of a convolution's
+    weight gradient unwritten where the kernel is larger than the image: benchmarks/NOTES.md.
+    """
+    return "bf16-mixed" if _has_amx() else "32"
 
 
 def _fastest_on_gpu() -> str:
@@ -84,13 +86,9 @@ def _fastest_on_gpu() -> str:
     return "bf16-mixed" if torch.cuda.is_bf16_supported() and min(majors) >= 8 else "16-mixed"
 
 
-def has_native_bfloat16() -> bool:
-    """Return whether the processor multiplies bfloat16 matrices natively (AVX512_BF16 or AMX)."""
-    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # private: a later version may lack it
-    if supported is not None and supported():
-        return True
+def _has_amx() -> bool:
+    """Return whether the processor has AMX for bfloat16."""
     try:
-        flags = _CPU_INFO.read_text().split()
+        return "amx_bf16" in _CPU_INFO.read_text().split()
     except OSError:
         return False
-    return any(name in flags for name in _NATIVE_BFLOAT16)
