@@ -3,10 +3,16 @@ r"""Proposition 1 of the paper as code: the maps :math:`T_{VCReg}` and :math:`T_
 The first whitens; it makes Gaussian distributions normal, and no others. The second also replaces the radius by a
 chi-distributed one of the same rank; it makes elliptically symmetric distributions (with a continuous radius) normal,
 and no others. Both are scikit-learn transformers, fitted in float64 on NumPy or PyTorch input.
+
+Only the fitted sample is exactly white and has exactly chi-distributed radii. The covariance is estimated from it, so
+that other points of the same distribution come out longer: by about :math:`\sqrt{(N-1)/(N-d-2)}` after whitening, for a
+normal distribution and N points in d dimensions. That is 5 % at ten points per dimension, and 76 % for N 150 and d 100.
 """
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -26,6 +32,8 @@ MAX_ATOM_SHARE = 0.01
 """Largest share of the points that may tie at one radius (a few duplicated rows do no harm)."""
 ELLIPSOID_TOLERANCE = 1e-6
 """Largest residual of a quadric through all points that counts as zero."""
+ROWS_PER_DIMENSION = 10
+"""Fewer points per dimension than this are fitted with a warning."""
 MAX_QUADRIC_TERMS = 1000
 """Beyond this many coefficients (d = 43) points are not tested for lying on one ellipsoid."""
 
@@ -68,7 +76,7 @@ class Whitener(TransformerMixin, BaseEstimator):
             y: ignored.
 
         Returns:
-            Itself.
+            Itself. Warns with fewer than ten rows per dimension, since other points then come out too long.
 
         Raises:
             ValueError: not 2-D, fewer than 2 rows, non-finite values, a shrinkage outside [0, 1], or a covariance
@@ -84,6 +92,7 @@ class Whitener(TransformerMixin, BaseEstimator):
         values, vectors = np.linalg.eigh(covariance)
         if not values[0] > MIN_RELATIVE_EIGENVALUE * max(values[-1], np.finfo(float).tiny):
             raise ValueError(_why_degenerate(points))
+        _warn_of_few(len(points), d)
         self.mean_ = points.mean(0)
         self.covariance_ = covariance
         self.whitening_ = vectors / np.sqrt(values) @ vectors.T
@@ -218,6 +227,16 @@ def _why_degenerate(points: Array) -> str:
     else:
         reason = "some columns are linear combinations of others"
     return f"the covariance is not of full rank ({reason}); remove them, or set shrinkage, for example to 0.01"
+
+
+def _warn_of_few(count: int, d: int) -> None:
+    if count < ROWS_PER_DIMENSION * d:
+        longer = f" by about {100 * (math.sqrt((count - 1) / (count - d - 2)) - 1):.0f} %" if count > d + 2 else ""
+        warnings.warn(
+            f"{count} points in {d} dimensions: points that were not fitted come out longer than these{longer} (normal "
+            f"data); fit {ROWS_PER_DIMENSION * d} points or more, or transform the fitted ones only",
+            stacklevel=3,
+        )
 
 
 def _checked(estimator: Any, X: Any) -> Array:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -155,3 +158,25 @@ def test_estimators_can_be_cloned_and_put_in_a_pipeline(estimator: Whitener | Ra
     assert copy.get_params() == estimator.get_params()
     pipeline = make_pipeline(copy)
     np.testing.assert_allclose(pipeline.fit_transform(points), estimator.fit_transform(points))
+
+
+@pytest.mark.parametrize(("count", "dim"), [(1500, 150), (150, 100)])
+def test_points_that_were_not_fitted_come_out_longer_as_the_warning_says(count: int, dim: int) -> None:
+    fitted, others = np.random.default_rng(0).normal(size=(2, count, dim))
+    expected = math.sqrt((count - 1) / (count - dim - 2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        white = Whitener().fit(fitted).transform(others)
+    length = np.linalg.norm(white, axis=1).mean() / math.sqrt(dim)
+    assert length == pytest.approx(expected, rel=0.06)
+    messages = [str(warning.message) for warning in caught]
+    few = count < 10 * dim
+    assert len(messages) == few
+    assert not few or f"longer than these by about {100 * (expected - 1):.0f} %" in messages[0]
+
+
+def test_the_radial_map_warns_once_of_too_few_points() -> None:
+    points = np.random.default_rng(0).normal(size=(30, 4))
+    with pytest.warns(UserWarning, match="30 points in 4 dimensions.*fit 40 points or more") as caught:
+        RadialGaussianizer().fit(points)
+    assert len(caught) == 1
