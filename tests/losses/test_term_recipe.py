@@ -149,7 +149,7 @@ def drift_of(z: Tensor, doubled: bool) -> Tensor:
         "radial_vicreg/losses/objective.py",
         "        if is_transformed():",
         "            if self.drift_loss_weight > 0:\n"
-        "                batches = [gather_with_grad(z) if gather else z for z in views]\n"
+        "                batches = gathered_views(views) if gather else views\n"
         '                terms["drift"] = twice_the_mean([drift_of(z, self.drift_doubled) for z in batches])\n'
         '                terms["loss"] = terms["loss"] + self.drift_loss_weight * terms["drift"]\n',
     ),
