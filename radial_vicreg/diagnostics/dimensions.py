@@ -59,7 +59,7 @@ def dimension_statistics(z: Tensor) -> dict[str, float]:
         )
     tested = evenly_spaced_rows(z, _MOST_TESTED)
     statistic = np.concatenate([_normality(tested[:, columns]) for columns in varying.split(_COLUMNS)])
-    rows = evenly_spaced_rows(z[:, varying]).float()
+    rows = evenly_spaced_rows(z[:, varying]).double()
     scaled = (rows - rows.mean(dim=0)) / rows.std(dim=0, correction=0).clamp_min(torch.finfo(rows.dtype).tiny)
     return {
         "failing_dimensions": float((statistic > stats.chi2.isf(LEVEL, 2)).mean()),
@@ -128,5 +128,5 @@ def _pair_correlation(columns: Tensor) -> float:
         return math.nan
     # Of all entries of the correlation matrix, d are its diagonal of ones.
     gram = scaled @ scaled.T if count < dim else scaled.T @ scaled
-    off_diagonal = (gram.double().square().sum() - dim).clamp(min=0)
+    off_diagonal = (gram.square().sum() - dim).clamp(min=0)
     return math.sqrt(float(off_diagonal) / (dim * (dim - 1)) * (count - 1))

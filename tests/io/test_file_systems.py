@@ -320,7 +320,7 @@ data digits --out $mount/digits
 """
         done = on_a_mount(BINDFS, RUN_COMMANDS, tmp_path, commands=commands)
         assert (tmp_path / "statuses").read_text().split() == ["0", "0", "0", "2"], done.stderr
-        assert "changing permissions          no (Operation not permitted)" in (tmp_path / "said").read_text()
+        assert "changing permissions  no (Operation not permitted)" in (tmp_path / "said").read_text()
         assert len(list((tmp_path / "below" / "digits").rglob("*.png"))) == 1797
         assert results_of(only_run(tmp_path / "below" / "runs"))["status"] == "finished"
         assert "does not allow replacing a file (Operation not permitted); train on a local" in done.stderr

@@ -81,7 +81,7 @@ def test_a_report_is_claimed_before_runs_are_read(
 def test_an_export_is_claimed_before_the_checkpoint_is_read(
     run_folder: Path, taken: Path, forbid: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    forbid(export, "_serialised")
+    forbid(export, "_serialise")
     (run_folder / "export").touch()
     _refused(["export", str(run_folder)], capsys, "export/torchvision cannot be written")
     forbid(export, "open_run")
