@@ -44,6 +44,7 @@ from benchmarks.runner import (
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import open_data
+from radial_vicreg.losses._log_terms import LogTerms
 from radial_vicreg.solo.host import build_solo
 from radial_vicreg.train.hardware import effective_hardware
 from radial_vicreg.train.run import build_standalone, prepare
@@ -184,7 +185,7 @@ class Parts:
         self._busy = False
 
     def around(self, owner: Any, method: str, part: str) -> None:
-        """Time a method of one object."""
+        """Time a method of one object, or of a class."""
         original: Callable[..., Any] = getattr(owner, method)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -199,7 +200,7 @@ class Parts:
                 self._busy = False
 
         # Bypass __setattr__ of modules and loaders, so that the method becomes a plain instance attribute.
-        object.__setattr__(owner, method, timed)
+        (type if isinstance(owner, type) else object).__setattr__(owner, method, timed)
 
 
 class UpdateClock(pl.Callback):
@@ -265,7 +266,7 @@ def where_it_goes(images: Path, dim: int, backbone: str, options: argparse.Names
     parts.around(model, "forward", "forward")
     parts.around(model.objective, "forward", "loss")
     parts.around(model, "backward", "backward")
-    parts.around(model.objective, "_unread_terms", "logging")
+    parts.around(LogTerms, "compute", "logging")
     parts.around(model, "log", "logging")
     parts.around(model, "log_dict", "logging")
     variant.loader = ClockedLoader(variant.loader, parts)

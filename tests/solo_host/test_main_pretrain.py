@@ -190,9 +190,10 @@ runpy.run_path(sys.argv.pop(1), run_name="__main__")
 
 
 def test_micro_batches_work_and_main_linear_probes_the_trained_weights(
-    checkout: Path, tiny_overrides: list[str], run_python: Run, tmp_path: Path, image_folder: Callable[..., Path]
+    tiny_overrides: list[str], run_python: Run, tmp_path: Path, image_folder: Callable[..., Path]
 ) -> None:
-    script = [str(checkout / "main_pretrain.py"), "--config-name", "radialvicreg", *tiny_overrides]
+    given = without(with_resnet(tiny_overrides), "runs_dir")
+    script = [str(find_checkout() / "main_pretrain.py"), "--config-name", "radialvicreg", *given]
     more = ["data.val_path=null", "max_epochs=1", "auto_resume.enabled=false"]
     done = run_python(*script, *more, "optimizer.micro_batch_size=3")
     assert done.returncode == 0, done.stderr[-2000:]
@@ -205,7 +206,7 @@ def test_micro_batches_work_and_main_linear_probes_the_trained_weights(
     write_linear_configuration(tmp_path / "linear.yaml", checkpoint, train, val)
     launcher = tmp_path / "launcher.py"
     launcher.write_text(PRINTS_WHAT_WAS_LOADED)
-    linear = [str(checkout / "main_linear.py"), "--config-path", str(tmp_path), "--config-name", "linear"]
+    linear = [str(find_checkout() / "main_linear.py"), "--config-path", str(tmp_path), "--config-name", "linear"]
     done = run_python(str(launcher), *linear)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "loaded: <All keys matched successfully>" in done.stdout

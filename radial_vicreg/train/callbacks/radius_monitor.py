@@ -237,7 +237,8 @@ class RadiusMonitor(pl.Callback):
             batch_size=_BATCH_SIZE,
             num_workers=workers,
             pin_memory=loader.pin_memory,
-            collate_fn=loader.collate_fn,
+            # A loader that takes ready batches from its data set collates nothing.
+            collate_fn=None if loader.batch_sampler is None else loader.collate_fn,
         )
         for batch in batches:
             images = batch[0] if len(batch) == 2 else batch[1]
