@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import random
+import select
 import signal
 import socket
 import subprocess
@@ -119,7 +120,7 @@ class Sweep:
     def until_step(self, step: int) -> Event:
         """Let the trainings go on until one is at a step, and leave that one waiting."""
         while (event := self.next()).step != step or event.what != "step" or event.rank:
-            assert event.status is None, f"a worker ended: {self.said}"
+            assert event.status is None, f"a worker ended: {[getattr(one, 'said', '') for one in self.started]}"
             event.answer()
         return event
 
@@ -168,6 +169,17 @@ class Sweep:
         self.events.put(Event("worker", worker.pid, worker.wait()))
 
 
+def has_ended(process: int, timeout: float = 60) -> bool:
+    """Wait until a process has ended that need not be a child of this one."""
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    ended, _, _ = select.select([handle], [], [], timeout)
+    os.close(handle)
+    return bool(ended)
+
+
 @pytest.fixture
 def sweep(small_sweep: Path, tiny_overrides: list[str], tmp_path: Path) -> Iterator[Callable[..., Sweep]]:
     """Makes a sweep over seeds, each a run of six steps in two epochs."""
@@ -196,9 +208,10 @@ def test_sigterm_to_a_worker_stops_both_processes_of_its_training(sweep: Callabl
     assert "SIGTERM: waiting for the training" in worker.said
     assert "stopped by SIGTERM" in worker.said.splitlines()[-1]
     assert made.statuses() == ["interrupted"]
-    for process in {event.pid, *(other.pid for other in events if other.what != "worker")}:
-        with pytest.raises(ProcessLookupError):
-            os.kill(process, 0)  # the training has ended before its worker
+    with pytest.raises(ProcessLookupError):
+        os.kill(event.pid, 0)  # the training has ended before its worker
+    for process in {other.pid for other in events if other.what != "worker"}:
+        assert has_ended(process)
 
 
 def test_a_training_outlives_its_killed_worker_and_is_the_only_one(
@@ -246,7 +259,7 @@ def test_an_index_waits_for_its_run_unless_it_takes_the_claim(
     event = made.until_step(4)
     assert cli.main(["sweep", *made.arguments, "--index", "0", "--no-wait"]) == 2
     assert "another process is training run 0" in capsys.readouterr().err
-    taking = made.start("--index", "0", "lock=take")  # from the beginning, in a folder of its own
+    taking = made.start("--index", "0", "lock=take", "ckpt=null")  # from the beginning, in a folder of its own
     other = made.until_step(1)
     assert other.pid == taking.pid
     os.kill(event.pid, signal.SIGKILL)
