@@ -209,7 +209,19 @@ def test_a_process_shows_nothing_of_what_libraries_say(columns: int | None, sett
         streams: Any = {"stdin": writing, "stdout": writing, "stderr": writing}
         assert subprocess.run(command, env={**environment, "TERM": "xterm"}, **streams).returncode == 0
     text = b"".join(arrived).decode()
-    starts = ("host", "run folder", "the loss", "warning", "epoch", "finished", "radii", "  ", "online", "in ")
+    starts = (
+        "host",
+        "run folder",
+        "the loss",
+        "warning",
+        "epoch",
+        "finished",
+        "waiting",
+        "radii",
+        "  ",
+        "online",
+        "in ",
+    )
     if columns is None:
         assert [line for line in text.splitlines() if not line.startswith(starts)] == []
     for foreign in ("Tip", "litlogger", "GPU available", "deprecated", "warnings.warn", ".py:", "Trainer.fit"):
