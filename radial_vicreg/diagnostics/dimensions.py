@@ -30,15 +30,15 @@ def dimension_statistics(z: Tensor) -> dict[str, float]:
 
     Returns:
         ``failing_dimensions``: share of the dimensions that D'Agostino and Pearson's test of skewness and kurtosis
-        (:func:`scipy.stats.normaltest`) rejects at a level of 5 %; about 0.05 for a normal sample. ``worst_dimension`` and
-        ``worst_statistic``: index and statistic of the dimension with the largest one; for a normal sample about
+        (:func:`scipy.stats.normaltest`) rejects at a level of 5 %; about 0.05 for a normal sample. ``worst_dimension``
+        and ``worst_statistic``: index and statistic of the dimension with the largest one; for a normal sample about
         :math:`2\ln d`, since the statistic follows :math:`\chi^2(2)`. ``pair_correlation``: root mean square of the
         correlations of all pairs of dimensions, times :math:`\sqrt{N-1}`; about 1 for a normal sample.
-        ``pair_square_correlation``: the same for the squares of the standardised dimensions, which depend on each other on
-        a sphere, on an X and in a mixture, although the dimensions are uncorrelated.
+        ``pair_square_correlation``: the same for the squares of the standardised dimensions, which depend on each other
+        on a sphere, on an X and in a mixture, although the dimensions are uncorrelated.
 
-        The test takes at most 10,000 evenly spaced rows, the pairs at most 2,048; N is their number. NaN where N is below
-        20, or where no dimension has variance (for the pairs: fewer than two).
+        The test takes at most 10,000 evenly spaced rows, the pairs at most 2,048; N is their number. NaN where N is
+        below 20, or where no dimension has variance (for the pairs: fewer than two).
 
     Examples:
         Random signs have no correlation, and no slice shows what every dimension does:
