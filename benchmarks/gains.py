@@ -20,22 +20,13 @@ from scipy import integrate, stats
 from benchmarks.runner import markdown_table
 from benchmarks.studies import EVIDENCE, STUDIES, difference, runs_of
 from radial_vicreg.names.terms import METHOD_LABELS
-from radial_vicreg.paper.cells import Cell, Table, build_tables
+from radial_vicreg.paper.cells import ARCHITECTURES, Cell, Table, build_tables
 from radial_vicreg.paper.values import paper
 from radial_vicreg.report.collect import Experiment, collect, group
 from radial_vicreg.report.compare import LEVEL, compare
 
 SEEDS = 3
 """Seeds behind each value of the paper."""
-SWEEPS = {
-    "cifar100/resnet18": "cifar100_resnet18",
-    "cifar100/vit_tiny": "cifar100_vit_tiny",
-    "imagenet10/resnet18": "imagenet10_resnet18",
-}
-"""Sweep of ``paper.json`` that chose the values of a cell, by data set and backbone.
-
-VICReg's settings are those without a radial weight. CelebA's sweep has the same settings for every method.
-"""
 
 
 @dataclass(frozen=True)
@@ -143,8 +134,8 @@ def selection(config: str, deviations: Sequence[float]) -> float | None:
         Expected best mean of Radial-VICReg's settings minus that of VICReg's, in percentage points. None if the paper
         does not say that such a sweep chose the cell.
     """
-    sweep = SWEEPS.get(config.rpartition("/")[0])
-    if sweep is None:
+    sweep = config.rpartition("/")[0].replace("/", "_")
+    if "beta1" not in paper()["sweeps"][sweep]:  # CelebA's sweep has the same settings for every method
         return None
     radial, vicreg = settings_of(sweep)
     error = math.sqrt(sum(std**2 for std in deviations) / len(deviations) / SEEDS)
@@ -155,12 +146,19 @@ def _gains_of_classes(found: Sequence[Table], experiments: Sequence[Experiment])
     pairs = [(table, *pair) for table in found for pair in _pairs(table)]
     gains = [_paper_gains(cell, base) for *_, cell, base in pairs]
     rows = []
-    for (table, block, _, column, cell, base), (first, top5), p in zip(pairs, gains, _corrected(gains), strict=True):
+    for (table, _, _, column, cell, base), (first, top5), p in zip(pairs, gains, _corrected(gains), strict=True):
         # The paper does not say that the MLP probe had a choice of its own.
         chosen = None if cell.probe == "mlp" else selection(cell.config, [x.paper["top1"][1] for x in (cell, base)])
         rows.append(
             [
-                *(_caption(table), block or "ResNet-18", column.removeprefix("d "), first, _p(first.p), _p(p)),
+                *(
+                    _caption(table),
+                    ARCHITECTURES[cell.config.split("/")[1]],
+                    column.removeprefix("d "),
+                    first,
+                    _p(first.p),
+                    _p(p),
+                ),
                 *("" if chosen is None else f"{chosen:.2f}", top5, *_ours(cell, base, experiments)),
             ]
         )

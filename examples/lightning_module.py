@@ -1,4 +1,4 @@
-"""Radial-VICReg in a LightningModule of one's own, on scikit-learn's handwritten digits.
+"""Use Radial-VICReg in your own LightningModule, on scikit-learn's handwritten digits.
 
 Run: python lightning_module.py [--epochs 5]
 """

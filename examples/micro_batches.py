@@ -1,4 +1,4 @@
-"""A batch that is larger than the memory, in a training loop of one's own: the backbone sees 16 images at a time.
+"""Train with a batch that is larger than the memory, in your own loop: the backbone sees 16 images at a time.
 
 Run: python micro_batches.py [--steps 60]
 """

@@ -1,4 +1,4 @@
-"""Radial-VICReg in a training loop of one's own: nothing but torch and torchvision.
+"""Use Radial-VICReg in your own training loop: nothing but torch and torchvision.
 
 Run: python plain_pytorch.py [--steps 60]
 """

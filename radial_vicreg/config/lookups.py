@@ -65,32 +65,32 @@ def check_optimizer_names(settings: OptimizerConfig) -> None:
     name = settings.name
     check_choice("optimizer.name", name)
     declared = OptimizerArguments.model_fields
-    foreign = []
+    refused = []
     for key in settings.arguments():
         if key in declared:
             # The description begins with the names of the optimizers; tests/config/test_fields.py holds it.
             is_taken = name in str(declared[key].description).partition(":")[0].split(", ")
         else:
             is_taken = nearest(key, declared, _TYPO) is None
-        foreign += [] if is_taken else [key]
-    refuse_arguments(name, foreign)
+        refused += [] if is_taken else [key]
+    refuse_arguments(name, refused)
 
 
-def refuse_arguments(optimizer: str, foreign: Sequence[str]) -> None:
+def refuse_arguments(optimizer: str, refused: Sequence[str]) -> None:
     """Refuse arguments that an optimizer does not take, as after ``optimizer.name=...`` alone.
 
     Args:
         optimizer: value of ``optimizer.name``.
-        foreign: keys of ``optimizer.kwargs``.
+        refused: keys of ``optimizer.kwargs``.
 
     Raises:
         UserError: there are any.
     """
-    if foreign:
+    if refused:
         raise UserError(
-            f"optimizer.kwargs {', '.join(foreign)} do not fit optimizer.name={optimizer}: exchange the whole group"
+            f"optimizer.kwargs {', '.join(refused)} do not fit optimizer.name={optimizer}: exchange the whole group"
             f" with radialvicreg/optimizer={optimizer}, or remove them:"
-            f" {' '.join(f'~optimizer.kwargs.{key}' for key in foreign)}"
+            f" {' '.join(f'~optimizer.kwargs.{key}' for key in refused)}"
         )
 
 

@@ -47,7 +47,7 @@ class Added(NamedTuple):
     Attributes:
         since: the release.
         where: condition under which the key can change the weights, in words; elsewhere it is not part of the identity
-            (:func:`radial_vicreg.runs.identity.identity_parts`). Empty: it is part everywhere.
+            (:class:`radial_vicreg.runs.identity.Identity`). Empty: it is part everywhere.
     """
 
     since: str

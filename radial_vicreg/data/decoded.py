@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from radial_vicreg.errors import UserError
+from radial_vicreg.errors import ReportedError, UserError
 
 _BLOCK = 1024  # images per block: few blocks, of which at most one is held twice
 _SAMPLED = 16  # images opened to estimate the size of all
@@ -142,31 +142,35 @@ def free_memory() -> int | None:
     return min(found) if found else None
 
 
-def can_keep(dataset: Dataset[Any], same_size: bool, copies: int) -> bool:
+def can_keep(dataset: Dataset[Any], same_size: bool, copies: int, on_device: int | None = None) -> bool:
     """Return whether :class:`DecodedImages` would keep a data set in memory, judged by a few of its images.
 
     Args:
         dataset: as for :class:`DecodedImages`.
         same_size: whether images of different sizes are refused.
         copies: number of processes on this machine that each decode all images.
+        on_device: free bytes of the GPU to which the pixels are to be moved; None for the CPU.
     """
     try:
-        _require_room(dataset, "", same_size, copies)
-    except UserError:
+        needed = _require_room(dataset, "", same_size, copies)
+        if on_device is not None:
+            _require_fit(needed / copies, on_device, "the GPU", "")
+    except ReportedError:
         return False
     return True
 
 
-def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: int) -> None:
-    """Estimate the memory from a few images before all are decoded, and require it."""
+def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: int) -> float:
+    """Estimate the memory from a few images before all are decoded, require it, and return it in bytes."""
     count = len(dataset)  # type: ignore[arg-type]
     sample = [dataset[index][0].size for index in range(0, count, math.ceil(count / _SAMPLED))]
     if same_size:
         _require_one_size(set(sample), option)
-    needed = 3 * sum(width * height for width, height in sample) / len(sample) * count * copies
+    needed: float = 3 * sum(width * height for width, height in sample) / len(sample) * count * copies
     free = free_memory()
     if free is not None:
         _require_fit(needed, free, "memory", option)
+    return needed
 
 
 def _require_fit(needed: float, free: int, where: str, option: str) -> None:

@@ -42,7 +42,8 @@ def faster_loading(config: RunConfig, data: RunData) -> str | None:
         return None
     host = " host=standalone" if config.host == "solo" else ""
     copies = config.local_processes
-    if can_keep(data.train_images, same_size=True, copies=copies):
+    free = torch.cuda.mem_get_info()[0] if _on_gpu(config) else None
+    if can_keep(data.train_images, same_size=True, copies=copies, on_device=free):
         return (
             f"data.format=device{host} keeps them in memory and augments whole batches: another experiment, with other "
             "random crops of the same distribution"

@@ -32,7 +32,7 @@ _OF_ATTRIBUTES = HEADLINES[1]
 _OF_CLASSES = " / ".join(METRIC_LABELS[metric] for metric in CLASS_METRICS)
 _DIMS = ("512", "2048")
 _HEADINGS = [f"d {d}" for d in _DIMS]
-_ARCHITECTURES = {"resnet18": "ResNet-18", "vit_tiny": "ViT-Tiny"}
+ARCHITECTURES = {"resnet18": "ResNet-18", "vit_tiny": "ViT-Tiny"}
 
 
 @dataclass
@@ -167,7 +167,7 @@ def _table_1() -> Table:
     values = paper()["tables"]["1"]
     rows = [
         (title, _METHODS[method], [_cell(f"cifar100/{name}/{method}_d{d}", values[name][method][d]) for d in _DIMS])
-        for name, title in _ARCHITECTURES.items()
+        for name, title in ARCHITECTURES.items()
         for method in _METHODS
     ]
     return Table(1, f"CIFAR-100, {probe_in_words()}s, {_OF_CLASSES} (%).", _HEADINGS, rows)

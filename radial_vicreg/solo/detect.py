@@ -145,8 +145,6 @@ def check_host(wanted: str, backbone: str) -> None:
     if backbone in BACKBONES or backbone.startswith("timm:"):
         return
     if found is None or not found.usable:
-        from radial_vicreg.config.lookups import unknown_backbone  # pydantic, which completion does without
-
         raise unknown_backbone(backbone)
     if found.location is not None and not _mentions(found.location, backbone):
         hint = did_you_mean(backbone, (*BACKBONES, *SOLO_BACKBONES), what="solo-learn has")

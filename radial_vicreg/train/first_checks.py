@@ -43,10 +43,13 @@ def check_first(config: RunConfig) -> None:
 
 
 def check_names(config: RunConfig) -> None:
-    """Refuse keys and names, as :func:`check_first`, without looking at a place.
+    """Refuse misspelt keys and names, without looking for folders and files.
+
+    Args:
+        config: the requested configuration.
 
     Raises:
-        UserError: as there.
+        UserError: see :func:`check_first`.
     """
     refuse_unread(config, "pretrain")
     check_strategy(config)

@@ -59,7 +59,7 @@ def refuse_micro_batches(config: RunConfig, backbone: nn.Module) -> None:
         raise UserError(
             f"optimizer.micro_batch_size={size} with sync_batchnorm=true: BatchNorm layers of {config.backbone.name}"
             f" would exchange statistics between {config.processes} processes a second time, within the backward pass;"
-            " set sync_batchnorm=false, or leave micro_batch_size out"
+            " set sync_batchnorm=false, or omit micro_batch_size"
         )
     if size < FEWEST_IMAGES:
         raise UserError(

@@ -308,6 +308,13 @@ def test_images_that_do_not_fit_into_memory_stay_on_the_disk(
     assert faster_loading(config, open_data(config)) is None
 
 
+def test_images_that_do_not_fit_onto_the_gpu_are_not_kept_there(device_config: MakeConfig) -> None:
+    images = open_data(device_config()).train_images
+    pixels = len(images) * 32 * 32 * 3
+    assert decoded.can_keep(images, same_size=True, copies=2, on_device=2 * pixels)
+    assert not decoded.can_keep(images, same_size=True, copies=2, on_device=pixels)  # none would be left
+
+
 class Waiting(StepCost):
     """Steps of which so much was spent on waiting."""
 

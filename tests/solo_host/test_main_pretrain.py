@@ -50,7 +50,7 @@ def untouched(checkout: Path) -> str:
 
 @pytest.fixture(scope="module")
 def typed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Typed]:
-    """What three command lines of one process ended with: our configuration alone, and two of a folder of one's own."""
+    """Type three command lines in one process: our configuration alone, and two configurations of a user's folder."""
     root = tmp_path_factory.mktemp("typed")
     settings = tiny_settings(write_images(root / "train"), write_images(root / "val"), root)
     given = without(with_resnet(settings), "runs_dir")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import shlex
 import sys
 from collections import Counter
@@ -113,14 +112,11 @@ def _print_list(sweep: Sweep, overrides: Sequence[str]) -> None:
 
     runs = sweep.runs()
     alike = {_without_seed(run): run for run in reversed(runs)}  # a run's seed plays no part in its stability
-    gc.disable()  # compositions leave no cycles that matter before the list is printed; looking for them takes a tenth
     try:
         predictions = predictions_of(list(alike.values()), overrides)
     except ValueError as error:  # a list is useful before the data exist
         print(f"cannot determine which runs are past stability: {error}", file=sys.stderr)
         predictions = []
-    finally:
-        gc.enable()
     unstable = {
         _without_seed(prediction.run): prediction.past_stability
         for prediction in predictions
