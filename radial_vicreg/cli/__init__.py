@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
 from radial_vicreg import __version__
+from radial_vicreg.cli.commands import command_module
 from radial_vicreg.cli.completion import REQUESTED, complete
 from radial_vicreg.errors import (
     INTERRUPTED,
@@ -25,6 +25,7 @@ from radial_vicreg.io.stopping import SignalReceived, signals_raise
 from radial_vicreg.io.streams import lasting_streams
 
 COMMANDS = {
+    "try": "train three methods briefly, on digits or your own images, and compare them in one figure",
     "pretrain": "train Radial-VICReg or VICReg (Hydra overrides)",
     "synthetic": "run the paper's 2-D experiments, make their figures, run their sweep",
     "sweep": "list, run or follow a sweep, without W&B",
@@ -75,7 +76,7 @@ def _main(arguments: list[str]) -> int:
         return _report("radial-vicreg", UserError(f"{command!r} is not a command; {did_you_mean(command, COMMANDS)}"))
     try:
         with signals_raise(_signals_of(command)):
-            run = importlib.import_module(f"radial_vicreg.cli.commands.{command.replace('-', '_')}").run
+            run = command_module(command).run
             return int(run(rest))
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -97,7 +98,7 @@ def _signals_of(command: str) -> list[signal.Signals]:
     A script run by ``solo`` installs its own handlers. SIGUSR1 during training is left to Lightning, which uses it to
     requeue Slurm jobs unless another handler is installed.
     """
-    left = {"solo": STOP_SIGNALS, "pretrain": (signal.SIGUSR1,), "sweep": (signal.SIGUSR1,)}.get(command, ())
+    left = {"solo": STOP_SIGNALS, **dict.fromkeys(("pretrain", "try", "sweep"), (signal.SIGUSR1,))}.get(command, ())
     return [number for number in STOP_SIGNALS if number not in left]
 
 

@@ -6,10 +6,11 @@ argcomplete starts this command at every Tab. For speed, only the typed sub-comm
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 from collections.abc import Mapping
 from types import ModuleType
+
+from radial_vicreg.cli.commands import command_module
 
 REQUESTED = "_ARGCOMPLETE"
 """Environment variable that the shell's completion function sets."""
@@ -42,7 +43,7 @@ def command_parser(commands: Mapping[str, str], typed: str) -> argparse.Argument
     choice = parser.add_subparsers()
     for name, about in commands.items():
         if name == typed:
-            _add(choice, name, importlib.import_module(f"radial_vicreg.cli.commands.{name.replace('-', '_')}"))
+            _add(choice, name, command_module(name))
         else:
             choice.add_parser(name, help=about)
     return parser

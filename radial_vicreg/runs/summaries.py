@@ -89,10 +89,10 @@ def closing_lines(stored: StoredRun, probes: Mapping[str, str]) -> list[str]:
         lines.append(f"waiting for images: {100 * results.cost.image_wait_share:.0f} % of the steps' time")
     first, last = results.radii.initial, results.radii.final
     if first is not None and last is not None and last.dim is not None:
+        images = f"{_number(last.eval.count, '.0f')} {results.radii.images} images"
         lines += [
-            f"radii on {_number(last.eval.count, '.0f')} {results.radii.images} images, d = {last.dim}:",
-            f"  W1 to chi  {_number(first.eval.w1_chi)} -> {_number(last.eval.w1_chi)}  (evaluation mode)",
-            f"  W1 to chi  {_number(first.batch.w1_chi)} -> {_number(last.batch.w1_chi)}  (batch statistics)",
+            f"radii of {images} in evaluation mode, d = {last.dim}:",
+            f"  W1 to chi  {_number(first.eval.w1_chi)} -> {_number(last.eval.w1_chi)}",
             f"  mean       {_number(first.eval.radius_mean)} -> {_number(last.eval.radius_mean)}"
             f"  (sqrt(d - 1) = {(last.dim - 1) ** 0.5:.2f})",
         ]

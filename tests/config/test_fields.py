@@ -18,6 +18,7 @@ from lightning.fabric.plugins.precision import precision as lightnings
 from lightning.pytorch.strategies import StrategyRegistry
 
 from radial_vicreg.cli import COMMANDS
+from radial_vicreg.cli.commands import command_module
 from radial_vicreg.config import OptimizerConfig, RunConfig, read_config
 from radial_vicreg.config.fields import choices, default, leaves, undeclared
 from radial_vicreg.config.readers import refuse_unread
@@ -176,7 +177,7 @@ def options(prefix: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str,
 def every_option() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in COMMANDS:
-        module = importlib.import_module(f"radial_vicreg.cli.commands.{name.replace('-', '_')}")
+        module = command_module(name)
         if hasattr(module, "parser"):
             found |= options(name, module.parser())
         for part, make in getattr(module, "PARTS", {}).items():

@@ -18,6 +18,7 @@ from helpers import RUN_COMMANDS, on_a_mount, one_line
 from PIL import Image
 
 from radial_vicreg import cli
+from radial_vicreg.cli.commands import command_module
 from radial_vicreg.errors import STOP_SIGNALS
 from radial_vicreg.io import files
 from radial_vicreg.io.stopping import SignalReceived, signals_raise
@@ -181,7 +182,7 @@ def test_what_a_library_makes_of_a_signal_is_still_the_signal() -> None:
         save()
 
 
-@pytest.mark.parametrize("command", ["pretrain", "sweep", "solo"], ids="command {}".format)
+@pytest.mark.parametrize("command", ["pretrain", "try", "sweep", "solo"], ids="command {}".format)
 def test_signals_that_lightning_takes_where_nobody_has_are_left_to_it(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +193,7 @@ def test_signals_that_lightning_takes_where_nobody_has_are_left_to_it(
         found.update({each: signal.getsignal(each) is signal.SIG_DFL for each in STOP_SIGNALS})
         return 0
 
-    monkeypatch.setattr(f"radial_vicreg.cli.commands.{command}.run", run)
+    monkeypatch.setattr(command_module(command), "run", run)
     assert cli.main([command]) == 0
     assert found == {each: command == "solo" or each is signal.SIGUSR1 for each in STOP_SIGNALS}
 

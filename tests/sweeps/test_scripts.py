@@ -118,18 +118,19 @@ def test_the_quickstart_ends_with_commands_that_can_be_copied(without_path: dict
     for name in ("python", "radial-vicreg"):
         (programs / name).write_text(RECORD)
         (programs / name).chmod(0o755)
-    figure = f'mkdir -p "{tmp_path}/{runs_dir}/a"; touch "{tmp_path}/{runs_dir}/a/radii.png"\n'
-    (programs / "radial-vicreg").write_text(RECORD + f'if [ "$1" = pretrain ]; then {figure.strip()}; fi\n')
+    figure = f'mkdir -p "{tmp_path}/{runs_dir}/a"; touch "{tmp_path}/{runs_dir}/a/comparison.png"\n'
+    (programs / "radial-vicreg").write_text(RECORD + f'if [ "$1" = try ]; then {figure.strip()}; fi\n')
     done = run("quickstart.sh", f"runs_dir={tmp_path}/{runs_dir}", environment=without_path)
     assert done.returncode == 0, done.stderr
-    *_, activate, look, again = done.stdout.splitlines()
-    assert look.strip() == f'python -m webbrowser "file://{tmp_path}/{runs_dir}/a/radii.png"'
+    *_, activate, look, again, _ = done.stdout.splitlines()
+    assert look.strip() == f'python -m webbrowser "file://{tmp_path}/{runs_dir}/a/comparison.png"'
     Path(without_path["CALLS"]).unlink()
     copied = "set -e\n" + "\n".join((activate, look, again))
     assert subprocess.run(["bash", "-c", copied], env=without_path, cwd=tmp_path, timeout=60).returncode == 0
     (viewed, trained) = calls(without_path)
     assert viewed[:2] == ["-m", "webbrowser"]
-    assert trained == ["pretrain", "--config-name", "quickstart", "method=vicreg"]
+    method = "radialvicreg/method=radialvicreg_mean"
+    assert trained == ["pretrain", "--config-name", "quickstart", method, "max_epochs=20"]
 
 
 @pytest.mark.parametrize("status", ["1", "3"])

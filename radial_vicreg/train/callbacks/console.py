@@ -60,8 +60,10 @@ def _offset_note(config: RunConfig, share: float) -> str | None:
 
 
 class EpochSummary(pl.Callback):
-    """Print loss, mean radius with its target, W1 to chi(d) and the online probe after every epoch.
+    """Print loss, mean radius, W1 to chi(d) and the online probe after every epoch.
 
+    A radial objective has its target next to the radius. W1 is of the training batches; that of evaluation mode, which
+    the end of a run and ``results.json`` have, is measured less often.
     Print one remark if more than half of the mean squared radius is an offset.
 
     Args:
@@ -69,7 +71,9 @@ class EpochSummary(pl.Callback):
     """
 
     def __init__(self, config: RunConfig) -> None:
-        self.target = math.sqrt(max(config.method_kwargs.proj_output_dim - 1, 0))
+        self._is_radial = config.radial_objective != "none"
+        target = math.sqrt(max(config.method_kwargs.proj_output_dim - 1, 0))
+        self._target = f" (target {target:.2f})" if self._is_radial else ""
         self.note = negative_loss_note(config)
         self.config = config
         self._said_offset = False
@@ -90,15 +94,15 @@ class EpochSummary(pl.Callback):
         for label, value in (
             ("loss", mean("loss")),
             ("vicreg", mean("vicreg_loss")),
-            ("radial", mean("radial_loss")),
+            ("radial", mean("radial_loss") if self._is_radial else None),
         ):
             if value is not None:
                 parts.append(f"{label} {value:.3f}")
         radius, w1 = mean("radius_mean"), mean("w1_chi")
         if radius is not None:
-            parts.append(f"radius {radius:.2f} (target {self.target:.2f})")
+            parts.append(f"radius {radius:.2f}{self._target}")
         if w1 is not None:
-            parts.append(f"W1 to chi {w1:.2f}")
+            parts.append(f"W1 to chi in batches {w1:.2f}")
         for headline, remark in zip(HEADLINES, ("", " (balanced)"), strict=True):
             if (name := logged_name(headline)) in metrics:
                 parts.append(f"online probe {metrics[name]:.1f} %{remark}")

@@ -1,0 +1,146 @@
+"""``radial-vicreg try``: three methods, one figure, three sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from figure_checks import check_layout
+from helpers import one_line
+
+from radial_vicreg import cli
+from radial_vicreg.figures import figure_style
+from radial_vicreg.runs.results import RunResults
+from radial_vicreg.trial.comparison import METHODS, Comparison
+from radial_vicreg.trial.figure import comparison_figure
+from radial_vicreg.trial.sentences import sentences
+from radial_vicreg.trial.threads import fastest_threads
+
+SMALL = ("backbone.name=timm:test_resnet", "method_kwargs.proj_output_dim=32", "max_epochs=1")
+CURVES = {"radii": {"edges": [1.0, 2.0, 3.0], "density": [0.5, 0.5]}, "spectrum": [2.0, 1.0, 0.1], "slices": []}
+
+
+def comparison(w1: float = 0.2, labelled: bool = True) -> Comparison:
+    """A comparison in which Radial-VICReg has this W1, and VICReg 9."""
+
+    def probe(top1: float) -> object:
+        return {"top1": top1, "low": top1 - 2, "high": top1 + 2} if labelled else None
+
+    def statistics(value: float) -> dict[str, float]:
+        return {"w1_chi": value, "mean_share": 0.5, "sliced_w2": 0.7, "effective_rank": 40.0}
+
+    methods = [
+        {"label": METHODS[name], "style": name, "run": f"runs/{name}", "steps": 88, "statistics": statistics(value)}
+        for name, value in zip(METHODS, (9.0, w1, 0.5), strict=True)
+    ]
+    return {  # type: ignore[return-value]
+        **{"radial_vicreg": "0", "count": 360, "dim": 512, "untrained": probe(94.0)},
+        "methods": [{**method, "curves": CURVES, "probe": probe(96.0)} for method in methods],
+        **{"normal": statistics(0.04), "normal_curves": CURVES},
+    }
+
+
+def test_sentences_have_the_numbers_and_no_ranking() -> None:
+    lengths, directions, limits = sentences(comparison())
+    assert "moves the lengths of the embeddings to chi(512): W1 to chi is 9.00 (VICReg), 0.20" in lengths
+    assert "50% (VICReg), 50% (Radial-VICReg) and 50%" in directions
+    assert "96.0 % [94.0, 98.0] (VICReg)" in limits
+    assert "which ranks nothing" in limits
+
+
+def test_a_term_that_has_not_moved_the_radii_is_not_said_to_have() -> None:
+    assert "has not yet moved the lengths" in sentences(comparison(w1=8.0))[0]
+
+
+def test_images_without_labels_have_two_panels_and_no_probe() -> None:
+    content = comparison(labelled=False)
+    assert "There are no labels for a probe" in sentences(content)[2]
+    for found, titles in (
+        (content, ["(a) lengths", "(b) spectrum"]),
+        (comparison(), ["(a) lengths", "(b) spectrum", "(c) linear probe"]),
+    ):
+        with figure_style():
+            figure = comparison_figure(found)
+        assert [axis.get_title(loc="left") for axis in figure.axes] == titles
+        check_layout(figure)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["method=vicreg"], "sets method itself; a single run is `radial-vicreg pretrain --config-name quickstart"),
+        (["radialvicreg/method=vicreg"], "sets radialvicreg/method itself"),
+        (["ckpt=last"], "sets ckpt itself"),
+        (["nowhere"], "FOLDER=nowhere does not exist"),
+        (["one", "two"], "expected one folder, got 2: one, two"),
+        (["max_epoch=3"], "max_epochs"),
+    ],
+)
+def test_wrong_words_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["try", *words]) == 2
+    one_line(capsys.readouterr().err, said)
+
+
+def test_a_number_of_threads_is_chosen_and_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    try:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        assert 1 <= fastest_threads() == torch.get_num_threads() <= before
+        torch.set_num_threads(before)
+        monkeypatch.setenv("OMP_NUM_THREADS", str(before))
+        assert fastest_threads() == before
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.slow
+def test_digits_are_prepared_trained_three_times_and_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["try", *SMALL]) == 0
+    printed = capsys.readouterr().out
+    content = json.loads(Path("runs/try-digits/comparison.json").read_text())
+    assert all(sentence in printed for sentence in content["sentences"])
+    assert Path("runs/try-digits/comparison.png").stat().st_size > 10_000
+    for method in content["methods"]:
+        results = RunResults.read(Path(method["run"]) / "results.json")
+        assert results.radii.final is not None
+        # One definition of W1 wherever one number is shown.
+        assert method["statistics"]["w1_chi"] == pytest.approx(results.radii.final.eval.w1_chi, rel=1e-4)
+        assert f"{method['statistics']['w1_chi']:.2f} ({method['label']})" in printed
+    runs = sorted(path.parent for path in Path("runs").rglob("results.json"))
+    assert cli.main(["try", *SMALL]) == 0  # finished runs are kept
+    assert sorted(path.parent for path in Path("runs").rglob("results.json")) == runs
+    assert json.loads(Path("runs/try-digits/comparison.json").read_text()) == content
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labelled", [True, False], ids=["classes", "without labels"])
+def test_own_images_end_with_the_command_of_a_long_run(
+    labelled: bool,
+    photos: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = photos(**({"cats": 60, "dogs": 60} if labelled else {"none": 100}))
+    before = sorted(os.listdir(root))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert cli.main(["try", str(root), *SMALL]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert ("left out" in "\n".join(printed)) is False
+    said, _, command = printed[-1].partition(": ")
+    assert said == "a long run"
+    words = ["radial-vicreg", "pretrain", "radialvicreg/dataset=folder", f'data.train_path="{root}"']
+    assert shlex.split(command)[:4] == words
+    content = json.loads(Path("runs/try-my photos/comparison.json").read_text())
+    assert (content["untrained"] is not None) == labelled
+    assert content["count"] == (24 if labelled else 100)
+    assert sorted(os.listdir(root)) == before
