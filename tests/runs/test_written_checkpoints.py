@@ -14,7 +14,7 @@ import torch
 from radial_vicreg.io.files import DiskFullError, _RememberingFile
 from radial_vicreg.runs.checkpoints import read_checkpoint, write_checkpoint
 from radial_vicreg.train.callbacks import checkpointing
-from radial_vicreg.train.callbacks.checkpointing import RunCheckpoint, slow_writing
+from radial_vicreg.train.callbacks.checkpointing import AtomicCheckpointIO, slow_writing
 
 MEGABYTE = 2**20
 
@@ -89,22 +89,16 @@ def test_a_line_names_the_key_where_writing_takes_more_than_a_twentieth_of_an_ep
     assert slow_writing(12.0, 80.0, 3) is None
 
 
-def test_the_line_is_printed_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("every", [1, 2])
+def test_the_line_is_printed_once_by_what_writes_on_both_hosts(
+    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clock = iter([0.0, 10.0, 15.0, 20.0, 30.0, 35.0])  # epochs of 10 s, checkpoints of 5 s
+    clock = iter([10.0, 15.0, 25.0, 30.0, 40.0, 45.0])  # checkpoints of 5 s, and 10 s between them
     monkeypatch.setattr(checkpointing.time, "perf_counter", lambda: next(clock))
-
-    class Trainer:
-        is_global_zero, max_epochs, current_epoch = True, 2, 0
-
-        def save_checkpoint(self, path: Path, weights_only: bool) -> None:
-            write_checkpoint(content(1), path)
-
-    trainer: Any = Trainer()
-    module: Any = None
-    callback = RunCheckpoint(tmp_path / "checkpoints")
-    for trainer.current_epoch in range(2):
-        callback.on_train_epoch_start(trainer, module)
-        callback.on_train_epoch_end(trainer, module)
-    assert capsys.readouterr().out.count("checkpoint.frequency=10 ") == 1
+    written = AtomicCheckpointIO(every)
+    written.save_checkpoint(content(1), tmp_path / "1.ckpt")
+    assert capsys.readouterr().out == ""  # the time before the first checkpoint is not that of an epoch
+    for epoch in (2, 3):
+        written.save_checkpoint(content(epoch), tmp_path / f"{epoch}.ckpt")
+    of = "an epoch: checkpoint.frequency=10 " if every == 1 else "2 epochs: checkpoint.frequency=20 "
+    assert capsys.readouterr().out.count(f"50% of {of}") == 1

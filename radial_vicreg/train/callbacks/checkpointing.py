@@ -22,11 +22,30 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
     Lightning's ``TorchCheckpointIO`` first writes into the system's folder for temporary files. If this folder is on
     another file system, the checkpoint is then copied over the old one piece by piece.
+
+    From the second checkpoint on, one line is printed if writing takes a large share of the time.
+
+    Args:
+        every_n_epochs: number of epochs between checkpoints.
     """
+
+    def __init__(self, every_n_epochs: int = 1) -> None:
+        super().__init__()
+        self._every = every_n_epochs
+        self._ended: float | None = None
+        self._told = False
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         """Write one file; see :func:`radial_vicreg.runs.checkpoints.write_checkpoint`."""
+        began = time.perf_counter()
         write_checkpoint(checkpoint, path)
+        before, self._ended = self._ended, time.perf_counter()
+        if before is None or self._told:
+            return
+        note = slow_writing(self._ended - began, (began - before) / self._every, self._every)
+        if note is not None:
+            self._told = True
+            print(note, flush=True)
 
 
 class RunCheckpoint(Checkpoint):
@@ -42,8 +61,6 @@ class RunCheckpoint(Checkpoint):
         self.folder = Path(folder)
         self.every_n_epochs = every_n_epochs
         self.keep_all = keep_all
-        self._began: float | None = None
-        self._told = False
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Set aside checkpoints of this run that are beyond the epoch from which it resumes.
@@ -56,13 +73,8 @@ class RunCheckpoint(Checkpoint):
                 if epoch_of(path) > trainer.current_epoch:
                     print(f"{path} is of an earlier training of this run: renamed to {set_aside(path).name}")
 
-    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Note when the epoch began."""
-        self._began = time.perf_counter()
-
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the checkpoint after every other callback has finished the epoch."""
-        ended = time.perf_counter()
         done = trainer.current_epoch + 1
         if done % self.every_n_epochs != 0 and done != trainer.max_epochs:
             return
@@ -70,14 +82,6 @@ class RunCheckpoint(Checkpoint):
         trainer.save_checkpoint(path, weights_only=False)
         if trainer.is_global_zero:
             self.settle(path)
-            self._tell(time.perf_counter() - ended, None if self._began is None else ended - self._began)
-
-    def _tell(self, writing: float, epoch: float | None) -> None:
-        """Print once that writing takes long."""
-        note = None if epoch is None or self._told else slow_writing(writing, epoch, self.every_n_epochs)
-        if note is not None:
-            self._told = True
-            print(note)
 
     def settle(self, newest: Path) -> None:
         """Point ``last.ckpt`` to the newest checkpoint, and remove those that are not kept."""
