@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs radial-vicreg into .venv and runs `radial-vicreg try`: it trains VICReg, Radial-VICReg and Radial-VICReg with the
-# mean held at zero on scikit-learn's handwritten digits (no images are downloaded, no GPU is needed), and compares them.
+# Installs radial-vicreg into .venv and runs `radial-vicreg try`: it trains VICReg, Radial-VICReg, and Radial-VICReg with a
+# term for the mean, on scikit-learn's handwritten digits (no images are downloaded, no GPU is needed), and compares them.
 #   bash bash/quickstart.sh [key=value ...]         Hydra overrides for all three
 # At the end: three sentences and one figure, comparison.png; for each run in runs/ a checkpoint, results.json and the
 # figure radii.png; and the commands that come next. The training takes two minutes on two CPU cores.

@@ -18,7 +18,7 @@ from radial_vicreg.train.run import pretrain
 METHODS = {
     "vicreg": "VICReg",
     "radialvicreg": "Radial-VICReg",
-    "radialvicreg_mean": "Radial-VICReg, mean held",
+    "radialvicreg_mean": "Radial-VICReg + mean",
 }
 """The trained methods, groups of ``radialvicreg/method``, with their labels."""
 

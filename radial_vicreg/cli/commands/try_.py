@@ -16,7 +16,7 @@ def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
         prog="radial-vicreg try",
-        description="Train VICReg, Radial-VICReg and Radial-VICReg with the mean held at zero, briefly each, and "
+        description="Train VICReg, Radial-VICReg and Radial-VICReg with a term that holds the mean at zero, briefly each, and "
         "compare their embeddings in one figure. Without FOLDER: on scikit-learn's handwritten digits, in two minutes.",
         epilog="example: radial-vicreg try ~/photos",
     )

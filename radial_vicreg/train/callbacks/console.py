@@ -43,13 +43,16 @@ def negative_loss_note(config: RunConfig) -> str | None:
 
 
 def _offset_note(config: RunConfig, share: float) -> str | None:
-    """Report that radii come more from an offset than from spread; None if they do not, or if no term depends on it.
+    """Report that radii come more from an offset than from spread.
+
+    None if they do not, if no term depends on it, or if a term holds the mean already.
 
     Args:
         config: configuration of the run.
         share: the epoch's ``embedding_mean_share``.
     """
-    seen = config.radial_objective != "none" and not config.method_kwargs.radial_center
+    settings = config.method_kwargs
+    seen = config.radial_objective != "none" and not settings.radial_center and not settings.mean_loss_weight
     if not seen or not share > _LARGE_SHARE:
         return None
     return (
