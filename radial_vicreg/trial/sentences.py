@@ -25,7 +25,7 @@ def _radii(content: Comparison) -> str:
     did = "moves the lengths of the embeddings to" if moved else "has not yet moved the lengths of the embeddings to"
     return (
         f"Lengths: the radial term {did} chi({content['dim']}): W1 to chi is {_each(content, 'w1_chi', '.2f')}; a "
-        f"normal sample of {content['count']:,} has {content['normal']['w1_chi']:.2f} (docs/index.md)."
+        f"normal sample of {content['count']:,} has {content['normal']['w1_chi']:.2f} (docs/first_run.md)."
     )
 
 
