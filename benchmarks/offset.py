@@ -51,16 +51,18 @@ def offset_figure(runs: Sequence[Run]) -> Any:
     figure, axes = new_figure(1, len(TERMS), wide=True, aspect=0.36)
     styles = method_styles(run.setting.key for run in runs)
     handles = []
-    for method in methods_of(runs):
+    methods = methods_of(runs)
+    for place, method in enumerate(methods):
         mine = [run for run in runs if run.setting.kind == method]
         style = styles[mine[0].setting.key]
         for axis, term in zip(axes[0], TERMS, strict=True):
             curves = np.array([[entry.figure(term) for entry in run.results.history] for run in mine])
             epochs = np.arange(1, curves.shape[1] + 1)
             axis.fill_between(epochs, curves.min(axis=0), curves.max(axis=0), color=style.colour, alpha=0.2, lw=0)
-            (line,) = axis.plot(
-                epochs, curves.mean(axis=0), color=style.colour, marker=style.marker, markevery=max(len(epochs) // 6, 1)
-            )
+            every = max(len(epochs) // 6, 1)
+            marked = (place * every // len(methods), every)  # markers of coinciding lines do not overlap
+            look = {"color": style.colour, "marker": style.marker, "markevery": marked}
+            (line,) = axis.plot(epochs, curves.mean(axis=0), **look)
         line.set_label(method)
         handles.append(line)
     for axis in axes[0]:

@@ -13,7 +13,10 @@ html_title = f"radial-vicreg {release}"
 html_theme = "furo"
 html_show_copyright = False
 exclude_patterns = ["_build"]
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+# The offline extension brings MathJax with the site: its pages load nothing from elsewhere, which bash/links.py checks.
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx-mathjax-offline"]
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3  # GitHub's names of headings, so that one link serves both

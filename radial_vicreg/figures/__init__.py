@@ -1,6 +1,13 @@
 """Figures: a common style, one colour and marker per method, and histograms of radii with the density of chi."""
 
-from radial_vicreg.figures.methods import UNTRAINED, MethodStyle, configured_method, method_key, method_styles
+from radial_vicreg.figures.methods import (
+    UNTRAINED,
+    MethodStyle,
+    configured_method,
+    method_key,
+    method_label,
+    method_styles,
+)
 from radial_vicreg.figures.radius_histograms import draw_radii, radii_figure
 from radial_vicreg.figures.style import (
     SUFFIXES,
@@ -28,6 +35,7 @@ __all__ = [
     "figure_style",
     "literal",
     "method_key",
+    "method_label",
     "method_styles",
     "name_panels",
     "new_figure",

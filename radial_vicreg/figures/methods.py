@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from radial_vicreg.names.terms import ADDED, objective_of, terms_of
+from radial_vicreg.names.terms import (
+    ADDED,
+    METHOD_LABELS,
+    RADIAL_OBJECTIVES,
+    method_in_words,
+    objective_of,
+    terms_of,
+)
 
 
 @dataclass(frozen=True)
@@ -23,26 +31,30 @@ class MethodStyle:
     marker: str
 
 
-UNTRAINED = MethodStyle("#7F7F7F", "x")
+UNTRAINED = MethodStyle("#8F8F8F", "x")
 """Style of untrained data: a network before training, points at the start."""
 
 KNOWN = {
-    "vicreg": MethodStyle("#E69F00", "v"),
-    "radial_kl": MethodStyle("#0072B2", "o"),
-    "radial_kl_centred": MethodStyle("#332288", "D"),
-    "radial_wasserstein": MethodStyle("#009E73", "s"),
-    "radial_reverse_kl": MethodStyle("#CC79A7", "^"),
-    "radial_kl_mean": MethodStyle("#117733", "8"),
-    "vicreg_mean": MethodStyle("#999933", "H"),
-    "e2mc": MethodStyle("#8C6D31", "<"),
-    "lejepa": MethodStyle("#D55E00", "P"),
-    "visreg": MethodStyle("#882255", "X"),
-    "barlow": MethodStyle("#56B4E9", "*"),
+    "vicreg": MethodStyle("#DE7301", "v"),  # orange
+    "radial_kl": MethodStyle("#0072B2", "o"),  # blue
+    "radial_kl_centred": MethodStyle("#332288", "D"),  # dark blue
+    "radial_wasserstein": MethodStyle("#1A5E4B", "s"),  # green
+    "radial_reverse_kl": MethodStyle("#A82F7D", "^"),  # pink
+    "radial_kl_mean": MethodStyle("#1B3C12", "p"),  # dark green
+    "vicreg_mean": MethodStyle("#757E3A", "H"),  # olive
+    "e2mc": MethodStyle("#654D00", "<"),  # brown
+    "lejepa": MethodStyle("#F12137", "P"),  # red
+    "visreg": MethodStyle("#680650", "X"),  # wine
+    "barlow": MethodStyle("#4794BA", "*"),  # light blue
 }
-"""Styles by :func:`method_key`; colour-blind safe colours of Okabe and Ito, and of Tol."""
+"""Styles by :func:`method_key`.
 
-_COLOURS = ("#AA4499", "#44AA99", "#B5B52B", "#661100", "#88CCEE", "#DDCC77", "#6A3D9A")
-_MARKERS = (">", "d", "p", "h")
+Every colour has a contrast of 3 or more to white, and every two differ by 15 or more in CIELAB, for readers without red
+or green receptors too: the largest smallest difference that a search near the usual colours found.
+"""
+
+_COLOURS = ("#861D6C", "#3B9874", "#9E940B", "#450400", "#0086C1", "#7B5D22", "#3E2D9F")
+_MARKERS = (">", "d", "8", "h")
 # The numbers of colours and markers are coprime, so cycling through both reaches every pair.
 _OTHERS = [MethodStyle(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)]) for i in range(28)]
 
@@ -63,6 +75,33 @@ def method_key(objective: str, centred: bool = False, **added: bool) -> str:
         return "_".join(names if "e2mc" in names else ["vicreg", *names])
     name = f"radial_{objective}" if terms_of(objective) else objective
     return "_".join([name, *["centred"] * centred, *names])
+
+
+def _labels() -> dict[str, str]:
+    """Return the words for every key of our objectives."""
+    symbols = [term.symbol for term in ADDED]
+    choices = [added for count in range(len(symbols) + 1) for added in itertools.combinations(symbols, count)]
+    return {
+        method_key(objective, centred, **dict.fromkeys(added, True)): method_in_words(objective, centred, added)
+        for objective in RADIAL_OBJECTIVES
+        for centred in ((False, True) if terms_of(objective) else (False,))
+        for added in choices
+    }
+
+
+_LABELS = _labels()
+
+
+def method_label(key: str) -> str:
+    """Name a method as legends show it.
+
+    Args:
+        key: see :func:`method_key`.
+
+    Returns:
+        ``VICReg`` for ``vicreg``, for example; the key itself for a method that is not ours.
+    """
+    return _LABELS.get(key) or METHOD_LABELS.get(key, key)
 
 
 def configured_method(config: Mapping[str, Any]) -> str:

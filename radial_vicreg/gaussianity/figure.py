@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import cycle
 from typing import Any
 
@@ -13,17 +14,18 @@ from radial_vicreg.figures import (
     LineLook,
     add_legend,
     literal,
+    method_label,
     method_styles,
     name_panels,
     new_figure,
 )
-from radial_vicreg.gaussianity.content import Curves, Details, Diagnosis
+from radial_vicreg.gaussianity.content import Curves, Details, Diagnosis, Measured
 from radial_vicreg.gaussianity.table import outputs_of
 
 _STANDARDISED = ("encoder",)
 """Outputs that are standardised before plotting, since an encoder's features need not have unit variance."""
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito; not for runs
+_COLOURS = ("#0072B2", "#DE7301", "#1A5E4B", "#A82F7D", "#4794BA", "#654D00")  # as of methods; not for runs
 _DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))  # distinguishable without colour
 _NORMAL: LineLook = {"color": "black", "linewidth": 0.9}
 _FILL = "0.85"
@@ -50,7 +52,7 @@ def diagnose_figure(content: Diagnosis) -> Any:
     for output, panels in zip(rows, axes, strict=True):
         titles += _draw_row(panels, content, output, styles)
     name_panels(axes.flat, titles)
-    _legend(figure, [source["label"] for source in content["sources"]], styles)
+    _legend(figure, _names(content["sources"]), styles)
     return figure
 
 
@@ -123,6 +125,20 @@ def _slices(axis: Any, curves: list[_Curve]) -> None:
         share = np.arange(1, len(each["slices"]) + 1) / len(each["slices"])
         axis.step(each["slices"], share, where="post", **style)
     axis.set(xlabel="Epps-Pulley of a slice", ylabel="share of slices below", xscale="log", ylim=(0, 1.02))
+
+
+def _names(sources: list[Measured]) -> list[str]:
+    """Return the names in the legend: a run has that of its method, with a number if several runs have it."""
+    named = {
+        place: method_label(source["details"]["method"])
+        for place, source in enumerate(sources)
+        if "method" in source["details"] and not source["details"].get("untrained")
+    }
+    totals, seen = Counter(named.values()), Counter[str]()
+    for place, name in named.items():
+        seen[name] += 1
+        named[place] = f"{name} {seen[name]}" if totals[name] > 1 else name
+    return [named.get(place, source["label"]) for place, source in enumerate(sources)]
 
 
 def _legend(figure: Any, labels: list[str], styles: list[LineLook]) -> None:

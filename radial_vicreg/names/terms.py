@@ -7,7 +7,7 @@ labels of the report and the cases of the tests follow from the declarations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 Value = float | int | bool | str | None
@@ -292,6 +292,19 @@ METHOD_LABELS = {
     "visreg": "VISReg",
 }
 """Names in a report of the methods of ``yaml/radialvicreg/method``; others keep the name in their configuration."""
+
+
+def method_in_words(objective: str, centred: bool = False, added: Iterable[str] = ()) -> str:
+    """Name a method without its weights as reports and legends show it: ``Radial-VICReg centred + mean``.
+
+    Args:
+        objective: objective for the radii, or the name of a method with a custom loss.
+        centred: whether the radii are those of z minus the batch mean.
+        added: symbols of the added terms that count.
+    """
+    name = OBJECTIVE_LABELS.get(objective) or METHOD_LABELS.get(objective, objective)
+    words = [f" + {term.label}" for term in ADDED if term.symbol in set(added)]
+    return "".join([name, *[" centred"] * centred, *words])
 
 
 def objective_of(config: Mapping[str, Any]) -> dict[str, Any]:

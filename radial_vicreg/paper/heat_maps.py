@@ -52,6 +52,7 @@ def heat_maps(experiments: Sequence[Experiment]) -> CaptionedFigure:
         figure,
         f"{what}: online {probe_in_words()} (%), mean over n seeds; empty cells have no finished run."
         + (f" Omitted: {counted(left_out, 'smaller grid')}." if left_out else ""),
+        f"Accuracy over beta1 and beta2. {'. '.join(_range(examples[key], usable[key]) for key in chosen)}.",
     )
 
 
@@ -79,6 +80,17 @@ def _grids_of(experiment: Experiment, others: Sequence[Experiment]) -> list[_Gri
     alike = [other.setting.details for other in others if other.setting.grid == setting.grid]
     readings = {details["ce_normalize"] for details in alike if "ce_normalize" in details}
     return [(setting.grid, reading) for reading in readings or {None}]
+
+
+def _range(setting: Setting, cells: _Cells) -> str:
+    """Write the best and the worst cell of a grid."""
+    means = {betas: float(np.mean(values)) for betas, values in cells.items()}
+    ends = [
+        f"{means[b1, b2]:.1f} % at beta1 {b1:g}, beta2 {b2:g}"
+        for b1, b2 in (max(means, key=means.__getitem__), min(means, key=means.__getitem__))
+    ]
+    grid = f"{setting.dataset}, {setting.backbone}, d {setting.dim}, lr {setting.details['lr']}"
+    return f"{grid}: highest {ends[0]}; lowest {ends[1]}"
 
 
 def _title(setting: Setting, cells: _Cells, other: str) -> str:

@@ -11,6 +11,7 @@ from radial_vicreg.names.terms import OBJECTIVE_LABELS
 from radial_vicreg.paper.values import paper, paper_rank
 from radial_vicreg.report.captioned import CaptionedFigure, Styles
 from radial_vicreg.report.collect import Experiment
+from radial_vicreg.report.formats import number_text
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.runs.results import RadiusEntry
 
@@ -77,7 +78,19 @@ def _drawn(
         figure,
         f"{what}, with the density of chi({setting.dim}): {setting.images}, {setting.backbone}, {epochs} epochs, "
         f"evaluation mode, n images each, seeds {seeds}.{remark}",
+        f"Histograms of radii. {_results(chosen, before=bool(before))}.",
     )
+
+
+def _results(chosen: Sequence[Experiment], before: bool) -> str:
+    """Write W1 of each panel: ``W1 to chi(512): before training 21.91, VICReg 7.88``."""
+    radii = [experiment.runs[0].results.radii for experiment in chosen]
+    entries = [("before training", radii[0].initial)] if before else []
+    entries += [(each.setting.kind, found.final) for each, found in zip(chosen, radii, strict=True)]
+    values = [
+        f"{name} {number_text(entry.eval.w1_chi)}" for name, entry in entries if entry and entry.eval.w1_chi is not None
+    ]
+    return f"W1 to chi({chosen[0].setting.dim}): {', '.join(values)}"
 
 
 def _panel(words: Sequence[str], entry: RadiusEntry | None, paper_value: float | None) -> _Panel:

@@ -84,5 +84,9 @@ def draw_all(experiments: Sequence[Experiment]) -> list[CaptionedFigure]:
 def _added(table: Table) -> build.Added:
     header, body = table_rows(table)
     filled = any(cell.values for cell in table.cells)
-    section = Section(f"Table {table.number}: {table.caption}", header, body, table_notes(table), filled)
+    heading = f"Table {table.number}"
+    named_by = tuple(range(header.index("Method") + 1))
+    section = Section(
+        f"{heading}: {table.caption}", header, body, table_notes(table), filled, heading=heading, named_by=named_by
+    )
     return build.Added(f"table{table.number}", section, table.caption, table_csv(table))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from radial_vicreg.figures import LineLook, MethodStyle, add_legend, literal, new_figure
@@ -12,6 +13,7 @@ from radial_vicreg.names.probes import HEADLINES
 from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.report.captioned import CaptionedFigure, Styles, accuracy
 from radial_vicreg.report.collect import Experiment, Run, frozen_figure, radius_figure
+from radial_vicreg.report.formats import number_text
 from radial_vicreg.report.statistics import Correlation, pearson, spearman
 
 _W1 = radius_figure("final", "w1_chi")
@@ -80,6 +82,8 @@ def accuracy_against_w1(experiments: Sequence[Experiment], styles: Styles, probe
         figure,
         f"{what}: {len(points)} runs on {where}; {_rates_in_words(sizes)}; 95 % intervals "
         "(Fisher; Bonett and Wright). Runs of one experiment are not independent.",
+        f"Accuracy against W1, n = {len(points)} runs: Pearson {_interval(correlations[0])}, Spearman "
+        f"{_interval(correlations[1])}. Means of the methods: {_means(points)}.",
     )
 
 
@@ -116,9 +120,8 @@ def _look(style: MethodStyle, size: float) -> LineLook:
         "marker": style.marker,
         "markersize": size,
         "linestyle": "",
-        "alpha": 0.85,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.5,
+        "fillstyle": "none",  # a point shows through those that lie on it
+        "markeredgewidth": 0.9,
     }
 
 
@@ -133,5 +136,14 @@ def _handles(experiments: Sequence[Experiment], styles: Styles, sizes: dict[floa
     return handles + [Line2D([], [], label=f"lr {rate:g}", **_look(grey, size)) for rate, size in rates.items()]
 
 
+def _means(points: Sequence[_Point]) -> str:
+    """Write mean accuracy and W1 of each method: ``VICReg 38.40 % at W1 8.02``."""
+    methods: dict[str, list[_Point]] = defaultdict(list)
+    for point in points:
+        methods[point[0].setting.kind].append(point)
+    means = {kind: (fmean(p[1] for p in found), fmean(p[2] for p in found)) for kind, found in methods.items()}
+    return "; ".join(f"{kind} {number_text(score)} % at W1 {number_text(w1)}" for kind, (w1, score) in means.items())
+
+
 def _interval(found: Correlation) -> str:
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    return f"{number_text(found.value)} [{number_text(found.low)}, {number_text(found.high)}]"

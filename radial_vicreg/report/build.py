@@ -128,12 +128,13 @@ def _added_section(table: Added, files: Files) -> Section:
 
 def _experiment_section(experiments: list[Experiment], files: Files) -> Section:
     header, body = experiment_rows(experiments)
-    caption = "All experiments (mean ± standard deviation over n seeds; W1 to chi in evaluation mode)"
+    heading = "All experiments"
+    caption = f"{heading} (mean ± standard deviation over n seeds; W1 to chi in evaluation mode)"
     files["experiments.csv"] = experiment_csv(experiments).encode()
     notes = experiment_notes(experiments)
     files["experiments.tex"] = to_latex(header, body, caption, "tab:experiments", notes).encode()
     files["experiments.md"] = f"{to_markdown(header, body)}\n{_bullets(notes)}".encode()
-    return Section(caption, header, body, notes)
+    return Section(caption, header, body, notes, heading=heading, named_by=_named_by(header))
 
 
 def _difference_section(found: Differences | None, files: Files) -> list[Section]:
@@ -141,9 +142,16 @@ def _difference_section(found: Differences | None, files: Files) -> list[Section
     if found is None:
         return []
     header, body = difference_rows(found)
-    section = Section(found.caption, header, body, difference_notes(found), filled=bool(body))
+    notes = difference_notes(found)
+    named_by = _named_by(header)
+    section = Section(found.caption, header, body, notes, bool(body), heading="Differences", named_by=named_by)
     _add_section(section, "differences", difference_csv(found), section.caption, files)
     return [section]
+
+
+def _named_by(header: Sequence[str]) -> tuple[int, ...]:
+    """Return the columns that name an experiment: its method, and its hash, which no other has."""
+    return header.index("Method"), header.index("Experiment")
 
 
 def _add_section(section: Section, stem: str, csv: str, caption: str, files: Files) -> None:

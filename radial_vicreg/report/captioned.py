@@ -23,11 +23,13 @@ class CaptionedFigure:
         name: file name without suffix.
         figure: matplotlib figure; None if the runs lack the data for it.
         caption: description of the figure, or of the missing data.
+        alt: what the figure shows, with its numbers, for readers who do not see it; empty without a figure.
     """
 
     name: str
     figure: Any
     caption: str
+    alt: str = ""
 
 
 def accuracy(run: Run) -> float | None:

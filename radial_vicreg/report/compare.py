@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from radial_vicreg.report.collect import Experiment, Figure
+from radial_vicreg.report.formats import number_text
 
 LEVEL = 0.95
 BOLD_RULE = (
@@ -43,10 +44,10 @@ class Difference:
     def __str__(self) -> str:
         """Write ``value ± s.e. (kind, n; interval)``."""
         if self.error is None or self.low is None or self.high is None:
-            return f"{self.value:.2f} (n {self.counts[0]} and {self.counts[1]}: no standard error)"
+            return f"{number_text(self.value)} (n {self.counts[0]} and {self.counts[1]}: no standard error)"
         kind = f"paired, n {self.counts[0]}" if self.paired else f"Welch, n {self.counts[0]} and {self.counts[1]}"
-        interval = f"{100 * self.level:g} % interval {self.low:.2f} to {self.high:.2f}"
-        return f"{self.value:.2f} ± {self.error:.2f} ({kind}; {interval})"
+        interval = f"{100 * self.level:g} % interval {number_text(self.low)} to {number_text(self.high)}"
+        return f"{number_text(self.value)} ± {self.error:.2f} ({kind}; {interval})"
 
 
 @dataclass(frozen=True)

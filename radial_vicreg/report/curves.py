@@ -14,7 +14,7 @@ from radial_vicreg.names.terms import METHOD_LABELS
 from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.report.captioned import CaptionedFigure, Styles
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.formats import counted
+from radial_vicreg.report.formats import counted, number_text
 from radial_vicreg.report.naming import distinguish
 
 _MOST_CURVES = 8
@@ -61,6 +61,7 @@ def training_curves(experiments: Sequence[Experiment], styles: Styles, rank: Ran
         figure,
         f"Training curves: {place}; mean over n seeds; the band is the range over the seeds."
         + (f" Omitted: {counted(left_out, 'more experiment')}." if left_out > 0 else ""),
+        f"Training curves. Last epoch, mean over seeds: {_ends(chosen[:_MOST_CURVES])}.",
     )
 
 
@@ -79,10 +80,7 @@ def draw_curves(experiments: Sequence[Experiment], styles: Styles) -> tuple[Any,
     """
     names, common = distinguish(experiments)
     figure, axes = new_figure(columns=len(_PANELS), wide=True, aspect=0.36)
-    panels = [
-        next((entry for entry in choices if any(_has(found, entry[0]) for found in experiments)), choices[0])
-        for choices in _PANELS
-    ]
+    panels = _panels(experiments)
     name_panels(axes[0], [label for _, label in panels])
     for axis, (key, _) in zip(axes[0], panels, strict=True):
         seen: Counter[str] = Counter()
@@ -97,6 +95,33 @@ def draw_curves(experiments: Sequence[Experiment], styles: Styles) -> tuple[Any,
     return figure, common
 
 
+def _panels(experiments: Sequence[Experiment]) -> list[tuple[str, str]]:
+    """Return the key and the label of each panel."""
+    return [
+        next((entry for entry in choices if any(_has(found, entry[0]) for found in experiments)), choices[0])
+        for choices in _PANELS
+    ]
+
+
+def _ends(experiments: Sequence[Experiment]) -> str:
+    """Write the last value of each curve: ``VICReg, lr 0.3: loss 33.08, linear probe 38.40``."""
+    names, _ = distinguish(experiments)
+    found = []
+    for experiment, name in zip(experiments, names, strict=True):
+        values = []
+        for key, label in _panels(experiments):
+            series = _series(experiment, key)
+            if series:
+                values.append(f"{_plain(label)} {number_text(float(np.mean(series[max(series)])))}")
+        found.append(f"{name}: {', '.join(values)}")
+    return "; ".join(found)
+
+
+def _plain(label: str) -> str:
+    """Return the label of a panel without mathematics."""
+    return label.translate(str.maketrans("", "", "$\\_"))
+
+
 def _look(styles: Styles, method: str, variant: int) -> LineLook:
     style = styles[method]
     filled: Literal["full", "none"] = "full" if variant < len(_LINES) else "none"
@@ -108,13 +133,19 @@ def _has(experiment: Experiment, key: str) -> bool:
     return any(entry.figure(key) is not None for run in experiment.runs for entry in run.results.history)
 
 
-def _curve(axis: Any, experiment: Experiment, key: str, look: LineLook, name: str, first_marker: int) -> None:
+def _series(experiment: Experiment, key: str) -> dict[int, list[float]]:
+    """Return the values of the seeds by epoch."""
     series: dict[int, list[float]] = defaultdict(list)
     for run in experiment.runs:
         for entry in run.results.history:
             value = entry.figure(key)
             if value is not None:
                 series[entry.epoch].append(value)
+    return series
+
+
+def _curve(axis: Any, experiment: Experiment, key: str, look: LineLook, name: str, first_marker: int) -> None:
+    series = _series(experiment, key)
     epochs = sorted(series)
 
     def over(reduce: Callable[[list[float]], Any]) -> list[float]:

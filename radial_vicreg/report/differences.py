@@ -11,7 +11,7 @@ from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.columns import Column, filled_columns
 from radial_vicreg.report.compare import LEVEL, Difference, by_seed, compare
 from radial_vicreg.report.experiments import setting_cells
-from radial_vicreg.report.formats import MISSING, Text, counted, to_csv
+from radial_vicreg.report.formats import MISSING, Text, counted, number_text, to_csv
 from radial_vicreg.report.naming import distinguish
 
 _MOST_NAMED = 12
@@ -154,13 +154,8 @@ def _text(found: Difference | None, decimals: int, count: str) -> Text:
     if found is None:
         return Text(MISSING)
     suffix = "" if _count(found) == count else f" (n {_count(found)})"
-    value = _number(found.value, decimals, sign="+")
+    value = number_text(found.value, decimals, sign="+")
     if found.low is None or found.high is None:
         return Text(value, suffix=suffix)
-    interval = f"[{_number(found.low, decimals)}, {_number(found.high, decimals)}]"
+    interval = f"[{number_text(found.low, decimals)}, {number_text(found.high, decimals)}]"
     return Text(f"{value} {interval}", bold=found.low > 0 or found.high < 0, suffix=suffix)
-
-
-def _number(value: float, decimals: int, sign: str = "") -> str:
-    """Format a number with a minus sign (U+2212), and zero without a sign."""
-    return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}".replace("-", "−")

@@ -37,6 +37,8 @@ class Section:
         body: rows.
         notes: notes below the table.
         filled: whether the table holds a value from the runs.
+        heading: short heading above the table on the page; the caption if empty.
+        named_by: positions of the columns that name a row. Printed, each part of a wide table has them.
     """
 
     caption: str
@@ -44,6 +46,8 @@ class Section:
     body: Sequence[Row]
     notes: Sequence[str]
     filled: bool = True
+    heading: str = ""
+    named_by: tuple[int, ...] = (0,)
 
 
 def text_of(value: Summary | None, bold: bool = False, decimals: int = 2) -> Text:
@@ -51,7 +55,21 @@ def text_of(value: Summary | None, bold: bool = False, decimals: int = 2) -> Tex
     if value is None:
         return Text(MISSING)
     spread = "" if value.std is None else f" ± {value.std:.{decimals}f}"
-    return Text(f"{value.mean:.{decimals}f}{spread}", bold)
+    return Text(f"{number_text(value.mean, decimals)}{spread}", bold)
+
+
+def number_text(value: float, decimals: int = 2, sign: str = "") -> str:
+    """Write a number as tables, notes and figures show it; CSV holds the number itself.
+
+    Args:
+        value: number.
+        decimals: number of decimals.
+        sign: ``"+"`` to write the sign of positive numbers as well.
+
+    Returns:
+        The number with a minus sign (U+2212) if it is negative, as matplotlib writes it at the axes; zero has no minus.
+    """
+    return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}".replace("-", "−")
 
 
 def counted(number: int, noun: str) -> str:

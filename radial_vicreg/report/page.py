@@ -18,6 +18,8 @@ from radial_vicreg.report.formats import Section
 
 _TEMPLATE = "page.html.j2"
 _CSS_PIXELS = 96  # per inch
+_PRINTED_CHARACTERS = 105  # of a row on upright A4 or letter paper, in the size of printed tables
+_GAP = 2  # characters between columns
 
 
 def build_page(
@@ -49,7 +51,7 @@ def build_page(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    pages.filters.update(code=_code, paper=_paper, png=_png, css_width=_css_width)
+    pages.filters.update(code=_code, paper=_paper, parts=_parts, png=_png, css_width=_css_width)
     return pages.get_template(_TEMPLATE).render(
         title=title, summary=summary, sections=sections, figures=figures, problems=problems
     )
@@ -63,6 +65,39 @@ def _code(note: str) -> Markup:
 def _paper(heading: str) -> Markup:
     """Return the HTML class attribute of a column that holds the paper's values; empty for other columns."""
     return Markup(" class=paper" if heading.endswith(", paper") else "")
+
+
+def _parts(section: Section) -> list[list[int]]:
+    """Split the columns of a table into parts that fit onto a printed page.
+
+    Args:
+        section: the table.
+
+    Returns:
+        Columns of each part. If there are several, each begins with the columns that name a row.
+    """
+    widths = [_printed_width(section, column) for column in range(len(section.header))]
+    if sum(widths) <= _PRINTED_CHARACTERS:
+        return [list(range(len(widths)))]
+    names = list(section.named_by)
+    room = _PRINTED_CHARACTERS - sum(widths[column] for column in names)
+    parts: list[list[int]] = []
+    used = room
+    for column in (column for column in range(len(widths)) if column not in names):
+        if not parts or used + widths[column] > room:
+            parts.append([*names])
+            used = 0
+        parts[-1].append(column)
+        used += widths[column]
+    return parts
+
+
+def _printed_width(section: Section, column: int) -> int:
+    """Return the width of a column in characters; names and headings wrap between words, values do not."""
+    cells = [" / ".join(text.text + text.suffix for text in row[column]) for row in section.body]
+    words = [section.header[column], *(cells if column in section.named_by else [])]
+    whole = [] if column in section.named_by else cells
+    return max(map(len, [*(word for text in words for word in text.split()), *whole]), default=0) + _GAP
 
 
 def _png(figure: Figure) -> str:

@@ -19,6 +19,7 @@ from radial_vicreg.names.terms import (
     RADIAL_TERMS,
     VICREG,
     Term,
+    method_in_words,
     objective_of,
     terms_of,
 )
@@ -127,7 +128,7 @@ class Setting:
     @property
     def kind(self) -> str:
         """The method without its weights, in words."""
-        return self.method + " centred" * self.center + "".join(f" + {term.label}" for term in self._added_terms)
+        return method_in_words(self.objective, self.center, self.added)
 
     @property
     def radial_weights(self) -> str:

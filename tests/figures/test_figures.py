@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from figure_checks import check_files, check_layout
@@ -17,6 +19,7 @@ from radial_vicreg.figures import (
     draw_radii,
     figure_style,
     method_key,
+    method_label,
     method_styles,
     new_figure,
     radii_figure,
@@ -90,6 +93,45 @@ def test_markers_alone_tell_methods_apart_and_common_ones_differ_in_grey() -> No
         assert abs(lightness(one.colour) - lightness(other.colour)) > 9
 
 
+def test_colours_stand_out_from_white() -> None:
+    drawn = {**{key: style.colour for key, style in KNOWN.items()}, "untrained": UNTRAINED.colour}
+    drawn |= {name: style.colour for name, style in method_styles(f"method {index}" for index in range(28)).items()}
+    faint = {name: round(contrast_to_white(colour), 2) for name, colour in drawn.items()}
+    assert not {name: ratio for name, ratio in faint.items() if ratio < 3}  # WCAG 2.2, 1.4.11
+
+
+@pytest.mark.parametrize("sight", ["normal", "deuteranopia", "protanopia"])
+def test_every_two_colours_differ_for_colour_blind_readers_too(sight: str) -> None:
+    colours = {**{key: style.colour for key, style in KNOWN.items()}, "untrained": UNTRAINED.colour}
+    seen = {name: lab(SIGHT[sight] @ linear(colour)) for name, colour in colours.items()}
+    near = {
+        (one, other): round(float(distance), 1)
+        for one, other in itertools.combinations(seen, 2)
+        if (distance := np.linalg.norm(seen[one] - seen[other])) < 15
+    }
+    assert not near
+
+
+def test_a_legend_names_a_method_as_the_tables_do() -> None:
+    expected = {
+        method_key("none"): "VICReg",
+        method_key("kl", centred=True): "Radial-VICReg centred",
+        method_key("wasserstein", mean=True): "Radial-VICReg W1 + mean",
+        method_key("none", e2mc=True, mean=True): "VICReg + E2MC + mean",
+        method_key("barlow"): "Barlow Twins",
+        "mine": "mine",
+    }
+    assert {key: method_label(key) for key in expected} == expected
+    assert all(method_label(key) != key for key in KNOWN)
+
+
+def test_the_documentation_names_the_colours_and_markers_of_the_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \| `(#[0-9A-F]{6})`, `(.)` \|$", page, flags=re.MULTILINE)
+    styles = {**{method_label(key): style for key, style in KNOWN.items()}, "before training": UNTRAINED}
+    assert sorted(rows) == sorted((name, style.colour, style.marker) for name, style in styles.items())
+
+
 def test_a_method_keeps_its_style_whatever_else_is_drawn() -> None:
     alone = method_styles(["mine"])["mine"]
     assert method_styles(["mine", *KNOWN])["mine"] == alone
@@ -111,8 +153,38 @@ def test_more_methods_than_styles_are_drawn_all_the_same() -> None:
     assert len(method_styles([f"method {index}" for index in range(40)])) == 40
 
 
+TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])  # of linear sRGB
+WHITE = TO_XYZ.sum(axis=1)
+#: Of linear sRGB: Machado, Oliveira and Fernandes (2009), severity 1.
+SIGHT = {
+    "normal": np.eye(3),
+    "deuteranopia": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "protanopia": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+}
+
+
+def linear(colour: str) -> np.ndarray:
+    """Linear sRGB."""
+    found = np.array(to_rgb(colour))
+    return np.where(found <= 0.04045, found / 12.92, ((found + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """CIELAB of linear sRGB."""
+    share = TO_XYZ @ rgb.clip(0, 1) / WHITE
+    x, y, z = np.where(share > (6 / 29) ** 3, np.cbrt(share), share / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def contrast_to_white(colour: str) -> float:
+    """WCAG's contrast ratio, 1 to 21."""
+    return 1.05 / (float(TO_XYZ[1] @ linear(colour)) + 0.05)
+
+
 def lightness(colour: str) -> float:
     """CIE L*, 0 to 100: what is left of a colour in grey."""
-    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in to_rgb(colour)]
-    luminance = sum(weight * x for weight, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-    return 116 * luminance ** (1 / 3) - 16
+    return float(lab(linear(colour))[0])

@@ -81,3 +81,13 @@ def test_runs_have_the_colour_of_their_method_and_equal_colours_other_dashes(con
     assert drawn[5][0] == colour
     assert not {of for of, _ in drawn[2:5]} & {UNTRAINED.colour, colour}
     assert len({str(style) for style in drawn}) == 6
+
+
+def test_the_legend_names_the_methods_of_runs(content: dict[str, Any]) -> None:
+    first = content["sources"][0]
+    methods = [{"method": "vicreg", "untrained": True}, {"method": "vicreg"}, {"method": "radial_kl"}]
+    details = [*methods, {"method": "vicreg"}, {"kind": "matrix"}]
+    labels = ["untrained", "vicreg 1", "radialvicreg", "vicreg 2", "normal"]
+    content["sources"] = [{**first, "label": label, "details": of} for label, of in zip(labels, details, strict=True)]
+    named = [text.get_text() for text in diagnose_figure(content).legends[0].get_texts()]
+    assert named[:5] == ["untrained", "VICReg 1", "Radial-VICReg", "VICReg 2", "normal"]

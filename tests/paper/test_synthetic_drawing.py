@@ -79,6 +79,8 @@ def test_figure_1_counts_diverged_runs_below_every_distance(diverged: int) -> No
     assert all(text.get_position()[1] < 0 for text in curves.texts)
     assert len({axis.get_xlim() for axis in figure.axes[:3]}) == 1
     assert "n = 4 seeds" in curves.get_title(loc="left")
+    assert ("less those that diverged" in curves.get_title(loc="left")) == bool(diverged)
+    assert any("not in the median" in text.get_text() for text in curves.texts) == bool(diverged)
     assert "n = 50" in figure.axes[0].get_title(loc="left")
 
 

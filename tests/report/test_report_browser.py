@@ -19,6 +19,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 OPTIONS += ["--disable-component-update", "--disable-sync", "--disable-quic", "--disable-dev-shm-usage"]
+A4 = 680  # pixels of upright A4 between the page's margins
 # Chromium's own windows are never narrower than 500 pixels, so the page stands in a frame.
 FRAME = """<!DOCTYPE html><body><iframe style="border: 0; width: {width}px; height: 900px" srcdoc="{page}"></iframe>
 <pre></pre><script>
@@ -27,11 +28,15 @@ document.querySelector("iframe").onload = event => {{
   const measure = found => ({{
     what: found.getAttribute("aria-label"), inner: found.scrollWidth, outer: found.clientWidth,
     shadow: getComputedStyle(found).backgroundImage.includes("gradient"), reached: found.tabIndex === 0}});
-  page.querySelectorAll("details").forEach(each => each.open = true);
+  if (!{printed}) page.querySelectorAll("details").forEach(each => each.open = true);
   document.querySelector("pre").textContent = JSON.stringify({{
     window: root.clientWidth, content: root.scrollWidth,
     headings: [...page.querySelectorAll("h2")].map(each => each.textContent.split(/[:(]/)[0].trim()),
     regions: [...page.querySelectorAll(".scroll")].map(measure),
+    tables: [...page.querySelectorAll("table")].filter(each => each.checkVisibility())
+      .map(each => each.caption.textContent),
+    colours: [...page.querySelectorAll("body, td, caption, .paper, figcaption, .notes")].map(each => [
+      getComputedStyle(each).color, getComputedStyle(page.body).backgroundColor]),
     images: [...page.images].map(each => each.complete && each.naturalWidth > 0 ? each.clientWidth : 0),
   }});
 }};
@@ -65,10 +70,42 @@ def test_the_page_fits_a_desktop_and_a_phone_and_what_is_wider_shows_that_it_scr
     assert not {"figure2", "curves"} & scrolling[1280]
 
 
-def look(page: str, width: int, folder: Path) -> Any:
+@pytest.mark.slow
+def test_paper_has_every_column_and_what_is_folded(page: str, tmp_path: Path) -> None:
+    found = look(page.replace("@media print", "@media all"), A4, tmp_path, printed=True)
+    assert found["content"] <= found["window"]
+    assert all(region["inner"] <= region["outer"] for region in found["regions"])  # a printed page does not scroll
+    parts = [caption.rpartition(", part ")[2] for caption in found["tables"] if "All experiments" in caption]
+    assert parts == [f"{number} of {len(parts)}" for number in range(1, len(parts) + 1)]
+    assert any(caption.startswith("Table 4: ") for caption in found["tables"])  # without a value, so it is folded
+
+
+@pytest.mark.slow
+def test_text_is_legible_in_the_dark(page: str, tmp_path: Path) -> None:
+    dark = "@media screen and (prefers-color-scheme: dark)"
+    for scheme in (page, page.replace(dark, "@media screen")):
+        pairs = {tuple(pair) for pair in look(scheme, 1280, tmp_path)["colours"]}
+        assert min(contrast(*pair) for pair in pairs) > 4.5  # WCAG 2.2, 1.4.3
+    assert dark in page
+    assert max(luminance(background) for _, background in pairs) < 0.1
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG's ratio of two colours, ``rgb(0, 0, 0)``."""
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour: str) -> float:
+    shares = [int(value) / 255 for value in re.findall(r"\d+", colour)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in shares]
+    return sum(weight * x for weight, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def look(page: str, width: int, folder: Path, printed: bool = False) -> Any:
     """Measure the page in a window of so many pixels."""
     file = folder / f"frame-{width}.html"
-    file.write_text(FRAME.format(width=width, page=html.escape(page)))
+    file.write_text(FRAME.format(width=width, page=html.escape(page), printed=json.dumps(printed)))
     size = f"--window-size={width + 100},1000"
     done = subprocess.run(
         [str(CHROMIUM), *OPTIONS, size, f"--user-data-dir={folder / 'profile'}", "--dump-dom", file.as_uri()],

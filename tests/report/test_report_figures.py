@@ -147,6 +147,31 @@ def test_figure_2d_tells_learning_rates_apart_by_size(make_run: Callable, experi
     assert "n = 4 runs" in axis.get_title(loc="left")
 
 
+def test_a_point_shows_through_those_that_lie_on_it(make_run: Callable, experiments: Callable) -> None:
+    for place, name in enumerate((VICREG, KL) * 3):
+        make_run(name, seed=place, w1=1 + place / 100, top1=60 + place / 100)
+    found = drawn(experiments(), "figure2d")
+    assert {line.get_fillstyle() for line in found.figure.axes[0].lines} == {"none"}
+    assert [handle.get_fillstyle() for handle in found.figure.legends[0].legend_handles] == ["none"] * 2
+
+
+def test_the_text_for_readers_who_see_no_figure_holds_its_result(make_run: Callable, experiments: Callable) -> None:
+    for place, name in enumerate((VICREG, KL) * 2):
+        make_run(name, seed=place, w1=8.0 - 7 * (place % 2), top1=60 - place, epochs=2)
+    for beta1 in (1, 10):
+        for beta2 in (0, 0.5):
+            make_run(KL, *weights(beta1, beta2), "data.name=grid", top1=50 + beta1 + beta2)
+    found = experiments()
+    assert drawn(found, "figure2").alt == (
+        "Histograms of radii. W1 to chi(512): before training 17.00, VICReg 8.00, Radial-VICReg 1.00."
+    )
+    points = drawn(found, "figure2d").alt
+    assert "Means of the methods: VICReg 59.00 % at W1 8.00; Radial-VICReg 58.00 % at W1 1.00." in points
+    assert "highest 60.5 % at beta1 10, beta2 0.5; lowest 51.0 % at beta1 1, beta2 0" in drawn(found, "figure5").alt
+    curves = drawn(found, "curves").alt
+    assert "VICReg, lr 0.03: loss, VICReg's terms 8.00, linear probe (%) 59.00, W1 to chi (batch) 8.00" in curves
+
+
 def test_a_method_has_one_colour_and_marker_in_every_figure(make_run: Callable, experiments: Callable) -> None:
     runs = {"vicreg": VICREG, "radial_kl": KL, "radial_wasserstein": "cifar100/resnet18/radialvicreg_w1_d512"}
     for index, name in enumerate(runs.values()):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
+import pytest
 from matplotlib.figure import Figure
 
 from radial_vicreg.report.captioned import CaptionedFigure
 from radial_vicreg.report.collect import Problem
-from radial_vicreg.report.formats import Section, Text, to_csv, to_markdown
+from radial_vicreg.report.formats import Section, Text, number_text, to_csv, to_markdown
 from radial_vicreg.report.page import build_page
 
 
@@ -23,11 +25,12 @@ def test_the_page_marks_code_bold_and_the_papers_columns_and_escapes_all_else() 
         "<h1>&lt;title&gt;</h1>",
         "<p>R&amp;D</p>",
         "<h2>&lt;caption&gt;</h2>",
-        "<th>d 512</th><th class=paper>d 512, paper</th>",
-        "<td>a &amp; b</td><td><b>1.00</b> / &lt;2 (n 3)</td><td class=paper>3</td>",
+        '<th scope="col">d 512</th><th scope="col" class=paper>d 512, paper</th>',
+        '<th scope="row">a &amp; b</th><td><b>1.00</b> / &lt;2 (n 3)</td><td class=paper>3</td>',
+        "<table><caption>&lt;caption&gt;</caption>",
         "<li>run <code>pretrain --x &lt;y&gt;</code></li>",
         '<p class="notes">&lt;no&gt; runs</p>',
-        '<td>&lt;file&gt;</td><td>odd</td><td class="why">a&lt;b</td>',
+        '<th scope="row" class="file">&lt;file&gt;</th><td>odd</td><td class="why">a&lt;b</td>',
         'aria-label="&lt;caption&gt;"',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
     ):
@@ -55,9 +58,44 @@ def test_markdown_holds_no_html_links_or_images_of_settings() -> None:
     ]
 
 
+def test_a_table_wider_than_paper_has_parts_for_print_each_with_the_columns_that_name_a_row() -> None:
+    header = ["Images", "Method", *(f"figure {place}" for place in range(30)), "Experiment"]
+    row = [[Text(f"{name} value")] for name in header]
+    table = Section("wide", header, [row], [], named_by=(1, len(header) - 1))
+    page = build_page("title", "", [table], [], [])
+    _, screen, *parts = page.split("<table")
+    assert 'class="split"' in screen
+    assert len(parts) > 1
+    headers = [re.findall('<th scope="col">(.*?)</th>', part) for part in parts]
+    assert all(found[:2] == ["Method", "Experiment"] for found in headers)
+    assert [name for found in headers for name in found[2:]] == [header[0], *header[2:-1]]
+    for number, part in enumerate(parts, 1):
+        assert f"<caption>wide, part {number} of {len(parts)}</caption>" in part
+        assert re.findall('<th scope="row">(.*?)</th>', part) == ["Method value", "Experiment value"]
+
+
+def test_a_table_that_fits_is_there_once() -> None:
+    page = build_page("title", "", [Section("narrow", ["a", "b"], [[[Text("1")], [Text("2")]]], [])], [], [])
+    assert page.count("<table") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "sign", "expected"),
+    [
+        (-0.104, "", "−0.10"),
+        (0.104, "+", "+0.10"),
+        (-0.004, "", "0.00"),
+        (-0.004, "+", "+0.00"),
+        (1234.5, "", "1234.50"),
+    ],
+)
+def test_numbers_have_one_minus_sign_and_zero_none(value: float, sign: str, expected: str) -> None:
+    assert number_text(value, sign=sign) == expected
+
+
 def test_the_page_holds_its_images_and_says_nothing_of_problems_without_any() -> None:
-    page = build_page("title", "", [], [CaptionedFigure("radii", Figure((1, 1)), "radii")], [])
-    assert '<img alt="radii" width="96" src="data:image/png;base64,iVBOR' in page
+    page = build_page("title", "", [], [CaptionedFigure("radii", Figure((1, 1)), "radii", "W1 1.50")], [])
+    assert '<img alt="W1 1.50" width="96" src="data:image/png;base64,iVBOR' in page
     assert "Not used" not in page
     assert "Missing" not in page
 

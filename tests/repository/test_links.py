@@ -36,6 +36,20 @@ def test_links_that_lead_nowhere_are_named(tmp_path: Path) -> None:
     assert sorted(done.stdout.splitlines()) == sorted(wrong.values())
 
 
+def test_what_a_page_loads_from_another_site_is_named(tmp_path: Path) -> None:
+    loaded = {
+        '<script src="https://cdn.example.org/a.js"></script>': "https://cdn.example.org/a.js",
+        '<link rel="preload stylesheet" href="//example.org/a.css">': "//example.org/a.css",
+        '<img src="http://example.org/a.png">': "http://example.org/a.png",
+    }
+    fine = '<link rel="canonical" href="https://example.org/"><img src="data:image/png;base64,AAAA">'
+    done = follow(tmp_path / "site", index="".join(loaded) + fine)
+    assert done.returncode == 1
+    assert sorted(done.stdout.splitlines()) == sorted(
+        f"index.html: {link}: loaded from another site" for link in loaded.values()
+    )
+
+
 def test_a_site_that_was_not_built_is_refused(tmp_path: Path) -> None:
     done = follow(tmp_path / "site")
     assert done.returncode == 2

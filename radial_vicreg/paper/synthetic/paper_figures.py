@@ -86,7 +86,8 @@ def _distance_curves(axis: Axes, numbers: dict[str, Any]) -> None:
         star: LineLook = {"color": _RADIAL.colour, "marker": "*", "markersize": 8, "fillstyle": "none", "linestyle": ""}
         axis.plot(*zip(*best, strict=True), label="best of a sweep: biased low", **star)
     axis.set(xlabel=r"share $\alpha$ of X in the mixture", ylabel=r"$W_2$ to $\mathcal{N}(0, I)$", xlim=(-0.08, 1.08))
-    axis.set_title(f"(c) distance over mixtures: median and range, n = {numbers['size']['seeds']} seeds")
+    seeds = f"n = {numbers['size']['seeds']} seeds" + (" less those that diverged" if diverged else "")
+    axis.set_title(f"(c) distance over mixtures: median and range, {seeds}")
     _diverged_counts(axis, alphas, diverged)
 
 
@@ -98,7 +99,7 @@ def _diverged_counts(axis: Axes, alphas: Array, diverged: Sequence[tuple[str, st
     axis.set_yticks([tick for tick in axis.get_yticks() if 0 <= tick <= top])
     for index, (colour, label, counts) in enumerate(diverged):
         height = -(2 * index + 0.6) * line
-        axis.text(0.5, height, f"diverged, {label}:", color=colour, ha="center", va="center")
+        axis.text(0.5, height, f"diverged and not in the median, {label}:", color=colour, ha="center", va="center")
         for alpha, count in zip(alphas, counts, strict=True):
             axis.text(alpha, height - 0.8 * line, count, color=colour, ha="center", va="center")
     if diverged:
