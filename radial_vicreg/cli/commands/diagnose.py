@@ -87,6 +87,8 @@ def parser() -> Parser:
         prog="radial-vicreg diagnose",
         description="Measure how Gaussian embeddings are: radii, spectrum, directions and random slices of encoder and "
         "projector outputs, each compared with a normal sample of the same size (docs/diagnose.md).",
+        example="radial-vicreg diagnose runs/latest --untrained --out diagnosis\n"
+        "radial-vicreg diagnose timm:resnet18.a1_in1k --images my_images",
     )
     made.add_argument(
         "sources",

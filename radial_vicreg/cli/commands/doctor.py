@@ -32,7 +32,12 @@ class Surroundings(TypedDict):
 
 def parser() -> Parser:
     """Make the parser of this command."""
-    made = Parser(prog="radial-vicreg doctor", description=__doc__)
+    made = Parser(
+        prog="radial-vicreg doctor",
+        description="Print what is installed, which host a training would use, and how to fix the rest; with --at, "
+        "what the file system of a folder supports.",
+        example="radial-vicreg doctor --at runs",
+    )
     made.add_argument(
         "--at",
         metavar="DIR",

@@ -15,6 +15,7 @@ def parser() -> Parser:
     made = Parser(
         prog="radial-vicreg report",
         description="Make the paper's tables and figures from every results.json below a folder.",
+        example="radial-vicreg report runs --out report --against vicreg",
     )
     made.add_argument("runs", metavar="RUNS_DIR", type=Path, help="folder with runs, at any depth")
     made.add_argument("--out", type=Path, default=Path("report"), help="folder to write (default: report)")

@@ -25,6 +25,7 @@ def parser() -> Parser:
         description="List the runs below a folder, the newest last. W1 is the distance of the radii to chi(d), "
         "probe the "
         f"online {HOST_PROBE} probe in percent. A run that was killed stays `running`.",
+        example="radial-vicreg runs runs --check",
     )
     made.add_argument("folder", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="default: runs")
     made.add_argument("--json", action="store_true", help="for programs")

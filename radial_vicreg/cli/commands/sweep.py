@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radial_vicreg.cli.hydra_flags import read_request
+from radial_vicreg.cli.hydra_flags import parse_overrides, read_request
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.cli.tables import name_bad_file, print_table
 from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         UserError: the sweep or the index does not exist, or a configuration cannot be composed.
     """
-    parsed = parser().parse_intermixed_args(list(arguments))
+    parsed = parse_overrides(parser(), arguments)
     from radial_vicreg.sweeps.grid import load_sweep
 
     sweep = load_sweep(parsed.sweep)
@@ -61,11 +61,11 @@ def run(arguments: Sequence[str]) -> int:
 def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
-        prog="radial-vicreg sweep", description="List a sweep in W&B's format, run it or show its status, without W&B."
+        prog="radial-vicreg sweep",
+        description="List a sweep in W&B's format, run it or show its status, without W&B.",
+        example="radial-vicreg sweep tables/table1 --status\nradial-vicreg sweep study --run max_epochs=10",
     )
-    sweep = made.add_argument(
-        "sweep", metavar="FILE", help="a sweep file, or a name below yaml/radialvicreg/sweeps: tables/table1"
-    )
+    sweep = made.add_argument("sweep", metavar="FILE", help=f"a sweep file, or one of {', '.join(sweep_names())}")
     sweep.completer = _names_and_files  # type: ignore[attr-defined]
     made.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides for every run")
     what = made.add_mutually_exclusive_group()
