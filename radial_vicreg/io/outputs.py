@@ -14,6 +14,7 @@ from typing import Any
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file, claim_output, remove_leftovers, write_json
 from radial_vicreg.io.locks import changing
+from radial_vicreg.names.counts import counted
 
 _NAMED = 3  # files in an error
 _REMEDY = "move it away, or choose another place"
@@ -195,7 +196,7 @@ class OutputFolder:
         for name in former:
             (aside / name).parent.mkdir(parents=True, exist_ok=True)
             os.rename(self._place(name), aside / name)
-        print(f"{self.path}: moved {len(former)} file(s) of an earlier version, which may have been edited, to {aside}")
+        print(f"{self.path}: moved {counted(len(former), 'file')} of an earlier version, possibly edited, to {aside}")
 
     def _visible(self) -> list[str]:
         if not self.path.is_dir():

@@ -54,11 +54,6 @@ def text_of(value: Summary | None, bold: bool = False, decimals: int = 2) -> Tex
     return Text(f"{value.mean:.{decimals}f}{spread}", bold)
 
 
-def counted(number: int, noun: str) -> str:
-    """Format a count with its noun: ``1 run``, ``2 runs``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def to_markdown(header: Sequence[str], body: Sequence[Row]) -> str:
     """Write a pipe table."""
 

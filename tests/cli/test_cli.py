@@ -339,7 +339,7 @@ WRONG = {
     "report GONE": "gone is not a folder; give the folder that contains your runs",
     "report FOLDER --out FILE": "file exists and is a file, expected a folder: move it away",
     "report FOLDER --out FILE/inside": "file/inside cannot be written: file is not a folder",
-    "report FOLDER --against vicreg": "nothing to compare with 'vicreg': no run is finished",
+    "report FOLDER --against vicreg": "folder contains no finished run; `radial-vicreg runs folder` lists all runs",
     "report FOLDER --source both": "--source: invalid choice: 'both'",
     "sweep": "the following arguments are required: FILE",
     "sweep GONE": "gone is neither a sweep file nor the name of a sweep; own ones: celeba_resnet18, ",

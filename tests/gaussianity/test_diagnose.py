@@ -189,7 +189,7 @@ def test_an_image_that_cannot_be_read_is_one_line_or_left_out(
     (source,) = diagnosed(*words, "--on-bad-image", "skip")["sources"]
     assert source["outputs"]["encoder"]["count"] == 3
     assert source["details"]["omitted_files"] == {".gif": 1}
-    assert "omitted 1 file(s) of unsupported types: 1 .gif (a.gif)" in capsys.readouterr().out
+    assert "omitted 1 file of unsupported types: 1 .gif (a.gif)" in capsys.readouterr().out
 
 
 def test_images_of_any_size_are_cut_to_the_run_s_resolution(

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.io.file_systems import ABILITIES, try_folder
+from radial_vicreg.names.counts import counted
 from radial_vicreg.solo.detect import choose_host, find_checkout, find_solo_learn, import_solo_learn
 
 _PACKAGE = "radial-vicreg"
@@ -207,8 +208,9 @@ def _plugin() -> str:
 
     folder = configuration_folder()
     count = sum(1 for _ in Path(folder).rglob("*.yaml")) if folder else 0
-    # Hydra silently ignores a missing folder.
-    return f"found, {count} configurations" if count else f"found, but no configurations in {folder}: {reinstall}"
+    if not count:  # Hydra silently ignores a missing folder
+        return f"found, but no configurations in {folder}: {reinstall}"
+    return f"found, {counted(count, 'configuration')}"
 
 
 def _problem(requirement: Requirement) -> str:

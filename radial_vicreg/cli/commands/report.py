@@ -48,10 +48,11 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``report``.
 
     Returns:
-        0, also without a finished run.
+        0.
 
     Raises:
-        UserError: the folder does not exist, or ``--against`` does not identify exactly one experiment.
+        UserError: the folder does not exist or has no finished run, or ``--against`` does not identify exactly one
+            experiment.
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.paper.report import build_report

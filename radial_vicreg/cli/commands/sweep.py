@@ -16,6 +16,7 @@ from radial_vicreg.cli.tables import name_bad_file, print_table
 from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
 from radial_vicreg.io.notices import warn
 from radial_vicreg.names.configurations import sweep_names
+from radial_vicreg.names.counts import counted
 
 if TYPE_CHECKING:
     from radial_vicreg.sweeps.grid import Sweep, SweepRun
@@ -141,8 +142,9 @@ def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], wait: bool, evi
     from radial_vicreg.sweeps.status import states_of
 
     runs = sweep.runs()
-    if not 0 <= index < len(runs):
-        raise UserError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
+    last = len(runs) - 1
+    if not 0 <= index <= last:
+        raise UserError(f"--index {index}: {sweep.name} has {f'the runs 0 to {last}' if last else 'one run, 0'}")
     with listed_once():
         (state,) = states_of([runs[index]], overrides, evidence=evidence)
         if state.is_finished:
@@ -167,7 +169,7 @@ def _print_status(sweep: Sweep, overrides: Sequence[str], evidence: Path | None)
     print_table(("run", "status", "overrides", "folder", "remark"), [_row(state) for state in states])
     counts = Counter(state.status for state in states)
     others = "".join(f", {count} {status}" for status, count in sorted(counts.items()) if status != FINISHED)
-    print(f"{sweep.name}: {len(states)} runs, {counts[FINISHED]} finished{others}")
+    print(f"{sweep.name}: {counted(len(states), 'run')}, {counts[FINISHED]} finished{others}")
 
 
 def _row(state: RunState) -> list[str]:
