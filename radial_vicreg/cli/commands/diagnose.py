@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,10 +33,13 @@ def run(arguments: Sequence[str]) -> int:
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.data.places import require_directory
-    from radial_vicreg.gaussianity.forms import require_source
+    from radial_vicreg.gaussianity.forms import distinct_sources, require_source
 
     for source in parsed.sources:  # before PyTorch is imported
         require_source(source)
+    parsed.sources, skipped = distinct_sources(parsed.sources)
+    for line in skipped:
+        print(line, file=sys.stderr)
     if parsed.images is not None:
         require_directory(parsed.images, "--images")
     from radial_vicreg.figures import figure_files, figure_style
