@@ -68,6 +68,7 @@ class OutputFolder:
         formerly: returns the files that a version without markers has left in a folder, and none for any other folder.
             Nothing proves that they are unchanged, so :meth:`write` moves them into a separate folder.
         alone: the folder belongs to this command alone: without a marker it must be empty except for hidden files.
+        setting: how another folder is chosen, for the message.
     """
 
     def __init__(
@@ -76,12 +77,14 @@ class OutputFolder:
         command: str,
         formerly: Callable[[Path], Collection[str]] = lambda folder: (),
         alone: bool = False,
+        setting: str = "--out DIR",
     ) -> None:
         self.path = Path(path)
         self.command = command
         self.marker = self.path / f"radial_vicreg_{command}.json"
         self._formerly = formerly
         self._alone = alone
+        self._setting = setting
 
     def claim(self, names: Iterable[str] = ()) -> OutputFolder:
         """Check, before the work starts, that the folder may be written to. Nothing is changed.
@@ -96,7 +99,7 @@ class OutputFolder:
             UserError: a file that the command has not written, a changed file or a link is in the way (the message
                 names it), or the folder cannot be written.
         """
-        claim_output(self.path, "folder")
+        claim_output(self.path, "folder", setting=self._setting)
         names = list(names)
         try:
             self._check(names)

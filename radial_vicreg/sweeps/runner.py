@@ -73,7 +73,7 @@ def run_missing(
         KeyboardInterrupt: Ctrl-C was received, and the running process has ended.
     """
     if evidence is not None:
-        claim_output(evidence, "folder")
+        claim_output(evidence, "folder", setting="--evidence DIR")
     predictions = predictions_of(runs, overrides)
     if evidence is not None:
         for prediction in predictions:
@@ -82,7 +82,7 @@ def run_missing(
     unfinished = {state.run.index for state in states if not state.is_finished}
     todo = [prediction for prediction in predictions if prediction.run.index in unfinished]
     todo.sort(key=lambda prediction: prediction.past_stability is not None)
-    logs = claim_output(Path(predictions[0].config.runs_dir) / "sweeps" / name, "folder")
+    logs = claim_output(Path(predictions[0].config.runs_dir) / "sweeps" / name, "folder", setting="runs_dir=DIR")
     logs.mkdir(parents=True, exist_ok=True)
     _say(f"{name}: {counted(len(runs), 'run')}, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
     for text in _remarks(predictions):

@@ -306,6 +306,8 @@ def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture
     assert "SCRIPT.py" in capsys.readouterr().out
 
 
+ANOTHER = "move it away or choose another place with"
+
 WRONG = {
     "probe": "the following arguments are required: RUN_OR_CKPT; see radial-vicreg probe --help",
     "probe GONE": "gone does not exist; give a run's folder or a checkpoint",
@@ -319,7 +321,7 @@ WRONG = {
     "export FOLDER --format onnx": "--format: invalid choice: 'onnx'",
     "diagnose": "the following arguments are required: SOURCE",
     "diagnose GONE": "gone does not exist; expected a run's folder, a checkpoint, an exported folder, FILE.npy, timm:",
-    "diagnose FOLDER --out FILE": "file exists and is a file, expected a folder: move it away",
+    "diagnose FOLDER --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "diagnose FOLDER --max-images 1": "--max-images 1: expected 2 or more",
     "diagnose FOLDER --device meta": "--device meta cannot be used (",
     "diagnose timm:resnet18": "timm:resnet18 has no images: pass a folder of images, --images DIR",
@@ -337,8 +339,8 @@ WRONG = {
     "is one of them",
     "report": "the following arguments are required: RUNS_DIR",
     "report GONE": "gone is not a folder; give the folder that contains your runs",
-    "report FOLDER --out FILE": "file exists and is a file, expected a folder: move it away",
-    "report FOLDER --out FILE/inside": "file/inside cannot be written: file is not a folder",
+    "report FOLDER --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
+    "report FOLDER --out FILE/inside": f"file/inside cannot be written: file is not a folder; {ANOTHER} --out DIR",
     "report FOLDER --against vicreg": "folder contains no finished run; `radial-vicreg runs folder` lists all runs",
     "report FOLDER --source both": "--source: invalid choice: 'both'",
     "sweep": "the following arguments are required: FILE",
@@ -354,7 +356,8 @@ WRONG = {
     "data mnist": "invalid choice: 'mnist' (choose from 'digits', ",
     "data digits --size 3": "size=3: expected 8 or more, since the digits have 8 x 8 pixels",
     "data digits --size large": "--size: invalid int value: 'large'",
-    "data digits --out FILE": "file exists and is a file, expected a folder: move it away",
+    "data digits --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
+    "data cifar10 --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "data digits --out FULL": "full exists and was not prepared by this command",
     "data imagenet10": "the following arguments are required: --imagenet",
     "data imagenet10 --imagenet GONE": "--imagenet=gone does not exist (looked for ",
@@ -370,7 +373,7 @@ WRONG = {
     "synthetic nonsense": "nonsense is not an override (key=value); see radial-vicreg synthetic --help",
     "synthetic steps=-1": "steps at least 1, got 0, 10000 and -1",
     "synthetic steps=many": "steps: Value 'many'",
-    "synthetic steps=2 num_samples=50 out=FILE": "file exists and is a file, expected a folder: move it away",
+    "synthetic steps=2 num_samples=50 out=FILE": f"file exists and is a file, expected a folder: {ANOTHER} out=DIR",
     "synthetic figure": "the following arguments are required: number",
     "synthetic figure 2": "invalid choice: '2' (choose from '1', '3')",
     "synthetic sweep --shard 3": "a shard is i/n, for example 0/16, got '3'",
@@ -382,7 +385,9 @@ WRONG = {
     "pretrain radialvicreg/dataset=folder data.train_path=GONE": "data.train_path=gone does not exist (looked for ",
     "pretrain radialvicreg/dataset=folder data.train_path=FILE": "data.train_path=file is not a folder (looked for ",
     "pretrain radialvicreg/dataset=folder data.train_path=FOLDER": "folder has no class sub-folders",
-    "pretrain IMAGES runs_dir=FILE": "file exists and is a file, expected a folder: move it away",
+    "pretrain IMAGES runs_dir=FILE": f"file exists and is a file, expected a folder: {ANOTHER} runs_dir=DIR",
+    "pretrain data.train_path=FILE/inside": "file/inside cannot be written: file is not a folder; "
+    f"{ANOTHER} data.train_path=DIR",
     "pretrain IMAGES ckpt=GONE": "ckpt=gone is not a file; give a checkpoint's path, ckpt=last or ckpt=auto",
     "pretrain IMAGES ckpt=FILE": "/file cannot be read as a checkpoint: it was not written by torch.save",
     "pretrain IMAGES ckpt=FOLDER": "ckpt=folder is not a file",

@@ -122,7 +122,7 @@ def _run(arguments: Sequence[str]) -> None:
     from radial_vicreg.paper.synthetic.folder import RUN, SNAPSHOTS, names_of, result_folder
 
     out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
-    folder = result_folder(out).claim(names_of(RUN))
+    folder = result_folder(out, "out=DIR").claim(names_of(RUN))
     how: dict[str, Any] = {"device": options.device, "snapshots": options.snapshots}
     done = 0
     with Bar(config.distribution, config.steps) as bar:
