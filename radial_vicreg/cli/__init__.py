@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from radial_vicreg import __version__
 from radial_vicreg.cli.commands import command_module
 from radial_vicreg.cli.completion import REQUESTED, complete
+from radial_vicreg.cli.parser import example_text
+from radial_vicreg.cli.unknown import unknown_command
 from radial_vicreg.errors import (
     INTERRUPTED,
     STOP_SIGNALS,
@@ -17,7 +19,6 @@ from radial_vicreg.errors import (
     RunFailed,
     RunStopped,
     UserError,
-    did_you_mean,
 )
 from radial_vicreg.io.files import refusal
 from radial_vicreg.io.notices import ignore_library_deprecations
@@ -42,6 +43,8 @@ COMMANDS = {
     "doctor": "print what is installed, which host is used, and how to fix the rest",
 }
 
+_EXAMPLE = "radial-vicreg data digits\nradial-vicreg pretrain --config-name quickstart"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command, and finish it even where its output pipe is closed.
@@ -65,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage())
         return 0 if arguments else UserError.exit_status
@@ -73,7 +78,7 @@ def _main(arguments: list[str]) -> int:
         return 0
     command, *rest = arguments
     if command not in COMMANDS:
-        return _report("radial-vicreg", UserError(f"{command!r} is not a command; {did_you_mean(command, COMMANDS)}"))
+        return _report("radial-vicreg", unknown_command(command, rest, COMMANDS))
     try:
         with signals_raise(_signals_of(command)):
             run = command_module(command).run
@@ -112,4 +117,5 @@ def _usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
     listed = "\n".join(lines)
-    return f"usage: radial-vicreg COMMAND ...\n\n{listed}\n\nUse radial-vicreg COMMAND --help for its options."
+    text = f"usage: radial-vicreg COMMAND ...\n\n{listed}\n\nUse radial-vicreg COMMAND --help for its options.\n"
+    return (text + example_text(_EXAMPLE)).rstrip()

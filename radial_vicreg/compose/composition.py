@@ -5,20 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from radial_vicreg.compose.overrides import how_to_write, sweeping, with_present_groups
-from radial_vicreg.compose.yaml_guard import check_anchors, check_references, yaml_text
+from radial_vicreg.compose.yaml_guard import check_anchors, check_references, children, yaml_text
 from radial_vicreg.config.reading import is_setting
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.secrets import HIDDEN, is_secret, without_secrets
-from radial_vicreg.names.configurations import configurations, full_name, groups, new_group, new_name
+from radial_vicreg.names.configurations import choices_of, configurations, full_name, groups, new_group, new_name
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.hints import meant
 
+if TYPE_CHECKING:
+    from hydra.errors import MissingConfigException
+
 _LONGEST_SHOWN = 100
+_MOST_LISTED = 12  # choices of a group in an error
 _A_SWEEP = "; several runs are a sweep: `radial-vicreg sweep FILE`"
 _LISTED = "`radial-vicreg configs` lists them"
 
@@ -61,7 +66,7 @@ def compose(config_name: str, overrides: Sequence[str], config_path: str | None 
         try:
             cfg = hydra_compose(config_name, overrides=overrides)
         except Exception as error:  # the errors of Hydra, OmegaConf and PyYAML share no base
-            raise UserError(_explain(error, config_name, config_path)) from error
+            raise UserError(_explain(error, config_name, overrides, config_path)) from error
     unresolved = OmegaConf.to_container(cfg, resolve=False)
     check_references(unresolved)
     if missing := sorted(_missing(unresolved)):
@@ -96,7 +101,7 @@ def _version_base() -> dict[str, Any]:
     return {"version_base": None} if __version__.startswith("1.3.") else {}
 
 
-def _explain(error: Exception, config_name: str, config_path: str | None) -> str:
+def _explain(error: Exception, config_name: str, overrides: Sequence[str], config_path: str | None) -> str:
     from hydra.errors import (
         ConfigCompositionException,
         HydraException,
@@ -109,6 +114,12 @@ def _explain(error: Exception, config_name: str, config_path: str | None) -> str
         return _no_such_configuration(config_name, config_path)
     if isinstance(error, MissingConfigException) and (new := new_name(str(error.missing_cfg_file))) is not None:
         return f"{text.removesuffix('.')}; did you mean /{new}?"
+    if isinstance(error, MissingConfigException) and "/" in str(error.missing_cfg_file):
+        return _no_such_choice(error, overrides, config_path)
+    if isinstance(error.__cause__ or error, (IndexError, TypeError)):
+        wrong = _wrong_index(config_name, overrides)
+        if wrong is not None:
+            return wrong
     if isinstance(error, OverrideParseException):
         key, sign, value = error.override.partition("=")
         shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
@@ -145,6 +156,43 @@ def _no_such_configuration(name: str, own: str | None) -> str:
     )
 
 
+def _no_such_choice(error: MissingConfigException, overrides: Sequence[str], own: str | None) -> str:
+    """Describe a choice that a group does not have, in an override or in the defaults of a file."""
+    file = str(error.missing_cfg_file)
+    given = (override.lstrip("+").partition("=")[::2] for override in overrides)
+    chosen = [(key.partition("@")[0], value) for key, value in given]
+    group, value = next((pair for pair in chosen if "/".join(pair) == file), ("", ""))
+    said = f"there is no {group}={value}"
+    if not group:
+        group, _, value = file.rpartition("/")
+        said = _first_words(error).partition(" Available options")[0].removesuffix(".")
+    known = choices_of(group, own)
+    if (near := meant(value, known)) is not None:
+        return f"{said}; did you mean {near}?"
+    listed = _LISTED if len(known) > _MOST_LISTED else f"there are {', '.join(known)}"
+    return f"{said}; {listed}" if known else said
+
+
+def _wrong_index(config_name: str, overrides: Sequence[str]) -> str | None:
+    """Describe the first override that asks for an entry that a list of the files does not have."""
+    from hydra import compose as hydra_compose
+
+    base: Any = OmegaConf.to_container(hydra_compose(config_name), resolve=False)
+    for override in overrides:
+        key = override.partition("=")[0].lstrip("+")
+        node, parts = base, key.split(".")
+        for place, part in enumerate(parts):
+            if isinstance(node, list):
+                name, last = ".".join(parts[:place]), len(node) - 1
+                which = f"index is {last}" if last == 0 else f"indices are 0 to {last}"
+                if not part.isdecimal():
+                    return f"{key}: {name} is a list; its {which}"
+                if int(part) > last:
+                    return f"{key}: {name} has {counted(len(node), 'entry', 'entries')}, whose {which}"
+            node = dict(children(node)).get(part)
+    return None
+
+
 def _hint(key: str, known: list[str]) -> str:
     of_a_run = "method_kwargs" in known
     if of_a_run and is_setting(key):
@@ -165,17 +213,14 @@ def _known_keys(config_name: str) -> Iterator[str]:
     """List the dotted keys of the configuration without overrides."""
 
     def walk(node: Any, prefix: str) -> Iterator[str]:
-        for key in node:
-            dotted = f"{prefix}{key}"
-            yield dotted
-            child = OmegaConf.to_container(node, resolve=False)[key]  # type: ignore[index]
-            if isinstance(child, dict):
-                yield from walk(OmegaConf.create(child), f"{dotted}.")
+        for key, child in children(node):
+            yield f"{prefix}{key}"
+            yield from walk(child, f"{prefix}{key}.")
 
     from hydra import compose as hydra_compose
     from hydra.errors import HydraException
 
     try:
-        yield from walk(hydra_compose(config_name), "")
+        yield from walk(OmegaConf.to_container(hydra_compose(config_name), resolve=False), "")
     except (HydraException, OmegaConfBaseException):
         return

@@ -83,6 +83,13 @@ def yaml_text(content: Any) -> str:
     return OmegaConf.to_yaml(OmegaConf.create(content))
 
 
+def children(node: Any) -> list[tuple[str, Any]]:
+    """List the keys and values of a dictionary, or the indices and entries of a list; none of anything else."""
+    if isinstance(node, dict):
+        return [(str(key), child) for key, child in node.items()]
+    return [(str(index), child) for index, child in enumerate(node)] if isinstance(node, list) else []
+
+
 def check_references(content: Any) -> None:
     """Refuse a configuration whose ``${key}`` expand to more than ``_MOST_NODES`` values, without resolving them.
 
@@ -101,13 +108,13 @@ def check_references(content: Any) -> None:
                 led_to = [(path, at(path)) for path in (found.absolute(place) for found in references(node))]
                 sizes[place] = 1 + len(node) // _TEXT + sum(size(path, other) for path, other in led_to)
             else:
-                sizes[place] = 1 + sum(size((*place, key), child) for key, child in _children(node))
+                sizes[place] = 1 + sum(size((*place, key), child) for key, child in children(node))
         return sizes[place]
 
     def at(path: Keys) -> Any:
         node = content
         for key in path:
-            node = dict(_children(node)).get(key)
+            node = dict(children(node)).get(key)
         return node
 
     try:
@@ -117,12 +124,6 @@ def check_references(content: Any) -> None:
     if worst[0] > _MOST_NODES:
         name = ".".join(worst[1])
         raise UserError(f"{name} refers to more than {_MOST_NODES:,} values by way of ${{key}}: write the values out")
-
-
-def _children(node: Any) -> list[tuple[str, Any]]:
-    if isinstance(node, dict):
-        return [(str(key), child) for key, child in node.items()]
-    return [(str(index), child) for index, child in enumerate(node)] if isinstance(node, list) else []
 
 
 def _configurations(folder: str | Path) -> Iterator[Path]:

@@ -148,6 +148,18 @@ def is_setting(key: str) -> bool:
     return True
 
 
+def setting_meant(name: str) -> str | None:
+    """Find the setting of a run that a name stands for.
+
+    Args:
+        name: a dotted key, or a name from another program, such as ``lr`` or ``epochs``.
+
+    Returns:
+        The setting, ``name`` itself if it is one; None if it resembles none.
+    """
+    return name if is_setting(name) else meant(name, _known_keys(), _OWN_CUTOFF)
+
+
 def _unknown_key(key: str, known: Iterable[str], section: str = "") -> UserError:
     """Make the error for a key that nothing reads; it names the nearest known one.
 

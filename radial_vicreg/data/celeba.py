@@ -18,6 +18,7 @@ from radial_vicreg.data.places import require_directory
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
 from radial_vicreg.io.locks import LockedError, changing
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.data_sets import ATTRIBUTES_FILE, NUM_ATTRIBUTES
 
 IMAGES = "faces"
@@ -144,7 +145,7 @@ class CelebAFolder(ImageSet):
         if self.skipped:
             table = _without(table, {Path(path).name for path in self.skipped})
             if not table.files:
-                raise UserError(f"{key}={root}: none of its {len(self.skipped)} images can be read")
+                raise UserError(f"{key}={root}: none of its {counted(len(self.skipped), 'image')} can be read")
         self.classes, self.targets, self._values = table.names, table.values, table.values
         self.files = Paths(str(folder / name) for name in table.files)
 

@@ -14,7 +14,7 @@ from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import Omitted
 from radial_vicreg.data.staging import claim_folder, prepare_folder
 from radial_vicreg.errors import UnreachableError, UserError
-from radial_vicreg.io.files import claim_output
+from radial_vicreg.io.files import check_output, claim_output
 from radial_vicreg.io.locks import changing
 from radial_vicreg.io.terminal import track
 
@@ -38,7 +38,7 @@ def open_cifar(name: str, root: str | Path, train: bool) -> CIFAR10:
         torchvision's dataset, which gives ``(image, target)``.
 
     Raises:
-        UserError: unknown name.
+        UserError: unknown name, or it is missing and ``root`` cannot be written.
         UnreachableError: it is missing and cannot be downloaded.
         LockedError: another process has been downloading it for an hour.
     """
@@ -47,6 +47,7 @@ def open_cifar(name: str, root: str | Path, train: bool) -> CIFAR10:
     dataset_class = _CLASSES[name]
     with suppress(RuntimeError):  # incomplete or missing; a complete copy may be in a read-only folder
         return dataset_class(str(root), train=train, download=False)
+    check_output(Path(root), "folder", "data.train_path=DIR")
     try:
         Path(root).mkdir(parents=True, exist_ok=True)
         with changing(Path(root) / dataset_class.base_folder, _DOWNLOAD_PATIENCE):
@@ -122,7 +123,7 @@ def prepare_cifar(name: str, out: str | Path, as_folder: bool = False, replace: 
     """
     root = Path(out)
     if missing_cifar(name, root) is not None:
-        claim_output(root, "folder")
+        claim_output(root, "folder", setting="--out DIR")
     if as_folder:
         for split in _SPLITS:
             claim_folder(root / split, replace)

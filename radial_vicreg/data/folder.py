@@ -14,6 +14,7 @@ from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import LabelledPaths, Omitted, Paths, flat_files, labelled_files
 from radial_vicreg.data.places import require_classes, require_directory, shorten
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 
 
@@ -100,8 +101,8 @@ def check_batch_fits(num_images: int, batch_size: int, num_processes: int = 1, w
     if num_images < 1 or -(-num_images // num_processes) < batch_size:
         place = f" in {where}" if where else ""
         raise UserError(
-            f"the training set{place} has {num_images} images, too few for a batch of {batch_size} on each of"
-            f" {num_processes} process(es): lower optimizer.batch_size or add images"
+            f"the training set{place} has {counted(num_images, 'image')}, too few for a batch of {batch_size} on each"
+            f" of {counted(num_processes, 'process', 'processes')}: lower optimizer.batch_size or add images"
         )
 
 
@@ -143,7 +144,7 @@ class UnlabelledFolder(ImageSet):
         if bad := set(self.skipped):
             files = [path for path in files if path not in bad]
             if not files:
-                raise UserError(f"{key}={folder}: none of its {len(bad)} images can be read")
+                raise UserError(f"{key}={folder}: none of its {counted(len(bad), 'image')} can be read")
         self.files = Paths(files)
         self.targets = [UNLABELLED] * len(self.files)
 

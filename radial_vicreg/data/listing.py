@@ -14,6 +14,7 @@ from radial_vicreg.data.image import shown
 from radial_vicreg.data.staging import MARKER
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import lies_in
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS
 from radial_vicreg.runtime.first_process import is_first_process
 
@@ -62,12 +63,12 @@ class Omitted:
             return
         _told.add(str(root))
         if self.macos:
-            print(f"{shown(root)}: omitted {self.macos:,} file(s) of macOS (._*), which are not images")
+            print(f"{shown(root)}: omitted {counted(self.macos, 'file')} of macOS (._*), not read as images")
         if self.others:
             counts = self.counts()
             types = ", ".join(self._type(extension, count) for extension, count in counts.items())
             print(
-                f"{shown(root)}: omitted {sum(counts.values()):,} file(s) of unsupported types: {types}. "
+                f"{shown(root)}: omitted {counted(sum(counts.values()), 'file')} of unsupported types: {types}. "
                 f"Supported types: {', '.join(IMAGE_EXTENSIONS)}"
             )
 

@@ -21,6 +21,7 @@ from radial_vicreg.data.decoded import CachedImages, DecodedImages, can_keep
 from radial_vicreg.data.device_sets import DeviceImages, DeviceTrainingSet, DeviceValidationSet
 from radial_vicreg.data.folder import IndexedDataset, check_batch_fits
 from radial_vicreg.data.formats import memory_option
+from radial_vicreg.names.counts import counted
 from radial_vicreg.runtime.devices import usable_cores
 
 _WORTH_A_LINE = 5.0  # seconds of decoding
@@ -54,6 +55,26 @@ def faster_loading(config: RunConfig, data: RunData) -> str | None:
     if option is None and can_keep(data.train_images, same_size=False, copies=copies):
         return f"data.cache=ram{host} decodes each of them once: the same experiment"
     return None
+
+
+def workers_note(config: RunConfig) -> str | None:
+    """Describe a number of data-loading processes above that of the cores; None if there are enough cores.
+
+    The number is not lowered: every process has random numbers of its own, so another number gives other crops.
+
+    Args:
+        config: of ``radial-vicreg pretrain``.
+    """
+    if memory_option(config) == "data.format=device":
+        return None
+    cores, copies = usable_cores(), config.local_processes
+    if config.data.num_workers * copies <= cores:
+        return None
+    each = "" if copies == 1 else f" for each of {copies} processes"
+    return (
+        f"note: data.num_workers={config.data.num_workers}{each} on {counted(cores, 'core')}: "
+        f"data.num_workers={max(1, cores // copies)} usually loads as fast, and is the same experiment"
+    )
 
 
 def build_training_set(config: RunConfig, data: RunData) -> IndexedDataset | DeviceTrainingSet:

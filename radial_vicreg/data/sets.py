@@ -33,6 +33,7 @@ class DataSet:
             which the schema for editors lists, too.
         image_size: side of every image in pixels; crops of that size are validated on the images as they are.
         about: its help in ``radial-vicreg data``; None if there is nothing to prepare.
+        example: arguments of ``radial-vicreg data NAME`` in the help text.
     """
 
     name: ClassVar[str]
@@ -40,6 +41,7 @@ class DataSet:
     facts: ClassVar[DataSetFacts | None] = None
     image_size: ClassVar[int | None] = None
     about: ClassVar[str | None] = None
+    example: ClassVar[str] = ""
 
     def num_classes(self, data: DataConfig) -> int:
         """Count the classes: according to the name, or the sub-folders of ``train_path`` (>= 1).
@@ -197,6 +199,7 @@ class Digits(DataSet):
 
     name = "digits"
     about = "scikit-learn's 1,797 handwritten digits as an image folder; no download"
+    example = "--size 32"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the place and the size."""
@@ -215,6 +218,7 @@ class Cifar(DataSet):
 
     image_size = 32
     about = "downloaded by torchvision; solo-learn uses the same files"
+    example = "--out datasets"
 
     def open_train(self, data: DataConfig) -> ImageSet:
         """Open the 50,000 training images, and download them if they are missing."""
@@ -285,6 +289,7 @@ class ImageNet10(DataSet):
 
     name = "imagenet10"
     about = "links to ten classes of an ImageNet or Imagenette folder"
+    example = "--imagenet /data/imagenet"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the source, the choice of classes and images, and the place."""
@@ -328,6 +333,7 @@ class CelebA(DataSet):
 
     name = dataset = "celeba"
     about = "aligned images, 40 attributes and the official split"
+    example = "--source /data/celeba"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the source and the place."""
@@ -363,6 +369,7 @@ class Study(DataSet):
 
     name = "study"
     about = "CIFAR-10 with held-out training images, for the studies"
+    example = "--full"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the source, the study and the place."""

@@ -30,6 +30,7 @@ Files = Mapping[str, Path | None]
 """Content of a complete folder: names below it, each with the target of its link, or None for a regular file."""
 
 _PATIENCE = 24 * 3600.0  # seconds to wait for another job: CelebA's download takes hours on a slow line
+_SETTING = "--out DIR"
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
 _REMEDY = "choose another --out, or add --replace to move the folder aside"
 
@@ -52,8 +53,8 @@ def claim_folder(folder: str | Path, replace: bool = False, links: bool = False)
     folder = Path(folder)
     if _has_marker(folder) and not replace:
         return folder  # it may be complete, and then nothing is written into it
-    claim_output(folder, "folder")
-    place = check_output(folder.resolve().parent, "folder")
+    claim_output(folder, "folder", setting=_SETTING)
+    place = check_output(folder.resolve().parent, "folder", _SETTING)
     for name, reason in try_folder(place, ("folders", "links") if links else ("folders",)).refused.items():
         raise UserError(
             f"{folder} cannot be prepared: its file system does not allow {ABILITIES[name].what} ({reason}); "
@@ -105,7 +106,7 @@ def prepare_folder(
             f"{given} is a mount point and cannot be replaced by a finished folder: choose a folder in it, such as"
             f" {given / description['dataset']}"
         )
-    claim_output(folder.parent, "folder")
+    claim_output(folder.parent, "folder", setting=_SETTING)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with changing(folder, _PATIENCE):
         if _may_stay(asked.problem(), replace):  # another job was faster

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from radial_vicreg.names.counts import counted
+
 Array = NDArray[np.float64]
 
 MIN_RELATIVE_EIGENVALUE = 1e-10
@@ -223,7 +225,7 @@ def _why_degenerate(points: Array) -> str:
     if len(constant):
         reason = f"columns {constant.tolist()} are constant"
     elif count <= d:
-        reason = f"{count} samples in {d} dimensions"
+        reason = f"{count} samples in {counted(d, 'dimension')}"
     else:
         reason = "some columns are linear combinations of others"
     return f"the covariance is not of full rank ({reason}); remove them, or set shrinkage, for example to 0.01"
@@ -233,8 +235,9 @@ def _warn_of_few(count: int, d: int) -> None:
     if count < ROWS_PER_DIMENSION * d:
         longer = f" by about {100 * (math.sqrt((count - 1) / (count - d - 2)) - 1):.0f} %" if count > d + 2 else ""
         warnings.warn(
-            f"{count} points in {d} dimensions: points that were not fitted come out longer than these{longer} (normal "
-            f"data); fit {ROWS_PER_DIMENSION * d} points or more, or transform the fitted ones only",
+            f"{count} points in {counted(d, 'dimension')}: points that were not fitted come out longer than "
+            f"these{longer} (normal data); fit {ROWS_PER_DIMENSION * d} points or more, or transform the fitted ones "
+            "only",
             stacklevel=3,
         )
 

@@ -10,12 +10,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from radial_vicreg.errors import MissingPackageError, UserError, reason_of
-from radial_vicreg.names.choices import EXPORT_FILES
+from radial_vicreg.names.choices import EXPORT_CARD, EXPORT_FILES
 from radial_vicreg.names.networks import RESNETS
 from radial_vicreg.nets.models import apply_small_stem, refuse_file_arguments
 from radial_vicreg.runs.checkpoints import file_checksum, read_tensors
 
-CARD = "card.json"
+CARD = EXPORT_CARD
 """File name of the card next to exported weights."""
 
 FORMATS = tuple(EXPORT_FILES)

@@ -20,6 +20,7 @@ from radial_vicreg.names.choices import EXPORT_FILES, HUB_FORMAT
 from radial_vicreg.runs.checkpoints import file_checksum
 from radial_vicreg.runs.loaded import open_run
 
+_SETTING = "--out DIR"
 _PROBE_IMAGES = 8
 _REPLACED = "replaced_sha256"  # in a card while weights are written: checksum of the previous weights
 _TOLERANCE = 1e-6  # timm and torchvision may pool in a different order
@@ -48,9 +49,9 @@ def export_run(path: str | Path, fmt: str, out: str | Path | None = None) -> tup
     if EXPORT_FILES[fmt].endswith(".safetensors"):
         import_safetensors()
     if out is not None:
-        claim_output(out, "folder")
+        claim_output(out, "folder", setting=_SETTING)
     run = open_run(path)
-    folder = claim_output(run.folder / "export" / fmt if out is None else out, "folder")
+    folder = claim_output(run.folder / "export" / fmt if out is None else out, "folder", setting=_SETTING)
     weights = _claim_files(folder, fmt)
     card = make_card(run, fmt)
     folder.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,10 @@ def json_bytes(content: Any) -> bytes:
 
 
 def claim_output(
-    path: str | Path, kind: Literal["file", "folder"], remedy: str = "write to a local disk and copy the result there"
+    path: str | Path,
+    kind: Literal["file", "folder"],
+    remedy: str = "write to a local disk and copy the result there",
+    setting: str = "",
 ) -> Path:
     """Check that an output can be written, before the work for it starts.
 
@@ -62,6 +65,7 @@ def claim_output(
         path: path of the output; it and its parent folders need not exist yet.
         kind: ``"file"``, which may replace an older one, or ``"folder"``, which may already exist.
         remedy: advice for a file system that lacks an ability.
+        setting: as for :func:`check_output`.
 
     Returns:
         ``path``.
@@ -70,7 +74,7 @@ def claim_output(
         UserError: as for :func:`check_output`, or the file system cannot rename files or append to them.
         DiskFullError: there is no space left.
     """
-    place = check_output(path, kind)
+    place = check_output(path, kind, setting)
     try:
         problem = file_system_of(place).problem
     except OSError as error:
@@ -80,12 +84,13 @@ def claim_output(
     return Path(path)
 
 
-def check_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
+def check_output(path: str | Path, kind: Literal["file", "folder"], setting: str = "") -> Path:
     """Check an output without writing anything.
 
     Args:
         path: as for :func:`claim_output`.
         kind: as for :func:`claim_output`.
+        setting: how another place is chosen, such as ``runs_dir=DIR`` or ``--out DIR``; for the message.
 
     Returns:
         The nearest folder that exists: ``path``, or one above it.
@@ -94,17 +99,18 @@ def check_output(path: str | Path, kind: Literal["file", "folder"]) -> Path:
         UserError: something of another kind has this path, or the existing folder cannot be written to.
     """
     path = Path(path)
+    elsewhere = f"choose another place{f' with {setting}' if setting else ''}"
     wrong = path.is_dir() if kind == "file" else os.path.lexists(path) and not path.is_dir()
     if wrong:
         other = "folder" if kind == "file" else "file"
-        raise UserError(f"{path} exists and is a {other}, expected a {kind}: move it away or choose another place")
+        raise UserError(f"{path} exists and is a {other}, expected a {kind}: move it away or {elsewhere}")
     place = path if kind == "folder" else path.parent
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
     if not place.is_dir():
-        raise UserError(f"{path} cannot be written: {place} is not a folder; move it away or choose another place")
+        raise UserError(f"{path} cannot be written: {place} is not a folder; move it away or {elsewhere}")
     if not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(f"{path} cannot be written: no permission to write to {place}; choose another place")
+        raise UserError(f"{path} cannot be written: no permission to write to {place}; {elsewhere}")
     return place
 
 

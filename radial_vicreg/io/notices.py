@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 import warnings
 
+_WORKERS = "This DataLoader will create"
+"""Beginning of PyTorch's warning that the loader has more processes than the machine has cores."""
+
 _DEPRECATIONS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 
 
@@ -25,12 +28,16 @@ def warn(text: str) -> None:
 def ignore_library_deprecations() -> None:
     """Hide deprecation warnings of other libraries, unless ``-W`` or ``PYTHONWARNINGS`` is set.
 
+    PyTorch's warning of more workers than cores is hidden as well: it comes with every loader, and a training prints
+    it once (:func:`radial_vicreg.data.loader.workers_note`).
+
     Lightning enables its own warnings when it is imported: call this function again afterwards.
     """
     if sys.warnoptions:
         return
     for category in _DEPRECATIONS:
         warnings.filterwarnings("ignore", category=category)
+    warnings.filterwarnings("ignore", message=_WORKERS)
     warnings.filterwarnings("default", message="radial_vicreg", category=DeprecationWarning)  # for users of our API
 
 

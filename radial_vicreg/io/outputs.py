@@ -14,6 +14,7 @@ from typing import Any
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file, claim_output, remove_leftovers, write_json
 from radial_vicreg.io.locks import changing
+from radial_vicreg.names.counts import counted
 
 _NAMED = 3  # files in an error
 _REMEDY = "move it away, or choose another place"
@@ -67,6 +68,7 @@ class OutputFolder:
         formerly: returns the files that a version without markers has left in a folder, and none for any other folder.
             Nothing proves that they are unchanged, so :meth:`write` moves them into a separate folder.
         alone: the folder belongs to this command alone: without a marker it must be empty except for hidden files.
+        setting: how another folder is chosen, for the message.
     """
 
     def __init__(
@@ -75,12 +77,14 @@ class OutputFolder:
         command: str,
         formerly: Callable[[Path], Collection[str]] = lambda folder: (),
         alone: bool = False,
+        setting: str = "--out DIR",
     ) -> None:
         self.path = Path(path)
         self.command = command
         self.marker = self.path / f"radial_vicreg_{command}.json"
         self._formerly = formerly
         self._alone = alone
+        self._setting = setting
 
     def claim(self, names: Iterable[str] = ()) -> OutputFolder:
         """Check, before the work starts, that the folder may be written to. Nothing is changed.
@@ -95,7 +99,7 @@ class OutputFolder:
             UserError: a file that the command has not written, a changed file or a link is in the way (the message
                 names it), or the folder cannot be written.
         """
-        claim_output(self.path, "folder")
+        claim_output(self.path, "folder", setting=self._setting)
         names = list(names)
         try:
             self._check(names)
@@ -195,7 +199,7 @@ class OutputFolder:
         for name in former:
             (aside / name).parent.mkdir(parents=True, exist_ok=True)
             os.rename(self._place(name), aside / name)
-        print(f"{self.path}: moved {len(former)} file(s) of an earlier version, which may have been edited, to {aside}")
+        print(f"{self.path}: moved {counted(len(former), 'file')} of an earlier version, possibly edited, to {aside}")
 
     def _visible(self) -> list[str]:
         if not self.path.is_dir():

@@ -254,6 +254,7 @@ def _agree(shape: tuple[int, ...] | None, device: torch.device) -> None:
     rows = [tuple(row) for row in table.tolist()]
     rejected = [rank for rank, row in enumerate(rows) if row[0] < 0]
     if shape is not None and rejected:
-        raise ValueError(f"rank(s) {rejected} rejected their embeddings (see their error); stopping on every rank.")
+        noun = "rank" if len(rejected) == 1 else "ranks"
+        raise ValueError(f"{noun} {rejected} rejected their embeddings (see their error); stopping on every rank.")
     if shape is not None and len(set(rows)) > 1:
         raise ValueError(f"batch shapes (V, N, d) differ between ranks: {rows} in rank order; {remedy}.")

@@ -13,6 +13,9 @@ EXPORT_FILES = {
 }
 """Name of the weights' file in each format of ``radial-vicreg export``."""
 
+EXPORT_CARD = "card.json"
+"""File in a folder of ``radial-vicreg export`` that describes the weights next to it."""
+
 SELECTIONS = ("paper", "best")
 """Experiment in a cell of the paper's tables: the nearest to the paper's settings, or the best of a sweep."""
 

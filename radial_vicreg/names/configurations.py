@@ -72,6 +72,17 @@ def groups() -> list[str]:
     return [_PREFIX + name for name in sorted(found - {""}) if name.partition("/")[0] != SWEEPS.name]
 
 
+def choices_of(group: str, own: str | Path | None = None) -> list[str]:
+    """List the choices of a group, at any depth.
+
+    Args:
+        group: name, such as ``radialvicreg/optimizer`` or ``cifar100``.
+        own: folder of ``--config-path``, which may have choices as well.
+    """
+    folders = [CONFIGURATIONS / group] if own is None else [Path(own) / group, CONFIGURATIONS / group]
+    return sorted({name for folder in folders for name, _ in _files(folder)})
+
+
 def new_group(group: str, own: str | Path | None = None) -> str | None:
     """Return the current name of a group that had another one until release 0.2.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from radial_vicreg.config import RunConfig
+from radial_vicreg.names.counts import counted
 
 if TYPE_CHECKING:
     from radial_vicreg.losses import RadialEquilibrium
@@ -129,9 +130,9 @@ def stability_warnings(config: RunConfig, steps_per_epoch: int) -> list[str]:
     if warmup >= found.shortest_warmup:
         return []
     return [
-        f"a warm-up of {warmup:.0f} steps to a rate of {found.rate:.3g} is too short: the gradient of the radial "
-        "term, (d - 1) / r, is large while radii are small, so radii overshoot and the covariance term makes "
-        f"them diverge; about {found.shortest_warmup:.0f} steps are needed. Lengthen scheduler.warmup_epochs "
+        f"a warm-up of {counted(round(warmup), 'step')} to a rate of {found.rate:.3g} is too short: the gradient of "
+        "the radial term, (d - 1) / r, is large while radii are small, so radii overshoot and the covariance term "
+        f"makes them diverge; about {found.shortest_warmup:.0f} steps are needed. Lengthen scheduler.warmup_epochs "
         "(here one epoch is "
         f"{steps_per_epoch} steps), lower optimizer.lr, or use radialvicreg/optimizer=adamw"
     ]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from radial_vicreg.names.counts import counted
 from radial_vicreg.paper.values import Deviation, deviations, is_conditional, nearness, our_choices, paper
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.formats import counted
 
 _MOST_NAMED = 6
 

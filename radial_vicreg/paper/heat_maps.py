@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.figures import literal, name_panels, new_figure
+from radial_vicreg.names.counts import counted
 from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.report.captioned import CaptionedFigure, accuracy
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.formats import counted
 from radial_vicreg.report.naming import differences
 from radial_vicreg.report.setting import Setting
 

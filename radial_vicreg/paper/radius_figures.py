@@ -76,7 +76,8 @@ def _drawn(
     return CaptionedFigure(
         name,
         figure,
-        f"{what}, with the density of chi({setting.dim}): {setting.images}, {setting.backbone}, {epochs} epochs, "
+        f"{what}, with the density of chi({setting.dim}): {setting.images}, {setting.backbone}, {epochs} "
+        f"epoch{'' if epochs == 1 else 's'}, "
         f"evaluation mode, n images each, seeds {seeds}.{remark}",
         f"Histograms of radii. {_results(chosen, before=bool(before))}.",
     )

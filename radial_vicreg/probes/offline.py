@@ -14,6 +14,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import claim_output, write_json
 from radial_vicreg.io.outputs import claim_file, json_with
 from radial_vicreg.names import probes as probe_names
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.probes import FEATURES, HOST_PROBE, METRIC_LABELS, offline_key, offline_words
 from radial_vicreg.probes.features import run_features
 from radial_vicreg.probes.registry import probe_class
@@ -132,13 +133,14 @@ def summary(content: dict[str, Any]) -> str:
     test = content["test"]
     chosen = ", ".join(f"{key} {value:g}" for key, value in content["chosen"].items())
     figures = ", ".join(f"{words} {test[metric]:.2f} %" for metric, words in METRIC_LABELS.items() if metric in test)
-    skipped = sum(content["skipped_images"].values())
+    count = sum(content["skipped_images"].values())
+    skipped = f"; {counted(count, 'unreadable image')} skipped" if count else ""
     state = "untrained" if content["untrained"] else f"epoch {content['epoch']}"
     others = ", which are not those of the run" if content["other_images"] else ""
     return (
         f"{content['probe']} probe of {content['feature_dim']} {content['features']} features ({state}): {figures} on "
-        f"{content['val_images']} images{others} ({chosen}, chosen on held-out training images"
-        f"{f'; {skipped} unreadable images skipped' if skipped else ''})"
+        f"{counted(content['val_images'], 'image')}{others} ({chosen}, chosen on held-out training images"
+        f"{skipped})"
     )
 
 

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from radial_vicreg.errors import UserError
 from radial_vicreg.figures import figure_files, figure_style, method_styles
 from radial_vicreg.io.outputs import OutputFolder
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.terms import METHOD_LABELS
 from radial_vicreg.report.captioned import CaptionedFigure
 from radial_vicreg.report.collect import Experiment, Problem, collect, group
@@ -22,7 +24,7 @@ from radial_vicreg.report.differences import (
     differences,
 )
 from radial_vicreg.report.experiments import experiment_csv, experiment_notes, experiment_rows
-from radial_vicreg.report.formats import Section, counted, markdown_text, to_latex, to_markdown
+from radial_vicreg.report.formats import Section, markdown_text, to_latex, to_markdown
 from radial_vicreg.report.page import build_page
 
 _TITLE = f"{METHOD_LABELS['radialvicreg']}: tables and figures from finished runs"
@@ -96,23 +98,27 @@ def build_report(
         The report.
 
     Raises:
-        UserError: ``runs_dir`` does not exist, ``against`` does not identify an experiment, or ``out`` is not writable
-            or holds files that no report wrote or that were changed since. In this case, nothing is written.
+        UserError: ``runs_dir`` does not exist or has no finished run, ``against`` does not identify an experiment, or
+            ``out`` is not writable or holds files that no report wrote or that were changed since. In this case,
+            nothing is written.
     """
     target = OutputFolder(out, "report", _files_of_earlier_versions, alone=True).claim()
     runs, problems = collect(runs_dir)
     experiments, repeated = group(runs)
     problems = sorted([*problems, *repeated], key=lambda problem: problem.path)
+    if not experiments:
+        unused = f" (not used: {_kinds(problems)})" if problems else ""
+        raise UserError(f"{runs_dir} contains no finished run{unused}; `radial-vicreg runs {runs_dir}` lists all runs")
+    summary = _summary(experiments, problems)
     added = tables(experiments)
     compared = None if against is None else differences(experiments, against)
-    summary = _summary(experiments, problems, runs_dir)
     files: Files = {}
     with figure_style():
         figures = draw(experiments)
         for drawn in figures:
             if drawn.figure is not None:
                 files |= figure_files(drawn.figure, f"figures/{drawn.name}")
-        sections = [_experiment_section(experiments, files)] if experiments else []
+        sections = [_experiment_section(experiments, files)]
         sections += _difference_section(compared, files)
         sections += [_added_section(table, files) for table in added]
         files["report.html"] = build_page(_TITLE, summary, sections, figures, problems).encode()
@@ -161,12 +167,16 @@ def _add_section(section: Section, stem: str, csv: str, caption: str, files: Fil
     files[f"{stem}.md"] = f"{section.caption}\n\n{to_markdown(header, body)}\n{_bullets(notes)}".encode()
 
 
-def _summary(experiments: Sequence[Experiment], problems: Sequence[Problem], runs_dir: str | Path) -> str:
+def _summary(experiments: Sequence[Experiment], problems: Sequence[Problem]) -> str:
     count = sum(len(experiment.runs) for experiment in experiments)
-    left_out = Counter(problem.kind for problem in problems)
-    detail = ", ".join(f"{number} {kind}" for kind, number in sorted(left_out.items()))
     found = f"{counted(count, 'finished run')} in {counted(len(experiments), 'experiment')}"
-    return f"{found if count else f'No finished run below {runs_dir}'}; not used: {detail or 'nothing'}."
+    return f"{found}; not used: {_kinds(problems) or 'nothing'}."
+
+
+def _kinds(problems: Sequence[Problem]) -> str:
+    """Count the files that no table uses by the kind of their problem."""
+    left_out = Counter(problem.kind for problem in problems)
+    return ", ".join(f"{number} {kind}" for kind, number in sorted(left_out.items()))
 
 
 def _bullets(notes: Sequence[str]) -> str:

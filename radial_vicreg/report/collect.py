@@ -300,7 +300,7 @@ def _read(file: Path, name: str) -> Run | Problem:
     if results.probes is None:
         return Problem(name, "unrecognized", "no probes: the file was not written by radial-vicreg")
     if not results.is_finished:
-        epochs = f"{results.epochs} of {results.max_epochs} epochs"
+        epochs = f"{results.epochs} of {results.max_epochs} epoch{'' if results.max_epochs == 1 else 's'}"
         error = f": {results.error}" if results.error else ""
         kind = "failed" if results.status == "failed" else "partial"
         return Problem(name, kind, f"{results.status} after {epochs}{error}")

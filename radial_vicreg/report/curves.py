@@ -9,12 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from radial_vicreg.figures import Dashes, LineLook, add_legend, literal, name_panels, new_figure
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.probes import HEADLINES, logged_name
 from radial_vicreg.names.terms import METHOD_LABELS
 from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.report.captioned import CaptionedFigure, Styles
 from radial_vicreg.report.collect import Experiment
-from radial_vicreg.report.formats import counted, number_text
+from radial_vicreg.report.formats import number_text
 from radial_vicreg.report.naming import distinguish
 
 _MOST_CURVES = 8

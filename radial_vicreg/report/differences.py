@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.counts import counted
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.columns import Column, filled_columns
 from radial_vicreg.report.compare import LEVEL, Difference, by_seed, compare
 from radial_vicreg.report.experiments import setting_cells
-from radial_vicreg.report.formats import MISSING, Text, counted, number_text, to_csv
+from radial_vicreg.report.formats import MISSING, Text, number_text, to_csv
 from radial_vicreg.report.naming import distinguish
 
 _MOST_NAMED = 12

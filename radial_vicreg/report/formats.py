@@ -72,11 +72,6 @@ def number_text(value: float, decimals: int = 2, sign: str = "") -> str:
     return f"{round(value, decimals) + 0.0:{sign}.{decimals}f}".replace("-", "−")
 
 
-def counted(number: int, noun: str) -> str:
-    """Format a count with its noun: ``1 run``, ``2 runs``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def to_markdown(header: Sequence[str], body: Sequence[Row]) -> str:
     """Write a pipe table."""
 

@@ -12,6 +12,7 @@ from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.types import outside, plain
 from radial_vicreg.config.words import field_of
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.probes import HOST_PROBE, frozen_key, headline, online_key
 from radial_vicreg.names.terms import METHODS
 from radial_vicreg.runs.identity import leaves
@@ -84,7 +85,8 @@ def closing_lines(stored: StoredRun, probes: Mapping[str, str]) -> list[str]:
         probes: label of each probe that may be frozen, by name.
     """
     results, folder = stored.results, stored.folder
-    lines = [f"{results.status}: {results.epochs} epochs, {results.steps} steps, {results.seconds or 0:.0f} s"]
+    progress = f"{counted(results.epochs or 0, 'epoch')}, {counted(results.steps or 0, 'step')}"
+    lines = [f"{results.status}: {progress}, {results.seconds or 0:.0f} s"]
     if results.cost is not None and results.cost.image_wait_share is not None:
         lines.append(f"waiting for images: {100 * results.cost.image_wait_share:.0f} % of the steps' time")
     first, last = results.radii.initial, results.radii.final

@@ -15,6 +15,7 @@ from radial_vicreg.errors import INTERRUPTED, NOT_FINISHED, STOP_SIGNALS, RunSto
 from radial_vicreg.io.files import claim_output
 from radial_vicreg.io.locks import SECONDS_BETWEEN_LOOKS
 from radial_vicreg.io.terminal import Bar
+from radial_vicreg.names.counts import counted
 from radial_vicreg.sweeps.claims import ClaimedError, WorkerClaim
 from radial_vicreg.sweeps.evidence import keep_results, refuse_paths_of_this_machine
 from radial_vicreg.sweeps.forwarding import SignalForwarder
@@ -72,7 +73,7 @@ def run_missing(
         KeyboardInterrupt: Ctrl-C was received, and the running process has ended.
     """
     if evidence is not None:
-        claim_output(evidence, "folder")
+        claim_output(evidence, "folder", setting="--evidence DIR")
     predictions = predictions_of(runs, overrides)
     if evidence is not None:
         for prediction in predictions:
@@ -81,9 +82,9 @@ def run_missing(
     unfinished = {state.run.index for state in states if not state.is_finished}
     todo = [prediction for prediction in predictions if prediction.run.index in unfinished]
     todo.sort(key=lambda prediction: prediction.past_stability is not None)
-    logs = claim_output(Path(predictions[0].config.runs_dir) / "sweeps" / name, "folder")
+    logs = claim_output(Path(predictions[0].config.runs_dir) / "sweeps" / name, "folder", setting="runs_dir=DIR")
     logs.mkdir(parents=True, exist_ok=True)
-    _say(f"{name}: {len(runs)} runs, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
+    _say(f"{name}: {counted(len(runs), 'run')}, {len(runs) - len(todo)} finished, {len(todo)} to do; logs in {logs}")
     for text in _remarks(predictions):
         _say(text)
     with SignalForwarder() as forwarder, Bar(name, len(runs), len(runs) - len(todo)) as bar:
@@ -198,7 +199,8 @@ def _outcome(name: str, states: Sequence[RunState], failed: Sequence[int]) -> Ou
     left = {state.run.index: state.status for state in states if not state.is_finished}
     left |= {index: "failed" for index in left if index in failed}
     runs = ", ".join(f"run {index} ({status})" for index, status in left.items())
-    _say(f"not finished: {runs}" if left else f"{name}: all {len(states)} runs are finished")
+    every = f"all {len(states)} runs are" if len(states) > 1 else "its run is"
+    _say(f"not finished: {runs}" if left else f"{name}: {every} finished")
     return Outcome([index for index in left if index in failed], [index for index in left if index not in failed])
 
 

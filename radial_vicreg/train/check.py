@@ -9,6 +9,7 @@ import lightning.pytorch as pl
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.folder import check_batch_fits
 from radial_vicreg.data.sets import data_set
+from radial_vicreg.names.counts import counted
 from radial_vicreg.nets.stability import equilibrium_note, stability_warnings
 from radial_vicreg.runs.checkpoints import check_resumable
 from radial_vicreg.train.micro_batches import accumulation_note, micro_batch_note
@@ -87,7 +88,7 @@ def _steps(trainer: pl.Trainer, config: RunConfig, batches: int) -> str:
     limit = ""
     if 0 < trainer.max_steps < total:
         total, limit = trainer.max_steps, ", cut by max_steps"
-    length = f"{epochs:,} epoch{'' if epochs == 1 else 's'} of {steps:,}{limit}"
+    length = f"{counted(epochs, 'epoch')} of {steps:,}{limit}"
     text = f"steps: {total:,} ({length}), global batch {config.global_batch:,}"
     if config.accumulation > 1:
         text += f", {config.accumulation} of them per step"

@@ -38,7 +38,7 @@ def check_first(config: RunConfig) -> None:
     check_names(config)
     if config.ckpt not in (None, "auto", "last"):
         require_checkpoint(Path(config.ckpt))
-    check_output(Path(config.runs_dir), "folder")
+    check_output(Path(config.runs_dir), "folder", "runs_dir=DIR")
     data_set(config.data.dataset).check_places(config.data)
 
 

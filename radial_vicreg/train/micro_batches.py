@@ -6,6 +6,7 @@ from torch import nn
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.counts import counted
 from radial_vicreg.nets.micro_batches import FEWEST_IMAGES, has_batch_norm, use_micro_batches
 from radial_vicreg.nets.models import build_backbone, is_embedded
 from radial_vicreg.runtime.random_state import own_random_numbers
@@ -96,5 +97,5 @@ def micro_batch_note(config: RunConfig, backbone: nn.Module) -> str | None:
         return None
     return (
         f"note: optimizer.micro_batch_size={size}: in training, the BatchNorm layers of {config.backbone.name} have the"
-        f" statistics of at most {size} images, not of {batch}"
+        f" statistics of at most {counted(size, 'image')}, not of {batch}"
     )

@@ -20,6 +20,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.counts import counted
 from radial_vicreg.runtime.first_process import set_trainer_rank
 
 # In Lightning's order: torchrun may itself run in a Slurm job.
@@ -97,8 +98,8 @@ def check_processes(config: RunConfig, trainer: pl.Trainer) -> None:
     started = trainer.world_size
     if started != config.processes:
         raise UserError(
-            f"strategy={config.strategy} trains with {started} process(es), but {_requested(config)}: use "
-            f"strategy=auto or ddp, or request {started}"
+            f"strategy={config.strategy} trains with {counted(started, 'process', 'processes')}, but "
+            f"{_requested(config)}: use strategy=auto or ddp, or request {started}"
         )
     if config.processes > 1 and not (config.model_extra or {}).get("use_distributed_sampler", True):
         raise UserError(
@@ -113,11 +114,11 @@ def _difference(config: RunConfig, kind: type[ClusterEnvironment]) -> str | None
         environment = kind()
         started = environment.world_size()
         if started != config.processes:
-            return f"{started} process(es)"
+            return counted(started, "process", "processes")
         # Lightning knows what torchrun started on all machines, not what it started on this one.
         here = os.environ.get("LOCAL_WORLD_SIZE") if kind is TorchElasticEnvironment else None
         if here is not None and int(here) != config.local_processes:
-            return f"{here} process(es) on this machine"
+            return f"{counted(int(here), 'process', 'processes')} on this machine"
         environment.validate_settings(num_devices=config.local_processes, num_nodes=config.nodes)
     except (RuntimeError, ValueError) as error:
         return f"processes in a way that Lightning does not support ({error})"

@@ -15,7 +15,13 @@ from torch.utils.data import DataLoader
 from radial_vicreg.config import RunConfig
 from radial_vicreg.data.build import RunData, open_data
 from radial_vicreg.data.fingerprint import listed_once
-from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, faster_loading
+from radial_vicreg.data.loader import (
+    build_train_loader,
+    build_training_set,
+    build_val_loader,
+    faster_loading,
+    workers_note,
+)
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.probes import frozen_key
 from radial_vicreg.nets.models import check_backbone
@@ -187,6 +193,8 @@ def set_up(
         claim()
     host = choose_host(config)
     rank_zero_only(print)(f"host: {host.name} ({host.reason})")
+    if (note := workers_note(config)) is not None:
+        rank_zero_only(print)(note)
     pl.seed_everything(config.seed, workers=True, verbose=False)
     if not keep_images:
         listed = config.data.model_copy(update={"cache": "none", "format": "image_folder"})

@@ -23,6 +23,8 @@ from radial_vicreg.train.same_run import check_same_run, how_to_measure, run_aro
 TRAIN_ELSEWHERE = "train on a local disk and copy the finished run there"
 """Advice if a run's folder cannot be written."""
 
+_SETTING = "runs_dir=DIR"
+
 
 class RunFolder(NamedTuple):
     """The place of a run on the disk.
@@ -119,9 +121,9 @@ def claim_runs_dir(config: RunConfig, write: bool = True) -> None:
     if rank_zero_only.rank != 0:  # type: ignore[attr-defined]
         return
     if write:
-        claim_output(Path(config.runs_dir), "folder", TRAIN_ELSEWHERE)
+        claim_output(Path(config.runs_dir), "folder", TRAIN_ELSEWHERE, _SETTING)
     else:
-        check_output(Path(config.runs_dir), "folder")
+        check_output(Path(config.runs_dir), "folder", _SETTING)
 
 
 @contextlib.contextmanager

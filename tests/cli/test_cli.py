@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import json
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -18,8 +20,11 @@ from helpers import one_line
 
 from radial_vicreg import __version__, cli
 from radial_vicreg.cli.commands import doctor
+from radial_vicreg.cli.hydra_flags import parse_overrides, read_request
 from radial_vicreg.data.folder import LabelledFolder
+from radial_vicreg.data.sets import prepared_sets
 from radial_vicreg.names import choices
+from radial_vicreg.names.configurations import sweep_names
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,15 +38,14 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == f"radial-vicreg {__version__}"
 
 
-def test_no_command_or_an_unknown_one_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
-    capsys.readouterr()
-    assert cli.main(["pretran"]) == 2
-    one_line(capsys.readouterr().err, "radial-vicreg: error: ")
+    assert "usage" in capsys.readouterr().out
 
 
 HELPS = [["--help"], *([command, "--help"] for command in cli.COMMANDS)]
-HELPS += [["synthetic", "figure", "--help"], ["synthetic", "sweep", "--help"], ["data", "celeba", "--help"]]
+HELPS += [["synthetic", "figure", "--help"], ["synthetic", "sweep", "--help"]]
+HELPS += [["data", name, "--help"] for name in prepared_sets()]
 
 
 def test_every_command_explains_itself_without_pytorch() -> None:
@@ -64,6 +68,60 @@ def test_every_command_explains_itself_without_pytorch() -> None:
         assert status == 0, line
         assert "usage" in text.lower(), line
         assert heavy == [], line
+        assert re.search(r"``|:\w+:`", text) is None, f"markup in the help of {line}"
+        examples = re.findall(r"^  (radial-vicreg .+)$", text.partition("example:\n")[2], re.MULTILINE)
+        assert examples, f"no example in the help of {line}"
+        for example in examples:
+            assert " ".join(example.split()[1:]).startswith(line.removesuffix("--help").strip()), example
+            parse_example(*shlex.split(example)[1:])
+    assert all(name in told["sweep --help"][1] for name in sweep_names())
+
+
+def parse_example(command: str, *arguments: str) -> None:
+    """Raise the error of a command line that its command does not accept."""
+    if command == "solo":
+        return
+    module = importlib.import_module(f"radial_vicreg.cli.commands.{command.replace('-', '_')}")
+    first, *rest = arguments or [""]
+    if command == "synthetic" and first in module.PARTS:
+        module.PARTS[first]().parse_args(rest)
+    elif command in ("pretrain", "synthetic"):
+        read_request(module.parser(), arguments)
+    elif command == "sweep":
+        parse_overrides(module.parser(), arguments)
+    else:
+        module.parser().parse_args(list(arguments))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("pretran", "'pretran' is not a command; did you mean `radial-vicreg pretrain`?"),
+        ("help pretran", "'pretran' is not a command; did you mean `radial-vicreg pretrain --help`?"),
+        ("figure 1 --preset quick", "did you mean `radial-vicreg synthetic figure 1 --preset quick`?"),
+        ("figure 2 runs", "did you mean `radial-vicreg report runs`?"),
+        ("table 1", "did you mean `radial-vicreg report RUNS_DIR`?"),
+        ("cifar10 --out here", "did you mean `radial-vicreg data cifar10 --out here`?"),
+        ("cifar100/resnet18/vicreg_d512", "`radial-vicreg pretrain --config-name cifar100/resnet18/vicreg_d512`?"),
+        ("tables/table1 --status", "did you mean `radial-vicreg sweep tables/table1 --status`?"),
+        ("version", "did you mean `radial-vicreg --version`?"),
+        ("zzz", f"'zzz' is not a command; the commands are {', '.join(sorted(cli.COMMANDS))}"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_command_line_that_was_meant(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words.split()) == 2
+    error = capsys.readouterr().err
+    one_line(error, "radial-vicreg: error: ")
+    assert said in error
+
+
+def test_help_as_a_word_is_the_option(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, options in (["help"], ["--help"]), (["help", "data", "digits"], ["data", "digits", "--help"]):
+        printed = [(cli.main(line), capsys.readouterr().out) for line in (words, options)]
+        assert printed[0] == printed[1]
+        assert printed[0][0] == 0
 
 
 def test_no_command_retypes_its_choices() -> None:
@@ -94,11 +152,28 @@ def test_every_preset_of_the_command_line_has_sizes() -> None:
 
 REFUSED_FIRST = {
     "pretrain bad_key=1": "unknown key 'bad_key'",
+    "pretrain quickstart": "quickstart is not an override (key=value); write --config-name quickstart",
+    "pretrain quikstart max_epochs=1": "did you mean --config-name quickstart?",
+    "pretrain help": "help is not an override (key=value); see radial-vicreg pretrain --help",
+    "pretrain max_epochs 3": "max_epochs is not an override (key=value); write max_epochs=3",
+    "pretrain mine/own.yaml": "write --config-path mine --config-name own",
+    "pretrain --max_epochs 3": "--max_epochs is not an option; settings are overrides: write max_epochs=3",
+    "pretrain --max-epochs=3": "write max_epochs=3",
+    "pretrain --lr 0.1 max_epochs=3": "write optimizer.lr=0.1",
+    "pretrain --cheek": "--cheek is not an option; did you mean --check?",
+    "pretrain --wandb.api_key=verysecret": "unrecognized arguments: --wandb.api_key; see radial-vicreg pretrain --help",
+    "sweep study --max_epochs 3 --list": "write max_epochs=3",
+    "sweep study quickstart": "quickstart is not an override (key=value); see radial-vicreg sweep --help",
     "pretrain +optimizer.lrr=1": "optimizer.lrr is not a setting; did you mean optimizer.lr?",
     "pretrain +optimizer.kwargs.momentun=1": "optimizer.kwargs momentun do not fit optimizer.name=lars",
     "pretrain optimizer.name=adam": "optimizer.kwargs eta, clip_lr, exclude_bias_n_norm do not fit optimizer.name=adam",
     "pretrain --config-name quickstrt": "did you mean quickstart?",
-    "pretrain radialvicreg/optimizer=lrs": "Could not find 'radialvicreg/optimizer/lrs'",
+    "pretrain radialvicreg/optimizer=lrs": "there is no radialvicreg/optimizer=lrs; did you mean lars?",
+    "pretrain radialvicreg/method=nosuch": "there is no radialvicreg/method=nosuch; there are barlow, e2mc, lejepa, ",
+    "pretrain +cifar100=resnet18/vicreg_512": "there is no cifar100=resnet18/vicreg_512; did you mean resnet18/",
+    "pretrain augmentations.5.crop_size=3": "augmentations.5.crop_size: augmentations has 1 entry, whose index is 0",
+    "pretrain augmentations.x.crop_size=3": "augmentations.x.crop_size: augmentations is a list; its index is 0",
+    "pretrain augmentations.0.crop_siz=3": "did you mean augmentations.0.crop_size?",
     "pretrain optimizer.name=lasr": "optimizer.name='lasr': expected one of sgd, lars, adam, adamw",
     "pretrain scheduler.name=cosin": "scheduler.name='cosin': expected one of warmup_cosine, step, none",
     "pretrain scheduler.interval=day": "scheduler.interval='day': expected step or epoch",
@@ -231,6 +306,8 @@ def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture
     assert "SCRIPT.py" in capsys.readouterr().out
 
 
+ANOTHER = "move it away or choose another place with"
+
 WRONG = {
     "probe": "the following arguments are required: RUN_OR_CKPT; see radial-vicreg probe --help",
     "probe GONE": "gone does not exist; give a run's folder or a checkpoint",
@@ -244,7 +321,7 @@ WRONG = {
     "export FOLDER --format onnx": "--format: invalid choice: 'onnx'",
     "diagnose": "the following arguments are required: SOURCE",
     "diagnose GONE": "gone does not exist; expected a run's folder, a checkpoint, an exported folder, FILE.npy, timm:",
-    "diagnose FOLDER --out FILE": "file exists and is a file, expected a folder: move it away",
+    "diagnose FOLDER --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "diagnose FOLDER --max-images 1": "--max-images 1: expected 2 or more",
     "diagnose FOLDER --device meta": "--device meta cannot be used (",
     "diagnose timm:resnet18": "timm:resnet18 has no images: pass a folder of images, --images DIR",
@@ -262,9 +339,9 @@ WRONG = {
     "is one of them",
     "report": "the following arguments are required: RUNS_DIR",
     "report GONE": "gone is not a folder; give the folder that contains your runs",
-    "report FOLDER --out FILE": "file exists and is a file, expected a folder: move it away",
-    "report FOLDER --out FILE/inside": "file/inside cannot be written: file is not a folder",
-    "report FOLDER --against vicreg": "nothing to compare with 'vicreg': no run is finished",
+    "report FOLDER --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
+    "report FOLDER --out FILE/inside": f"file/inside cannot be written: file is not a folder; {ANOTHER} --out DIR",
+    "report FOLDER --against vicreg": "folder contains no finished run; `radial-vicreg runs folder` lists all runs",
     "report FOLDER --source both": "--source: invalid choice: 'both'",
     "sweep": "the following arguments are required: FILE",
     "sweep GONE": "gone is neither a sweep file nor the name of a sweep; own ones: celeba_resnet18, ",
@@ -279,7 +356,8 @@ WRONG = {
     "data mnist": "invalid choice: 'mnist' (choose from 'digits', ",
     "data digits --size 3": "size=3: expected 8 or more, since the digits have 8 x 8 pixels",
     "data digits --size large": "--size: invalid int value: 'large'",
-    "data digits --out FILE": "file exists and is a file, expected a folder: move it away",
+    "data digits --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
+    "data cifar10 --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "data digits --out FULL": "full exists and was not prepared by this command",
     "data imagenet10": "the following arguments are required: --imagenet",
     "data imagenet10 --imagenet GONE": "--imagenet=gone does not exist (looked for ",
@@ -290,9 +368,12 @@ WRONG = {
     "data celeba --source GONE": "--source=gone does not exist (looked for ",
     "data celeba --source FOLDER": "--source folder has no img_align_celeba/: unpack the aligned images there",
     "synthetic nonsense=1": "unknown key 'nonsense'",
+    "synthetic --iterations 3": "write steps=3",
+    "synthetic figur 1": "did you mean radial-vicreg synthetic figure?",
+    "synthetic nonsense": "nonsense is not an override (key=value); see radial-vicreg synthetic --help",
     "synthetic steps=-1": "steps at least 1, got 0, 10000 and -1",
     "synthetic steps=many": "steps: Value 'many'",
-    "synthetic steps=2 num_samples=50 out=FILE": "file exists and is a file, expected a folder: move it away",
+    "synthetic steps=2 num_samples=50 out=FILE": f"file exists and is a file, expected a folder: {ANOTHER} out=DIR",
     "synthetic figure": "the following arguments are required: number",
     "synthetic figure 2": "invalid choice: '2' (choose from '1', '3')",
     "synthetic sweep --shard 3": "a shard is i/n, for example 0/16, got '3'",
@@ -304,7 +385,9 @@ WRONG = {
     "pretrain radialvicreg/dataset=folder data.train_path=GONE": "data.train_path=gone does not exist (looked for ",
     "pretrain radialvicreg/dataset=folder data.train_path=FILE": "data.train_path=file is not a folder (looked for ",
     "pretrain radialvicreg/dataset=folder data.train_path=FOLDER": "folder has no class sub-folders",
-    "pretrain IMAGES runs_dir=FILE": "file exists and is a file, expected a folder: move it away",
+    "pretrain IMAGES runs_dir=FILE": f"file exists and is a file, expected a folder: {ANOTHER} runs_dir=DIR",
+    "pretrain data.train_path=FILE/inside": "file/inside cannot be written: file is not a folder; "
+    f"{ANOTHER} data.train_path=DIR",
     "pretrain IMAGES ckpt=GONE": "ckpt=gone is not a file; give a checkpoint's path, ckpt=last or ckpt=auto",
     "pretrain IMAGES ckpt=FILE": "/file cannot be read as a checkpoint: it was not written by torch.save",
     "pretrain IMAGES ckpt=FOLDER": "ckpt=folder is not a file",

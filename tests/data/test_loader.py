@@ -300,6 +300,17 @@ def test_images_of_several_sizes_get_a_worker_for_each_core_and_then_memory(
     assert advice is None if setting is None else advice is not None and advice.startswith(setting)
 
 
+def test_more_workers_than_cores_are_reported_once_and_kept(
+    tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(loader, "usable_cores", lambda: 1)
+    line = "note: data.num_workers=2 on 1 core: data.num_workers=1 usually loads as fast, and is the same experiment"
+    arguments = ["pretrain", "--check", *tiny_overrides, "host=standalone"]
+    for workers, times in (1, 0), (2, 1):
+        assert cli.main([*arguments, f"data.num_workers={workers}"]) == 0
+        assert capfd.readouterr().out.splitlines().count(line) == times
+
+
 def test_images_that_do_not_fit_into_memory_stay_on_the_disk(
     device_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

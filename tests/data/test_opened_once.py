@@ -51,7 +51,7 @@ def test_files_of_other_types_are_counted_under_either_policy(
     paths = {"data__train_path": str(train), "data__val_path": str(val), "data__fraction": fraction}
     config = make_config(**paths, probes__frozen_linear=False)
     refuse_links(config)  # all that solo-learn's script asks of us
-    assert f"{train}: omitted 3 file(s) of unsupported types: 2 .gif (a.gif, b.GIF)" in capsys.readouterr().out
+    assert f"{train}: omitted 3 files of unsupported types: 2 .gif (a.gif, b.GIF)" in capsys.readouterr().out
     data = open_data(config)
     assert data.omitted == {}  # nothing is listed for this alone
     assert len(data.train_images) == (12 if fraction < 0 else 6)
@@ -88,6 +88,6 @@ def test_a_run_lists_and_opens_each_folder_once(
     assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
     assert sorted(folder.name for folder in listed) == ["train", "val"]
     assert len(opened) == len(set(opened)) == 24 + 12
-    assert capsys.readouterr().out.count("omitted 1 file(s) of unsupported types: 1 .gif (a.gif)") == 1
+    assert capsys.readouterr().out.count("omitted 1 file of unsupported types: 1 .gif (a.gif)") == 1
     notes = {"skipped_images": {"train": 0, "val": 0}, "omitted_files": {"train": {".gif": 1}}}
     assert read_results(only_run(tmp_path / "runs"))["data"] == notes

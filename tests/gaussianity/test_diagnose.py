@@ -18,10 +18,12 @@ from radial_vicreg.cli import main
 from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.build import open_data
 from radial_vicreg.diagnostics import gaussianity_statistics, normal_statistics
+from radial_vicreg.errors import UserError
 from radial_vicreg.export import export_run
 from radial_vicreg.gaussianity import measure
 from radial_vicreg.gaussianity import references as gaussianity_references
 from radial_vicreg.gaussianity.figure import diagnose_figure
+from radial_vicreg.gaussianity.forms import distinct_sources
 from radial_vicreg.gaussianity.images import ImagesBelow
 from radial_vicreg.gaussianity.references import normal_reference
 from radial_vicreg.io.cache import FOLDER_VARIABLE, cache_folder
@@ -51,6 +53,34 @@ def test_a_run_has_the_statistics_of_both_outputs_beside_those_of_normal_samples
         assert output["statistics"] == pytest.approx(gaussianity_statistics(z), rel=1e-4, abs=1e-6)
         assert output["normal"] == pytest.approx(normal_statistics(*z.shape))
         assert len(output["curves"]["raw"]["slices"]) == 256
+
+
+def test_what_a_shell_makes_of_runs_counts_each_run_once(
+    finished_run: Callable, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Such as ``runs/*/*``: ``latest`` leads to a run that has a folder of its own, and files are no sources."""
+    run = finished_run("standalone")
+    found = [str(path) for path in sorted(run.parents[1].glob("*/*"))]
+    assert str(run.parents[1] / "latest" / "epochs.csv") in found
+    (log := tmp_path / "sweeps").mkdir()
+    assert main(["diagnose", *found, str(log), "--max-images", "4"]) == 0
+    printed = capsys.readouterr()
+    assert [line for line in printed.out.splitlines() if str(run) in line] != []
+    assert "radialvicreg 2" not in printed.out
+    files, empty, again = printed.err.splitlines()
+    assert files.startswith("skipped files of a run: ")
+    assert "epochs.csv" in files
+    assert empty == f"skipped folders without a checkpoint: {log}"
+    assert again == f"skipped further names of the same runs: {run.parents[1] / 'latest' / 'checkpoints'}"
+
+
+def test_names_of_which_none_is_a_source_are_refused(finished_run: Callable, tmp_path: Path) -> None:
+    run = finished_run("standalone")
+    with pytest.raises(UserError, match="contains no checkpoint"):
+        distinct_sources([str(tmp_path), str(run / "results.json")])
+    with pytest.raises(UserError, match="is a file of a run; give the run's folder"):
+        distinct_sources([str(run / "epochs.csv"), str(run / "results.json")])
+    assert distinct_sources([str(run / "results.json")]) == ([str(run / "results.json")], [])
 
 
 def test_a_run_that_measures_gaussianity_has_the_same_numbers_in_its_results(
@@ -189,7 +219,7 @@ def test_an_image_that_cannot_be_read_is_one_line_or_left_out(
     (source,) = diagnosed(*words, "--on-bad-image", "skip")["sources"]
     assert source["outputs"]["encoder"]["count"] == 3
     assert source["details"]["omitted_files"] == {".gif": 1}
-    assert "omitted 1 file(s) of unsupported types: 1 .gif (a.gif)" in capsys.readouterr().out
+    assert "omitted 1 file of unsupported types: 1 .gif (a.gif)" in capsys.readouterr().out
 
 
 def test_images_of_any_size_are_cut_to_the_run_s_resolution(

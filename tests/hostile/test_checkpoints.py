@@ -293,4 +293,4 @@ def test_results_without_probes_are_summarised(run_folder: Path) -> None:
     file = run_folder / "results.json"
     content = {**json.loads(file.read_text()), "probes": None, "steps": 1, "seconds": 1.0}
     write_json(file, content)
-    assert closing_lines(open_stored_run(run_folder), {"linear": "linear probe"})[0].startswith("finished: 1 epochs")
+    assert closing_lines(open_stored_run(run_folder), {"linear": "linear probe"})[0].startswith("finished: 1 epoch, ")

@@ -255,9 +255,9 @@ def test_macos_s_files_are_no_images_and_are_counted_once(
     (root / "__MACOSX" / "a").mkdir(parents=True)
     (root / "__MACOSX" / "a" / "._0.png").touch()
     assert [len(LabelledFolder(root)), len(LabelledFolder(root))] == [3, 3]
-    assert capsys.readouterr().out == f"{root}: omitted 3 file(s) of macOS (._*), which are not images\n"
+    assert capsys.readouterr().out == f"{root}: omitted 3 files of macOS (._*), not read as images\n"
     assert len(UnlabelledFolder(root / "a")) == 2
-    assert capsys.readouterr().out == f"{root / 'a'}: omitted 2 file(s) of macOS (._*), which are not images\n"
+    assert capsys.readouterr().out == f"{root / 'a'}: omitted 2 files of macOS (._*), not read as images\n"
 
 
 @pytest.mark.parametrize(("rank", "told"), [(0, True), (1, False)])
@@ -269,7 +269,7 @@ def test_the_trainer_s_first_process_tells_of_macos_s_files_whatever_the_environ
     monkeypatch.setattr(first_process, "_trainer_rank", 0)  # to be restored
     adopt_rank(rank)
     LabelledFolder(with_macos_files(make_folder(a=2, b=1)))
-    assert ("omitted 3 file(s) of macOS (._*)" in capsys.readouterr().out) == told
+    assert ("omitted 3 files of macOS (._*)" in capsys.readouterr().out) == told
     adopt_rank(0)
 
 
@@ -280,7 +280,7 @@ def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
     count = len(CelebAFolder(faces))
     with_macos_files(tmp_path / "celeba")
     assert len(CelebAFolder(faces)) == count
-    assert f"{faces}: omitted {count} file(s) of macOS (._*)" in capsys.readouterr().out
+    assert f"{faces}: omitted {count} files of macOS (._*)" in capsys.readouterr().out
     before = (faces / "faces").stat().st_mtime_ns
     prepare_celeba(tmp_path / "celeba", tmp_path / "copy")  # complete as it is
     assert (faces / "faces").stat().st_mtime_ns == before
@@ -289,7 +289,7 @@ def test_macos_s_files_are_left_out_by_every_reader_of_prepared_data(
         with_macos_files(make_folder(f"imagenet/{part}", n1=2))
     images = find_images(source, ["n1"])
     assert [len(images["train", "n1"]), len(images["val", "n1"])] == [2, 2]
-    assert f"{source}: omitted 4 file(s) of macOS (._*)" in capsys.readouterr().out
+    assert f"{source}: omitted 4 files of macOS (._*)" in capsys.readouterr().out
 
 
 def with_other_files(folder: Path) -> Path:
@@ -300,7 +300,7 @@ def with_other_files(folder: Path) -> Path:
 
 
 OTHERS = {".gif": 5, ".heic": 1, "no extension": 1}
-TOLD = "omitted 7 file(s) of unsupported types: 5 .gif (a.GIF, b.gif, c.gif and 2 more), 1 .heic (phone.HEIC), 1 "
+TOLD = "omitted 7 files of unsupported types: 5 .gif (a.GIF, b.gif, c.gif and 2 more), 1 .heic (phone.HEIC), 1 "
 TOLD += "without an extension (notes). Supported types: .jpg, .jpeg, .png, "
 
 
@@ -326,7 +326,7 @@ def test_files_of_other_types_are_counted_and_named_by_every_reader(
     for part in ("train", "val"):
         with_other_files(make_folder(f"imagenet/{part}", n1=2) / "n1")
     assert len(find_images(source, ["n1"])["train", "n1"]) == 2
-    assert f"{source}: omitted 14 file(s)" in capsys.readouterr().out
+    assert f"{source}: omitted 14 files" in capsys.readouterr().out
 
 
 def test_images_next_to_the_class_folders_are_counted(

@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import pytest
+from torch.utils.data import DataLoader
 
 from radial_vicreg.io.notices import Notice, ignore_library_deprecations, warn
 
@@ -34,6 +35,7 @@ def test_deprecations_of_libraries_are_not_shown(category: type[Warning], recwar
     warnings.simplefilter("default")
     ignore_library_deprecations()
     warnings.warn("`isinstance(treespec, LeafSpec)` is deprecated", category, stacklevel=1)
+    DataLoader([1], num_workers=1000)  # PyTorch warns of more workers than cores, for every loader
     warnings.warn("radial_vicreg.hosts.solo is radial_vicreg.solo now", DeprecationWarning, stacklevel=1)
     assert [str(entry.message).split()[0] for entry in recwarn] == ["radial_vicreg.hosts.solo"]
 

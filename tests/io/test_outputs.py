@@ -211,7 +211,7 @@ def test_a_diagnosis_keeps_a_figure_that_was_edited_and_moves_that_of_0_2_aside(
     assert _contents(out) == before
     (out / "radial_vicreg_diagnose.json").unlink()  # which 0.2 did not write
     assert main(command) == 0
-    assert "4 file(s) of an earlier version" in capsys.readouterr().out
+    assert "4 files of an earlier version" in capsys.readouterr().out
     assert [path.read_text() for path in out.glob("replaced-*/diagnose.svg")] == ["edited"]
     assert (out / "diagnose.svg").read_text() == "drawn"
     (out / "radial_vicreg_diagnose.json").unlink()

@@ -15,6 +15,7 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
 from radial_vicreg.runs.identity import config_hash
 
@@ -51,6 +52,20 @@ def hints() -> dict[str, str]:
             if key in settings and (place.endswith(".md") or f"{key}=" in text):
                 found.setdefault(key, place)
     return found
+
+
+def test_extras_are_quoted_wherever_a_text_installs_them() -> None:
+    """zsh takes brackets for a pattern, and refuses ``pip install radial-vicreg[solo]``."""
+    bare = re.compile(r"pip install (?:-\S+ )*[\w.-]*\[")
+    assert bare.search("pip install -e .[dev]") is not None
+    assert [place for place, text in texts() if bare.search(text)] == []
+
+
+def test_a_count_has_its_noun_in_the_singular_or_the_plural() -> None:
+    """``radial_vicreg.names.counts.counted`` writes both."""
+    assert [(place, text) for place, text in texts() if re.search(r"\w\((e?s)\)(?!\()", text)] == []
+    assert [counted(number, "run") for number in (0, 1, 2, 1000)] == ["0 runs", "1 run", "2 runs", "1,000 runs"]
+    assert [counted(number, "entry", "entries") for number in (1, 2)] == ["1 entry", "2 entries"]
 
 
 def test_every_key_that_a_text_names_can_be_given_without_a_plus() -> None:

@@ -98,12 +98,12 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
     [
         pytest.param(
             *({}, ["devices=2", "strategy=single_device"]),
-            ("strategy=single_device trains with 1 process(es)", "devices=2", "request 2", "strategy=auto"),
+            ("strategy=single_device trains with 1 process", "devices=2", "request 2", "strategy=auto"),
             id="single_device",
         ),
         pytest.param(
             *({}, ["num_nodes=2", "strategy=single_device"]),
-            ("strategy=single_device trains with 1 process(es)", "num_nodes=2", "request 2"),
+            ("strategy=single_device trains with 1 process", "num_nodes=2", "request 2"),
             id="single_device_nodes",
         ),
         pytest.param({}, ["strategy=fsdp_cpu_offload"], ("strategy=fsdp_cpu_offload is not supported",), id="fsdp"),
@@ -114,17 +114,17 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
         ),
         pytest.param(
             *(TORCHRUN, ["devices=1"]),
-            ("torchrun started 2 process(es)", "devices=1", "request 1", "--nnodes=1 --nproc_per_node=1"),
+            ("torchrun started 2 processes", "devices=1", "request 1", "--nnodes=1 --nproc_per_node=1"),
             id="torchrun",
         ),
         pytest.param(
             *(TORCHRUN, ["devices=3", "strategy=ddp"]),
-            ("torchrun started 2 process(es)", "devices=3", "request 3", "--nproc_per_node=3"),
+            ("torchrun started 2 processes", "devices=3", "request 3", "--nproc_per_node=3"),
             id="torchrun_more",
         ),
         pytest.param(
             *(TORCHRUN, ["devices=1", "num_nodes=2"]),
-            ("torchrun started 2 process(es) on this machine", "devices=1", "--nnodes=2 --nproc_per_node=1"),
+            ("torchrun started 2 processes on this machine", "devices=1", "--nnodes=2 --nproc_per_node=1"),
             id="torchrun_nodes",
         ),
         pytest.param(
@@ -137,12 +137,12 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
         ),
         pytest.param(
             *({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, ["devices=1"]),
-            ("Slurm started 2 process(es)", "devices=1", "request 1"),
+            ("Slurm started 2 processes", "devices=1", "request 1"),
             id="slurm_tasks",
         ),
         pytest.param(
             *({**SLURM, "SLURM_NTASKS": "1"}, ["devices=2", "strategy=ddp"]),
-            ("Slurm started 1 process(es)", "devices=2", "request 2", "--ntasks-per-node=2"),
+            ("Slurm started 1 process", "devices=2", "request 2", "--ntasks-per-node=2"),
             id="slurm_one_task",
         ),
     ],
@@ -172,7 +172,7 @@ def test_check_finds_another_number_of_processes(
             monkeypatch.setenv(name, value)
     overrides = ["strategy=single_device", "devices=2"] if cause == "strategy" else []
     assert cli.main([*settings, *overrides, "--check"]) == 2
-    one_line(capsys.readouterr().err, "process(es)", "request")
+    one_line(capsys.readouterr().err, "processes", "request")
 
 
 @pytest.mark.parametrize("started", [1, 3])

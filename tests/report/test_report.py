@@ -200,12 +200,22 @@ def test_failed_and_partial_runs_are_listed_and_not_averaged(make_run: Callable,
     assert "&lt;nan&gt;" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_zero_runs_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_finished_run_nothing_is_written_and_one_line_says_so(
+    make_run: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert main(command) == 2
     (tmp_path / "runs").mkdir()
-    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]) == 0
-    assert "No finished run below" in capsys.readouterr().out
-    assert "No finished run below" in (tmp_path / "out" / "report.html").read_text()
-    assert main(["report", str(tmp_path / "nowhere"), "--out", str(tmp_path / "out")]) == 2
+    assert main(command) == 2
+    make_run(KL, status="running")
+    assert main(command) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("error: ")[2].replace(str(tmp_path), "") for line in lines] == [
+        "/runs is not a folder; give the folder that contains your runs",
+        "/runs contains no finished run; `radial-vicreg runs /runs` lists all runs",
+        "/runs contains no finished run (not used: 1 partial); `radial-vicreg runs /runs` lists all runs",
+    ]
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

@@ -335,7 +335,7 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[st
             assert "expected at least 2 views" in told["one_view"]
             assert "at least 2 samples are needed" in told["one_sample"]
         of_rank_1 = "view 2: 1 of 12 values are not finite"
-        assert (of_rank_1 if number == 1 else "rank(s) [1] rejected their embeddings") in told["nan"]
+        assert (of_rank_1 if number == 1 else "rank [1] rejected their embeddings") in told["nan"]
         assert told["afterwards"] == "no error", "ranks stay in step"
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
-        prog="radial-vicreg compare", description="Show the settings and the results in which two runs differ."
+        prog="radial-vicreg compare",
+        description="Show the settings and the results in which two runs differ.",
+        example="radial-vicreg compare runs/A/20261101-120000 runs/B/20261101-130000",
     )
     made.add_argument("first", metavar="A", type=Path, help="a run's folder, or one above it")
     made.add_argument("second", metavar="B", type=Path, help="the other run's folder, or one above it")

@@ -13,6 +13,7 @@ def parser() -> Parser:
     made = Parser(
         prog="radial-vicreg config-schema",
         description="Print the JSON schema of a configuration, for editors that check YAML while it is written.",
+        example="radial-vicreg config-schema --markdown",
     )
     made.add_argument("--markdown", action="store_true", help="print tables of every key instead")
     return made

@@ -16,6 +16,7 @@ def parser() -> Parser:
     made = Parser(
         prog="radial-vicreg configs",
         description="List the configurations that --config-name takes, each with the first sentence of its file.",
+        example="radial-vicreg configs --config-path my_configs",
     )
     made.add_argument("--config-path", "-cp", type=Path, metavar="DIR", help="also list those of this folder")
     made.add_argument("--json", action="store_true", help="for programs")

@@ -10,10 +10,11 @@ from radial_vicreg.data.sets import prepared_sets
 
 def parser() -> Parser:
     """Make the parser of this command."""
-    made = Parser(prog="radial-vicreg data", description="Prepare a data set.")
+    made = Parser(prog="radial-vicreg data", description="Prepare a data set.", example="radial-vicreg data digits")
     sets = made.add_subparsers(dest="name", required=True)
     for name, kind in prepared_sets().items():
-        kind.add_options(sets.add_parser(name, help=kind.about))
+        example = f"radial-vicreg data {name} {kind.example}".rstrip()
+        kind.add_options(sets.add_parser(name, help=kind.about, description=_sentence(kind.about), example=example))
     for one in sets.choices.values():
         one.add_argument(
             "--replace",
@@ -23,6 +24,11 @@ def parser() -> Parser:
             "deleted, and a complete folder stays",
         )
     return made
+
+
+def _sentence(about: str | None) -> str:
+    """Write the help of a list as the description of one data set."""
+    return f"{about[:1].upper()}{about[1:]}." if about else ""
 
 
 def run(arguments: Sequence[str]) -> int:

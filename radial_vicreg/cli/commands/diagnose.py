@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,10 +33,13 @@ def run(arguments: Sequence[str]) -> int:
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.data.places import require_directory
-    from radial_vicreg.gaussianity.forms import require_source
+    from radial_vicreg.gaussianity.forms import distinct_sources, require_source
 
     for source in parsed.sources:  # before PyTorch is imported
         require_source(source)
+    parsed.sources, skipped = distinct_sources(parsed.sources)
+    for line in skipped:
+        print(line, file=sys.stderr)
     if parsed.images is not None:
         require_directory(parsed.images, "--images")
     from radial_vicreg.figures import figure_files, figure_style
@@ -87,6 +91,8 @@ def parser() -> Parser:
         prog="radial-vicreg diagnose",
         description="Measure how Gaussian embeddings are: radii, spectrum, directions and random slices of encoder and "
         "projector outputs, each compared with a normal sample of the same size (docs/diagnose.md).",
+        example="radial-vicreg diagnose runs/latest --untrained --out diagnosis\n"
+        "radial-vicreg diagnose timm:resnet18.a1_in1k --images my_images",
     )
     made.add_argument(
         "sources",

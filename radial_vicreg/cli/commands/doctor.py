@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.errors import RunFailed, UserError
 from radial_vicreg.io.file_systems import ABILITIES, try_folder
+from radial_vicreg.names.counts import counted
 from radial_vicreg.solo.detect import choose_host, find_checkout, find_solo_learn, import_solo_learn
 
 _PACKAGE = "radial-vicreg"
@@ -32,7 +33,12 @@ class Surroundings(TypedDict):
 
 def parser() -> Parser:
     """Make the parser of this command."""
-    made = Parser(prog="radial-vicreg doctor", description=__doc__)
+    made = Parser(
+        prog="radial-vicreg doctor",
+        description="Print what is installed, which host a training would use, and how to fix the rest; with --at, "
+        "what the file system of a folder supports.",
+        example="radial-vicreg doctor --at runs",
+    )
     made.add_argument(
         "--at",
         metavar="DIR",
@@ -202,8 +208,9 @@ def _plugin() -> str:
 
     folder = configuration_folder()
     count = sum(1 for _ in Path(folder).rglob("*.yaml")) if folder else 0
-    # Hydra silently ignores a missing folder.
-    return f"found, {count} configurations" if count else f"found, but no configurations in {folder}: {reinstall}"
+    if not count:  # Hydra silently ignores a missing folder
+        return f"found, but no configurations in {folder}: {reinstall}"
+    return f"found, {counted(count, 'configuration')}"
 
 
 def _problem(requirement: Requirement) -> str:

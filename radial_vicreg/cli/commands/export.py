@@ -15,6 +15,7 @@ def parser() -> Parser:
     made = Parser(
         prog="radial-vicreg export",
         description="Export the backbone with a model card, load it back and compare its features.",
+        example="radial-vicreg export runs/latest --format timm --out backbone",
     )
     made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
     formats = tuple(EXPORT_FILES)

@@ -22,6 +22,7 @@ def parser() -> Parser:
         "radial-vicreg pretrain",
         "Pretrain with Radial-VICReg or VICReg on solo-learn's host or the embedded one (host=...).",
         default_name="radialvicreg",
+        example="radial-vicreg pretrain --config-name quickstart max_epochs=2 --check",
     )
     made.add_argument(
         "--check",

@@ -15,6 +15,7 @@ def parser() -> Parser:
     made = Parser(
         prog="radial-vicreg probe",
         description="Probe the frozen features of a finished run of either host or of solo-learn's main_pretrain.py.",
+        example="radial-vicreg probe runs/latest --probe knn --features projector",
     )
     made.add_argument("run", metavar="RUN_OR_CKPT", type=Path, help="a run's folder, one above it, or a checkpoint")
     for option, choices in (("--probe", probe_names.PROBES), ("--features", tuple(probe_names.FEATURES))):

@@ -15,6 +15,7 @@ def parser() -> Parser:
     made = Parser(
         prog="radial-vicreg report",
         description="Make the paper's tables and figures from every results.json below a folder.",
+        example="radial-vicreg report runs --out report --against vicreg",
     )
     made.add_argument("runs", metavar="RUNS_DIR", type=Path, help="folder with runs, at any depth")
     made.add_argument("--out", type=Path, default=Path("report"), help="folder to write (default: report)")
@@ -47,10 +48,11 @@ def run(arguments: Sequence[str]) -> int:
         arguments: command line after ``report``.
 
     Returns:
-        0, also without a finished run.
+        0.
 
     Raises:
-        UserError: the folder does not exist, or ``--against`` does not identify exactly one experiment.
+        UserError: the folder does not exist or has no finished run, or ``--against`` does not identify exactly one
+            experiment.
     """
     parsed = parser().parse_args(list(arguments))
     from radial_vicreg.paper.report import build_report

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.cli.tables import name_bad_file, print_json, print_table
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.counts import counted
 from radial_vicreg.names.probes import HOST_PROBE
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def parser() -> Parser:
         description="List the runs below a folder, the newest last. W1 is the distance of the radii to chi(d), "
         "probe the "
         f"online {HOST_PROBE} probe in percent. A run that was killed stays `running`.",
+        example="radial-vicreg runs runs --check",
     )
     made.add_argument("folder", nargs="?", type=Path, default=Path("runs"), metavar="DIR", help="default: runs")
     made.add_argument("--json", action="store_true", help="for programs")
@@ -78,7 +80,7 @@ def _check(folder: Path, as_json: bool) -> int:
     elif doubts:
         print_table(["run", "why"], [list(doubt) for doubt in doubts])
     else:
-        print(f"{len(runs)} runs below {folder}, none needs attention")
+        print(f"{counted(len(runs), 'run')} below {folder}, none needs attention")
     return 1 if doubts else 0
 
 

@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from radial_vicreg.cli.parser import example_text
 from radial_vicreg.errors import UserError
 
 _USAGE = "usage: radial-vicreg solo SCRIPT.py [arguments of the script ...]"
+_EXAMPLE = (
+    "radial-vicreg solo main_umap.py --dataset cifar10 --pretrained_checkpoint_dir trained_models/radialvicreg/RUN"
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -32,7 +36,8 @@ def run(arguments: Sequence[str]) -> int:
         UserError: the script is not given or does not exist, solo-learn cannot be used, or the script is unsupported.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py), whose start-up registers nothing.")
+        text = f"{_USAGE}\n\nFor scripts without Hydra (main_umap.py), whose start-up registers nothing.\n"
+        print((text + example_text(_EXAMPLE)).rstrip())
         return 0 if arguments else 2
     from radial_vicreg.solo.detect import find_checkout, import_solo_learn
     from radial_vicreg.solo.limits import knn_fails

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radial_vicreg.cli.hydra_flags import read_request
+from radial_vicreg.cli.hydra_flags import parse_overrides, read_request
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.cli.tables import name_bad_file, print_table
 from radial_vicreg.errors import NOT_FINISHED, RunFailed, UserError
 from radial_vicreg.io.notices import warn
 from radial_vicreg.names.configurations import sweep_names
+from radial_vicreg.names.counts import counted
 
 if TYPE_CHECKING:
     from radial_vicreg.sweeps.grid import Sweep, SweepRun
@@ -34,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
     Raises:
         UserError: the sweep or the index does not exist, or a configuration cannot be composed.
     """
-    parsed = parser().parse_intermixed_args(list(arguments))
+    parsed = parse_overrides(parser(), arguments)
     from radial_vicreg.sweeps.grid import load_sweep
 
     sweep = load_sweep(parsed.sweep)
@@ -61,11 +62,11 @@ def run(arguments: Sequence[str]) -> int:
 def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
-        prog="radial-vicreg sweep", description="List a sweep in W&B's format, run it or show its status, without W&B."
+        prog="radial-vicreg sweep",
+        description="List a sweep in W&B's format, run it or show its status, without W&B.",
+        example="radial-vicreg sweep tables/table1 --status\nradial-vicreg sweep study --run max_epochs=10",
     )
-    sweep = made.add_argument(
-        "sweep", metavar="FILE", help="a sweep file, or a name below yaml/radialvicreg/sweeps: tables/table1"
-    )
+    sweep = made.add_argument("sweep", metavar="FILE", help=f"a sweep file, or one of {', '.join(sweep_names())}")
     sweep.completer = _names_and_files  # type: ignore[attr-defined]
     made.add_argument("overrides", nargs="*", metavar="key=value", help="Hydra overrides for every run")
     what = made.add_mutually_exclusive_group()
@@ -141,8 +142,9 @@ def _run_one(sweep: Sweep, index: int, overrides: Sequence[str], wait: bool, evi
     from radial_vicreg.sweeps.status import states_of
 
     runs = sweep.runs()
-    if not 0 <= index < len(runs):
-        raise UserError(f"--index {index}: {sweep.name} has the runs 0 to {len(runs) - 1}")
+    last = len(runs) - 1
+    if not 0 <= index <= last:
+        raise UserError(f"--index {index}: {sweep.name} has {f'the runs 0 to {last}' if last else 'one run, 0'}")
     with listed_once():
         (state,) = states_of([runs[index]], overrides, evidence=evidence)
         if state.is_finished:
@@ -167,7 +169,7 @@ def _print_status(sweep: Sweep, overrides: Sequence[str], evidence: Path | None)
     print_table(("run", "status", "overrides", "folder", "remark"), [_row(state) for state in states])
     counts = Counter(state.status for state in states)
     others = "".join(f", {count} {status}" for status, count in sorted(counts.items()) if status != FINISHED)
-    print(f"{sweep.name}: {len(states)} runs, {counts[FINISHED]} finished{others}")
+    print(f"{sweep.name}: {counted(len(states), 'run')}, {counts[FINISHED]} finished{others}")
 
 
 def _row(state: RunState) -> list[str]:

@@ -6,33 +6,42 @@ import argparse
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from radial_vicreg.cli.hydra_flags import hydra_parser, read_request
-from radial_vicreg.cli.parser import Parser
+from radial_vicreg.cli.parser import Parser, example_text
 from radial_vicreg.errors import UserError, did_you_mean
 from radial_vicreg.names.choices import SYNTHETIC_FIGURES, SYNTHETIC_PRESETS
 from radial_vicreg.names.configurations import names_in
+from radial_vicreg.names.hints import meant, nearest
 
 PROGRAM = "radial-vicreg synthetic"
+_EXAMPLE = f"{PROGRAM} distribution=x_distribution steps=2000"
 USAGE = f"""usage: {PROGRAM} [key=value ...]        one run; --cfg prints the keys with their values
        {PROGRAM} figure {"|".join(SYNTHETIC_FIGURES)} [--help]    a figure of the paper
        {PROGRAM} sweep [--help]         the sweep of appendix C
 
-The meaning and the range of every key: docs/synthetic.md, radial_vicreg/paper/synthetic/settings.py."""
+The meaning and the range of every key: docs/synthetic.md, radial_vicreg/paper/synthetic/settings.py.
+{example_text(_EXAMPLE)}"""
 
 
 def parser() -> Parser:
     """Make the parser of a single run."""
-    return hydra_parser(PROGRAM, "Run one synthetic experiment.", default_name="synthetic", of_runs=False)
+    return hydra_parser(PROGRAM, "Run one synthetic experiment.", "synthetic", _EXAMPLE, of_runs=False)
 
 
 def figure_parser() -> Parser:
     """Make the parser of ``figure``."""
-    made = Parser(prog=f"{PROGRAM} figure", description="Run the experiments of a figure of the paper and plot it.")
-    made.add_argument("number", choices=SYNTHETIC_FIGURES)
+    made = Parser(
+        prog=f"{PROGRAM} figure",
+        description="Run the experiments of a figure of the paper and plot it.",
+        example=f"{PROGRAM} figure 1 --preset quick",
+    )
+    made.add_argument(
+        "number", choices=SYNTHETIC_FIGURES, help="figures of trained runs (2, 4, 5): `radial-vicreg report`"
+    )
     made.add_argument("--out", type=Path, help="folder (default runs/synthetic/figureN-PRESET); it can be resumed")
     made.add_argument("--preset", choices=SYNTHETIC_PRESETS, default=SYNTHETIC_PRESETS[0])
     made.add_argument("--workers", type=int, help="processes (default: one per core)")
@@ -43,7 +52,11 @@ def figure_parser() -> Parser:
 
 def sweep_parser() -> Parser:
     """Make the parser of ``sweep``."""
-    made = Parser(prog=f"{PROGRAM} sweep", description="Run the sweep of appendix C. Start it again to resume it.")
+    made = Parser(
+        prog=f"{PROGRAM} sweep",
+        description="Run the sweep of appendix C. Start it again to resume it.",
+        example=f"{PROGRAM} sweep --preset quick --shard 0/4",
+    )
     made.add_argument("--preset", choices=SYNTHETIC_PRESETS, default=SYNTHETIC_PRESETS[0])
     made.add_argument("--out", type=Path, help="folder of the results (default runs/synthetic/sweep-PRESET)")
     made.add_argument("--shard", type=_shard, default=(0, 1), metavar="i/n", help="part i of n, from 0")
@@ -70,18 +83,20 @@ def run(arguments: Sequence[str]) -> int:
     """
     what, *rest = arguments or [""]
     if what in ("-h", "--help"):
-        print(USAGE)
+        print(USAGE.rstrip())
     elif what == "figure":
         _figure(rest)
     elif what == "sweep":
         _sweep(rest)
+    elif "=" not in what and (part := nearest(what, PARTS)) is not None:
+        raise UserError(f"{what!r} is not a part of synthetic; did you mean {PROGRAM} {part}?")
     else:
         _run(arguments)
     return 0
 
 
 def _run(arguments: Sequence[str]) -> None:
-    request = read_request(parser(), arguments)
+    request = read_request(parser(), arguments, _setting)
     own = [] if request.config_path is None else names_in(request.config_path)
     if request.config_name not in (names := ["synthetic", *own]):  # the defaults would be found under any name
         hint = did_you_mean(request.config_name, names, what="there are")
@@ -107,7 +122,7 @@ def _run(arguments: Sequence[str]) -> None:
     from radial_vicreg.paper.synthetic.folder import RUN, SNAPSHOTS, names_of, result_folder
 
     out = Path(options.out or f"runs/synthetic/{config.distribution}-{config.key}")
-    folder = result_folder(out).claim(names_of(RUN))
+    folder = result_folder(out, "out=DIR").claim(names_of(RUN))
     how: dict[str, Any] = {"device": options.device, "snapshots": options.snapshots}
     done = 0
     with Bar(config.distribution, config.steps) as bar:
@@ -129,6 +144,12 @@ def _run(arguments: Sequence[str]) -> None:
     folder.write({SNAPSHOTS: snapshots.getvalue(), **figure, "results.json": json_bytes(summary)})
     _print_summary(summary)
     print(f"{out}/results.json")
+
+
+def _setting(name: str) -> str | None:
+    from radial_vicreg.paper.synthetic.settings import Options
+
+    return meant(name, [field.name for field in fields(Options)])
 
 
 def _print_summary(summary: Mapping[str, Any]) -> None:

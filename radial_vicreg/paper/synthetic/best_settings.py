@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from radial_vicreg.names.counts import counted
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
 Row = dict[str, Any]
@@ -115,7 +116,7 @@ def summary_lines(rows: list[Row]) -> list[str]:
         lines[-1] = "A minimum over noisy settings is biased low: with one seed per setting, the bias is unknown"
     diverged = sum(row["diverged_at"] is not None for row in rows)
     still = sum(row["hardly_moved"] for row in rows)
-    lines.append(f"{len(rows)} runs, {diverged} diverged, {still} hardly moved")
+    lines.append(f"{counted(len(rows), 'run')}, {diverged} diverged, {still} hardly moved")
     return lines
 
 

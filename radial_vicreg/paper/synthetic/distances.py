@@ -81,7 +81,7 @@ def exact_wasserstein2(first: Array, second: Array) -> float:
     try:
         import ot
     except ImportError as error:  # pragma: no cover - depends on the environment
-        raise MissingPackageError("exact transport needs POT: pip install radial-vicreg[synthetic]") from error
+        raise MissingPackageError("exact transport needs POT: pip install 'radial-vicreg[synthetic]'") from error
     cost = ot.dist(first, second, metric="sqeuclidean")
     uniform: list[float] = []  # POT's spelling of equal weights
     return math.sqrt(max(float(ot.emd2(uniform, uniform, cost, numItermax=1_000_000)), 0.0))

@@ -16,6 +16,7 @@ from radial_vicreg.losses._chi import chi_quantiles
 from radial_vicreg.losses.e2mc import HYPERCOVARIANCE_WEIGHT
 from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM
 from radial_vicreg.losses.vicreg import VARIANCE_EPS, VARIANCE_GAMMA
+from radial_vicreg.names.counts import counted
 from radial_vicreg.paper.synthetic import kernels
 from radial_vicreg.paper.synthetic.gradient import DIVERGED_MEAN_SQUARE, NUM_TARGETS
 from radial_vicreg.paper.synthetic.settings import OBJECTIVES, Objective
@@ -52,7 +53,9 @@ class CpuEngine:
         if points.ndim != 2 or points.shape[0] < 2:
             raise UserError(f"points must have shape (N, d) with N >= 2, got {points.shape}")
         if not np.isfinite(points).all():
-            raise UserError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
+            raise UserError(
+                f"points must be finite, got {counted(int((~np.isfinite(points)).sum()), 'infinite or NaN value')}"
+            )
         n, d = points.shape
         self.step = 0
         self.diverged_at: int | None = None

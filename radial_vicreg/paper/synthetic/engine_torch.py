@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.notices import warn
+from radial_vicreg.names.counts import counted
 from radial_vicreg.paper.synthetic.gradient import DIVERGED_MEAN_SQUARE, gradient, stack_weights
 from radial_vicreg.paper.synthetic.settings import Objective
 from radial_vicreg.runtime.devices import usable_device
@@ -50,7 +51,9 @@ class TorchEngine:
                 f"{len(objectives)} objectives"
             )
         if not np.isfinite(points).all():
-            raise UserError(f"points must be finite, got {(~np.isfinite(points)).sum()} values that are not")
+            raise UserError(
+                f"points must be finite, got {counted(int((~np.isfinite(points)).sum()), 'infinite or NaN value')}"
+            )
         shared = {(objective.objective, objective.spacing(points.shape[1])) for objective in objectives}
         if len(shared) != 1:
             raise UserError(f"runs of a batch must share kind and m, got {sorted(shared)}")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from radial_vicreg.errors import UserError
 from radial_vicreg.figures import figure_files, figure_style
 from radial_vicreg.io.files import json_bytes
+from radial_vicreg.names.counts import counted
 from radial_vicreg.paper.synthetic import paper_figures
 from radial_vicreg.paper.synthetic.best_settings import Row
 from radial_vicreg.paper.synthetic.distances import measure
@@ -128,7 +129,7 @@ def table_lines(numbers: dict[str, Any]) -> list[str]:
     lines.append(
         "The plot shows the E2MC loss; the authors log marginal_entropy under that name, with the opposite sign."
     )
-    return [*lines, f"{numbers['runs']} runs, {numbers['diverged']} diverged"]
+    return [*lines, f"{counted(numbers['runs'], 'run')}, {numbers['diverged']} diverged"]
 
 
 def normal_reference(size: Size) -> dict[str, float]:

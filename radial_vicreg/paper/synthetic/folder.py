@@ -18,9 +18,9 @@ def names_of(figure: str) -> list[str]:
     return [RESULTS, *([SNAPSHOTS] if figure == RUN else []), *(f"{figure}{suffix}" for suffix in SUFFIXES)]
 
 
-def result_folder(out: str | Path) -> OutputFolder:
+def result_folder(out: str | Path, setting: str = "--out DIR") -> OutputFolder:
     """Open the folder of a run or a figure; existing results are replaced only if they are synthetic."""
-    return OutputFolder(out, "synthetic", _former_files)
+    return OutputFolder(out, "synthetic", _former_files, setting=setting)
 
 
 def _former_files(folder: Path) -> Sequence[str]:

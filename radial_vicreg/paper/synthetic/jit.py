@@ -11,7 +11,7 @@ from radial_vicreg.errors import MissingPackageError
 try:
     import numba
 except ImportError as error:  # pragma: no cover - depends on the environment
-    raise MissingPackageError("the synthetic experiments need numba: pip install radial-vicreg[synthetic]") from error
+    raise MissingPackageError("the synthetic experiments need numba: pip install 'radial-vicreg[synthetic]'") from error
 
 FAST_MATH = {"contract", "reassoc", "nsz", "arcp"}
 """Re-association lets sums vectorise; NaN and infinity keep their meaning, since they indicate divergence."""

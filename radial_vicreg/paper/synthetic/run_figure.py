@@ -19,6 +19,7 @@ from radial_vicreg.figures import (
     name_panels,
     new_figure,
 )
+from radial_vicreg.names.counts import counted
 from radial_vicreg.paper.synthetic.run import RunResult
 from radial_vicreg.paper.synthetic.settings import SyntheticConfig
 
@@ -52,8 +53,8 @@ def run_figure(result: RunResult) -> Any:
     handles += _history(axes[1, 2], result)
     titles = (
         f"start, n = {len(result.start):,}{_note(axes[0, 0])}",
-        f"after {result.snapshots[-1][0]:,} steps{_note(axes[0, 1])}",
-        f"paths of {min(_PATHS_SHOWN, len(result.start))} points",
+        f"after {counted(result.snapshots[-1][0], 'step')}{_note(axes[0, 1])}",
+        f"paths of {counted(min(_PATHS_SHOWN, len(result.start)), 'point')}",
         "density after the run\n(circles: radius 1, 2, 3)",
         "radii",
         "loss terms, unweighted\n(loss: weighted sum)",
