@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks style, types, layers, shell scripts and spelling: the hooks of .pre-commit-config.yaml, on every file.
+# Checks style, types, layers, shell scripts, spelling and prose: the hooks of .pre-commit-config.yaml, on every file.
 #   bash bash/lint.sh [HOOK]         e.g. mypy
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -16,8 +16,8 @@ def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
         prog="radial-vicreg try",
-        description="Train VICReg, Radial-VICReg and Radial-VICReg with a term that holds the mean at zero, briefly each, and "
-        "compare their embeddings in one figure. Without FOLDER: on scikit-learn's handwritten digits, in two minutes.",
+        description="Train VICReg, Radial-VICReg, and Radial-VICReg with a term that holds the mean at zero, briefly "
+        "each, and compare their embeddings in one figure. Without FOLDER: on scikit-learn's handwritten digits.",
         epilog="example: radial-vicreg try ~/photos",
     )
     made.add_argument(
