@@ -196,6 +196,7 @@ if TYPE_CHECKING:
         radial_ce_normalize: bool
         radial_spacing: int | None
         radial_center: bool
+        mean_loss_weight: float
 
 else:
     _ObjectiveConfig = create_model(

@@ -149,7 +149,21 @@ def test_the_sign_of_the_loss_is_explained_once_before_the_first_line(show: Show
     assert text.index("the loss is negative") < text.index("epoch 1/2  loss")
 
 
-@pytest.mark.parametrize(("overrides", "said"), [([], 1), (["method_kwargs.radial_center=true"], 0)])
+def test_vicreg_has_no_target_and_no_radial_term(
+    settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["pretrain", *settings, f"runs_dir={tmp_path}", "radialvicreg/method=vicreg", "max_epochs=1"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch 1/1"))
+    assert "radius" in line
+    assert "W1 to chi in batches" in line
+    assert "target" not in line
+    assert "radial" not in line
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [([], 1), (["method_kwargs.radial_center=true"], 0), (["method_kwargs.mean_loss_weight=1e-6"], 0)],
+)
 def test_an_offset_is_named_once(
     overrides: list[str], said: int, settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
