@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the documentation into docs/_build/html and checks its links; any warning ends it.
+# Builds the documentation into docs/_build/html, checks its links and that it loads nothing from other sites; any
+# warning ends it.
 #   bash bash/docs.sh
 # Installs the package and the requirements of the pages into $VENV (default .venv). The notebooks of docs/notebooks are
 # executed each time: a few minutes on two cores.

@@ -18,6 +18,7 @@ from radial_vicreg.report.formats import Section
 
 _TEMPLATE = "page.html.j2"
 _CSS_PIXELS = 96  # per inch
+_PAPER = ", paper"  # ends the heading of a column with the paper's values
 _PRINTED_CHARACTERS = 105  # of a row on upright A4 or letter paper, in the size of printed tables
 _GAP = 2  # characters between columns
 
@@ -64,7 +65,7 @@ def _code(note: str) -> Markup:
 
 def _paper(heading: str) -> Markup:
     """Return the HTML class attribute of a column that holds the paper's values; empty for other columns."""
-    return Markup(" class=paper" if heading.endswith(", paper") else "")
+    return Markup(" class=paper" if heading.endswith(_PAPER) else "")
 
 
 def _parts(section: Section) -> list[list[int]]:
@@ -83,13 +84,27 @@ def _parts(section: Section) -> list[list[int]]:
     room = _PRINTED_CHARACTERS - sum(widths[column] for column in names)
     parts: list[list[int]] = []
     used = room
-    for column in (column for column in range(len(widths)) if column not in names):
-        if not parts or used + widths[column] > room:
+    for group in _groups(section):
+        width = sum(widths[column] for column in group)
+        if not parts or used + width > room:
             parts.append([*names])
             used = 0
-        parts[-1].append(column)
-        used += widths[column]
+        parts[-1] += group
+        used += width
     return parts
+
+
+def _groups(section: Section) -> list[list[int]]:
+    """Group the columns that do not name a row: a column of ours and the paper's next to it."""
+    groups: list[list[int]] = []
+    for column, heading in enumerate(section.header):
+        if column in section.named_by:
+            continue
+        if groups and heading.endswith(_PAPER):
+            groups[-1].append(column)
+        else:
+            groups.append([column])
+    return groups
 
 
 def _printed_width(section: Section, column: int) -> int:

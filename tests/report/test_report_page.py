@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from radial_vicreg.report.captioned import CaptionedFigure
 from radial_vicreg.report.collect import Problem
+from radial_vicreg.report.compare import compare
 from radial_vicreg.report.formats import Section, Text, number_text, to_csv, to_markdown
 from radial_vicreg.report.page import build_page
 
@@ -74,6 +75,15 @@ def test_a_table_wider_than_paper_has_parts_for_print_each_with_the_columns_that
         assert re.findall('<th scope="row">(.*?)</th>', part) == ["Method value", "Experiment value"]
 
 
+def test_a_value_of_the_paper_is_printed_in_the_part_of_ours() -> None:
+    header = ["Method", *(f"{place}{whose}" for place in range(20) for whose in ("", ", paper"))]
+    page = build_page("title", "", [Section("wide", header, [[[Text("1.00 ± 0.50")]] * len(header)], [])], [], [])
+    _, _, *parts = page.split("<table")
+    headers = [re.findall('<th scope="col".*?>(.*?)</th>', part) for part in parts]
+    assert len(headers) > 1
+    assert all(f"{name}, paper" in found for found in headers for name in found[1:] if "paper" not in name)
+
+
 def test_a_table_that_fits_is_there_once() -> None:
     page = build_page("title", "", [Section("narrow", ["a", "b"], [[[Text("1")], [Text("2")]]], [])], [], [])
     assert page.count("<table") == 1
@@ -91,6 +101,13 @@ def test_a_table_that_fits_is_there_once() -> None:
 )
 def test_numbers_have_one_minus_sign_and_zero_none(value: float, sign: str, expected: str) -> None:
     assert number_text(value, sign=sign) == expected
+
+
+def test_notes_have_the_minus_sign_of_tables() -> None:
+    for other in ({5: 3.0, 6: 4.5}, {5: 3.0}):
+        note = str(compare({5: 1.0, 6: 2.0}, other))
+        assert "−" in note
+        assert "-" not in note
 
 
 def test_the_page_holds_its_images_and_says_nothing_of_problems_without_any() -> None:
