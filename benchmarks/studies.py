@@ -35,7 +35,6 @@ FIGURES: dict[str, tuple[Figure, int]] = {
     "frozen linear (%)": (ACCURACY, 2),
     "online linear (%)": (probe_figure("online_linear", "top1"), 2),
     **{column: (radius_figure("final", name), decimals) for column, (name, decimals) in STATISTICS.items()},
-    "s/step": (cost_figure("step_seconds"), 2),
     "memory (MB)": (cost_figure("peak_memory_mb"), 0),
 }
 """Columns of the final runs, each with the number of decimals shown."""
@@ -84,7 +83,7 @@ STUDIES = {
         comparisons=(Comparison(KL, VICREG), Comparison(CENTRED, KL)),
         columns=(
             *("frozen linear (%)", "online linear (%)", "W1 to chi", "effective rank", "mean's share"),
-            *("s/step", "memory (MB)"),
+            "memory (MB)",
         ),
     ),
     "study2": Study(
