@@ -159,9 +159,15 @@ def test_too_few_normal_samples_have_a_range_and_no_percentile(
     assert f"range of {FEWEST}: their range; they are too few for a band of 95 % and for percentiles" in lines
 
 
-def test_a_cube_with_normal_radii_is_marked(matrix: Callable, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "size", [(100, 16), pytest.param((1000, 64), marks=pytest.mark.slow)], ids=["100 x 16", "1000 x 64"]
+)
+def test_a_cube_with_normal_radii_is_marked(
+    size: tuple[int, int], matrix: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng = np.random.default_rng(0)
-    z = np.sign(rng.normal(size=(100, 16))) / 4 * np.linalg.norm(rng.normal(size=(100, 16)), axis=1, keepdims=True)
+    signs = np.sign(rng.normal(size=size)) / size[1] ** 0.5
+    z = signs * np.linalg.norm(rng.normal(size=size), axis=1, keepdims=True)
     assert main(["diagnose", str(matrix(z))]) == 0
     marked = {line[:34].strip() for line in capsys.readouterr().out.splitlines() if " * " in line}
     assert ROWS["failing_dimensions"] in marked
