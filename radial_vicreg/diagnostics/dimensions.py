@@ -9,6 +9,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from radial_vicreg.diagnostics.gaussianity import is_constant
 from radial_vicreg.diagnostics.spectrum import evenly_spaced_rows
 
 LEVEL = 0.05
@@ -50,7 +51,7 @@ def dimension_statistics(z: Tensor) -> dict[str, float]:
         >>> found["failing_dimensions"], of_normal["failing_dimensions"] < 0.2
         (1.0, True)
     """
-    varying = torch.nonzero(z.std(dim=0) > 0).flatten()
+    varying = torch.nonzero(~is_constant(z)).flatten()
     if len(z) < _FEWEST or not len(varying):
         return dict.fromkeys(
             ("failing_dimensions", "worst_dimension", "worst_statistic", "pair_correlation", "pair_square_correlation"),

@@ -41,22 +41,33 @@ def gaussianity_statistics(z: Tensor, seed: int = 0) -> dict[str, float]:
         >>> round(found["mean_share"], 1), round(found["w1_chi"]), round(found["standardised_w1_chi"], 1)
         (0.5, 3, 0.0)
     """
+    return statistics_and_slices(z, seed)[0]
+
+
+def statistics_and_slices(z: Tensor, seed: int = 0) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """Compute :func:`gaussianity_statistics`, and return the Epps-Pulley statistics of the slices as well.
+
+    Returns:
+        The statistics, and the statistic of each slice: ``raw`` and ``standardised``.
+    """
     z = z.float()
     statistics = radius_statistics(z)  # first, since it validates z
     standardised = standardise(z)
+    sliced, slices = sliced_statistics(z, seed)
+    sliced_standardised, slices_standardised = sliced_statistics(standardised, seed)
     forgiven = {
         "w1_chi": float(radial_wasserstein_loss(standardised, target="quantiles")),
         "kl": float(radial_kl(standardised)),
-        **sliced_statistics(standardised, seed),
+        **sliced_standardised,
     }
     return {
         **statistics,
         "mean_share": mean_share(z),
         "uniformity": uniformity(z),
-        **sliced_statistics(z, seed),
+        **sliced,
         **{f"standardised_{name}": value for name, value in forgiven.items()},
-        "constant_dimensions": float(_is_constant(z).sum()),
-    }
+        "constant_dimensions": float(is_constant(z).sum()),
+    }, {"raw": slices, "standardised": slices_standardised}
 
 
 def normal_statistics(count: int, dim: int, seed: int = 0, draws: int = DRAWS) -> dict[str, float]:
@@ -104,10 +115,10 @@ def standardise(z: Tensor) -> Tensor:
         [[-1.0, 0.0], [1.0, 0.0]]
     """
     centred = z - z.mean(dim=0)
-    constant = _is_constant(z)
+    constant = is_constant(z)
     return torch.where(constant, 0.0, centred / torch.where(constant, 1.0, z.std(dim=0, correction=0)))
 
 
-def _is_constant(z: Tensor) -> Tensor:
+def is_constant(z: Tensor) -> Tensor:
     """Return which dimensions vary by no more than the rounding error of their mean, shape ``(d,)``."""
     return z.std(dim=0, correction=0) <= 10 * torch.finfo(z.dtype).eps * z.mean(dim=0).abs()

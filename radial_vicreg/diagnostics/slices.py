@@ -97,10 +97,15 @@ def epps_pulley(x: Tensor) -> Tensor:
     return 2 * len(x) * torch.trapezoid(errors * normal[:, None], knots, dim=0)
 
 
-def sliced_statistics(z: Tensor, seed: int = 0) -> dict[str, float]:
-    """Compute ``sliced_w2`` and ``epps_pulley`` over :data:`SLICES` random slices of embeddings ``(N, d)``."""
+def sliced_statistics(z: Tensor, seed: int = 0) -> tuple[dict[str, float], Tensor]:
+    """Compute ``sliced_w2`` and ``epps_pulley`` over :data:`SLICES` random slices of embeddings ``(N, d)``.
+
+    Returns:
+        Both, and the Epps-Pulley statistic of each slice, whose mean ``epps_pulley`` is.
+    """
     x = random_slices(z, seed=seed)
+    of_slices = epps_pulley(x)
     return {
         "sliced_w2": math.sqrt(float(wasserstein_to_normal(x).square().mean())),
-        "epps_pulley": float(epps_pulley(x).mean()),
-    }
+        "epps_pulley": float(of_slices.mean()),
+    }, of_slices

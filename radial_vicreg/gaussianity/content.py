@@ -20,7 +20,8 @@ class Details(TypedDict, total=False):
         experiment_hash: experiment hash of a run.
         architecture: architecture of an export.
         weights_sha256: checksum of an export's weights.
-        rows: number of rows of a matrix, before the selection.
+        rows: number of rows of a matrix, or of each view, before the selection.
+        views: number of views in a matrix file.
         images: location of the images.
         omitted_files: number of files of unsupported types, by extension.
     """
@@ -37,6 +38,7 @@ class Details(TypedDict, total=False):
     architecture: str
     weights_sha256: str
     rows: int
+    views: int
     images: str
     omitted_files: dict[str, int]
 
@@ -53,13 +55,34 @@ Variants = dict[str, Curves]
 """Curves of the embeddings: unchanged (``raw``) and ``standardised``."""
 
 
+class NormalCurves(Curves):
+    """Curves of normal samples: radii of the first sample, medians of the others, and the range of each point."""
+
+    spectrum_band: list[list[float]]
+    slices_band: list[list[float]]
+
+
 class Output(TypedDict):
-    """Diagnosis of an output: N, d, statistics, statistics of normal samples of this size, and curves."""
+    """Diagnosis of an output, next to normal samples of its size.
+
+    Attributes:
+        count: N.
+        dim: d.
+        statistics: statistics of the embeddings.
+        draws: number of normal samples.
+        normal: median of each statistic over these.
+        normal_band: least and largest value over these.
+        percentile: percentage of these with a smaller value; empty if there are too few.
+        curves: curves of the embeddings.
+    """
 
     count: int
     dim: int
     statistics: dict[str, float]
+    draws: int
     normal: dict[str, float]
+    normal_band: dict[str, tuple[float, float]]
+    percentile: dict[str, float]
     curves: Variants
 
 
@@ -72,11 +95,20 @@ class Measured(TypedDict):
 
 
 class Diagnosis(TypedDict):
-    """The whole document; the keys of ``normal_curves`` are sizes, ``NxD``."""
+    """The whole document.
+
+    Attributes:
+        radial_vicreg: version.
+        seed: seed of slices and normal samples.
+        slices: number of slices.
+        normal_draws: number of normal samples, the least of all sizes.
+        sources: sources in the requested order.
+        normal_curves: curves of normal samples by size, ``NxD``.
+    """
 
     radial_vicreg: str
     seed: int
     slices: int
     normal_draws: int
     sources: list[Measured]
-    normal_curves: dict[str, Variants]
+    normal_curves: dict[str, dict[str, NormalCurves]]

@@ -1,4 +1,4 @@
-"""The figure: one row per output with radii, spectrum and slices; each panel shows all sources and a normal sample."""
+"""The figure: one row per output with radii, spectrum and slices; each panel shows all sources and normal samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from radial_vicreg.figures import (
     name_panels,
     new_figure,
 )
-from radial_vicreg.gaussianity.content import Curves, Details, Diagnosis, Measured
+from radial_vicreg.gaussianity.content import Curves, Details, Diagnosis, Measured, NormalCurves
 from radial_vicreg.gaussianity.table import outputs_of
 
 _STANDARDISED = ("encoder",)
@@ -83,10 +83,10 @@ def _draw_row(panels: Any, content: Diagnosis, output: str, styles: list[LineLoo
     ]
     sizes = sorted({(found["count"], found["dim"]) for found, _ in having})
     curves = [(found["curves"][variant], style) for found, style in having]
-    normal = [(content["normal_curves"][f"{count}x{dim}"][variant], _NORMAL) for count, dim in sizes]
+    normal = [content["normal_curves"][f"{count}x{dim}"][variant] for count, dim in sizes]
     _radii(panels[0], curves, sorted({dim for _, dim in sizes}))
-    _spectra(panels[1], normal + curves)
-    _slices(panels[2], normal + curves)
+    _spectra(panels[1], curves, normal)
+    _slices(panels[2], curves, normal)
     return [f"{output}, {variant}", "; ".join(f"N {count:,}, d {dim:,}" for count, dim in sizes), ""]
 
 
@@ -109,22 +109,30 @@ def _radii(axis: Any, curves: list[_Curve], dims: list[int]) -> None:
     axis.set_xlim(max(0.0, min(ends) - margin), max(ends) + margin)
 
 
-def _spectra(axis: Any, curves: list[_Curve]) -> None:
-    """Plot the eigenvalues that exceed rounding errors."""
-    spectra = [(np.asarray(each["spectrum"]), style) for each, style in curves]
+def _spectra(axis: Any, curves: list[_Curve], normal: list[NormalCurves]) -> None:
+    """Plot the eigenvalues that exceed rounding errors, over the band of normal samples."""
+    spectra = [(np.asarray(each["spectrum"]), style) for each, style in [*((n, _NORMAL) for n in normal), *curves]]
     least = max(float(values.max()) for values, _ in spectra) * 10**-_DECADES
+    for each in normal:
+        low, high = np.asarray(each["spectrum_band"]).clip(min=least)
+        axis.fill_between(np.arange(1, len(low) + 1), low, high, color=_FILL)
     for values, style in spectra:
         shown = values[values > least]
         axis.plot(np.arange(1, len(shown) + 1), shown, **style)
     axis.set(xlabel="number of the eigenvalue", ylabel="eigenvalue", xscale="log", yscale="log")
 
 
-def _slices(axis: Any, curves: list[_Curve]) -> None:
-    """Plot the cumulative distribution of the slices' statistics, one line per source."""
-    for each, style in curves:
-        share = np.arange(1, len(each["slices"]) + 1) / len(each["slices"])
-        axis.step(each["slices"], share, where="post", **style)
+def _slices(axis: Any, curves: list[_Curve], normal: list[NormalCurves]) -> None:
+    """Plot the cumulative distribution of the slices' statistics, over the band of normal samples."""
+    for each in normal:
+        axis.fill_betweenx(_shares(each), *each["slices_band"], color=_FILL)
+    for curve, style in [*((n, _NORMAL) for n in normal), *curves]:
+        axis.step(curve["slices"], _shares(curve), where="post", **style)
     axis.set(xlabel="Epps-Pulley of a slice", ylabel="share of slices below", xscale="log", ylim=(0, 1.02))
+
+
+def _shares(curves: Curves) -> Any:
+    return np.arange(1, len(curves["slices"]) + 1) / len(curves["slices"])
 
 
 def _names(sources: list[Measured]) -> list[str]:
@@ -148,6 +156,6 @@ def _legend(figure: Any, labels: list[str], styles: list[LineLook]) -> None:
     handles: list[Any] = [
         Line2D([], [], label=literal(label), **style) for label, style in zip(labels, styles, strict=True)
     ]
-    normal = r"normal sample, density of $\chi(d)$"
+    normal = r"normal samples (median and band), density of $\chi(d)$"
     handles.append(Patch(facecolor=_FILL, edgecolor="black", linewidth=0.9, label=normal))
     add_legend(figure, handles)

@@ -12,18 +12,12 @@ from torch.utils.data import Subset
 from radial_vicreg import __version__
 from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.errors import resources_named
-from radial_vicreg.diagnostics import (
-    covariance_spectrum,
-    epps_pulley,
-    gaussianity_statistics,
-    radius_histogram,
-    random_slices,
-    standardise,
-)
-from radial_vicreg.diagnostics.gaussianity import DRAWS
+from radial_vicreg.diagnostics import lidar
 from radial_vicreg.diagnostics.slices import SLICES
+from radial_vicreg.diagnostics.spectrum import evenly_spaced_rows
 from radial_vicreg.errors import UserError
-from radial_vicreg.gaussianity.content import Diagnosis, Measured, Output, Variants
+from radial_vicreg.gaussianity.content import Diagnosis, Measured, Output
+from radial_vicreg.gaussianity.matrix import statistics_and_curves
 from radial_vicreg.gaussianity.references import normal_reference
 from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.gaussianity.sources import Matrix, Network, Source, open_sources
@@ -43,10 +37,10 @@ def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) 
 
     Returns:
         Content of the JSON file. ``sources``: for each ``label``, ``details`` and ``outputs``: for each output
-        ``count`` N, ``dim`` d, its ``statistics`` and those of ``normal`` samples (see
-        :func:`radial_vicreg.diagnostics.gaussianity_statistics`), and ``curves``: ``raw`` and ``standardised``, each
-        with the histogram of the ``radii``, the ``spectrum`` and the sorted Epps-Pulley statistics of the ``slices``.
-        ``normal_curves``: curves of one normal sample for each ``NxD``.
+        ``count`` N, ``dim`` d, its ``statistics`` (see :func:`radial_vicreg.gaussianity.matrix.matrix_statistics`; and
+        ``lidar`` of views), their median in ``normal`` samples, ``normal_band`` and ``percentile``, and ``curves``:
+        ``raw`` and ``standardised``, each with the histogram of the ``radii``, the ``spectrum`` and the sorted
+        Epps-Pulley statistics of the ``slices``. ``normal_curves``: curves of normal samples for each ``NxD``.
 
     Raises:
         UserError: a source cannot be opened, or embeddings are not finite.
@@ -58,11 +52,9 @@ def diagnose(names: Sequence[str], settings: Settings, untrained: bool = False) 
         "radial_vicreg": __version__,
         "seed": settings.seed,
         "slices": SLICES,
-        "normal_draws": DRAWS,
+        "normal_draws": min(normal_reference(count, dim, settings.seed).draws for count, dim in sizes),
         "sources": measured,
-        "normal_curves": {
-            f"{count}x{dim}": normal_reference(count, dim, settings.seed, _curves).curves for count, dim in sizes
-        },
+        "normal_curves": {f"{count}x{dim}": normal_reference(count, dim, settings.seed).curves for count, dim in sizes},
     }
 
 
@@ -72,30 +64,37 @@ def _measure(source: Source, settings: Settings) -> Measured:
     for name, z in embeddings.items():
         if z.ndim != 2:
             raise UserError(f"{source.label}: expected one vector per image, got {name} outputs {tuple(z.shape)}")
-        bad = int((~torch.isfinite(z.norm(dim=1))).sum())
-        if bad:
-            what = f"{source.label}: {bad} of {len(z)} embeddings ({name})"
-            raise UserError(f"{what} are not finite, or too large for float32: they cannot be measured")
-        count, dim = z.shape
-        outputs[name] = {
-            "count": count,
-            "dim": dim,
-            "statistics": gaussianity_statistics(z, settings.seed),
-            "normal": normal_reference(count, dim, settings.seed, _curves).statistics,
-            "curves": _curves(z, settings.seed),
-        }
+        _require_finite(z, f"{source.label}: {{}} embeddings ({name})")
+        outputs[name] = _measure_matrix(z, settings.seed)
+    if isinstance(source, Matrix) and source.views is not None:
+        _require_finite(source.views, f"{source.label}: {{}} embeddings of all views")
+        images = evenly_spaced_rows(source.views.transpose(0, 1))
+        outputs[MATRIX]["statistics"]["lidar"] = lidar(images.transpose(0, 1))
     return {"label": source.label, "details": source.details, "outputs": outputs}
 
 
-def _curves(z: Tensor, seed: int) -> Variants:
+def _measure_matrix(z: Tensor, seed: int) -> Output:
+    count, dim = z.shape
+    statistics, curves = statistics_and_curves(z, seed)
+    reference = normal_reference(count, dim, seed)
     return {
-        name: {
-            "radii": radius_histogram(x.norm(dim=1)),
-            "spectrum": covariance_spectrum(x).tolist(),
-            "slices": epps_pulley(random_slices(x, seed=seed)).sort().values.tolist(),
-        }
-        for name, x in (("raw", z), ("standardised", standardise(z)))
+        "count": count,
+        "dim": dim,
+        "statistics": statistics,
+        "draws": reference.draws,
+        "normal": reference.medians(),
+        "normal_band": reference.bands(),
+        "percentile": reference.percentiles(statistics),
+        "curves": curves,
     }
+
+
+def _require_finite(z: Tensor, what: str) -> None:
+    """Check the norms of the last dimension; ``what`` has a place for the number of bad ones."""
+    finite = torch.isfinite(z.norm(dim=-1))
+    if bad := int((~finite).sum()):
+        counted = what.format(f"{bad} of {finite.numel()}")
+        raise UserError(f"{counted} are not finite, or too large for float32: they cannot be measured")
 
 
 def _embed(source: Network, settings: Settings) -> dict[str, Tensor]:

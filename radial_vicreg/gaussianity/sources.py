@@ -60,12 +60,14 @@ class Matrix:
     Attributes:
         label: short name, for columns and legends.
         details: details for the JSON file.
-        embeddings: embeddings, shape ``(N, d)``, float32.
+        embeddings: embeddings, shape ``(N, d)``, float32; of several views, those of the first.
+        views: embeddings of all views, shape ``(V, N, d)``; None if there is only one.
     """
 
     label: str
     details: Details
     embeddings: Tensor = field(repr=False)
+    views: Tensor | None = field(default=None, repr=False)
 
 
 Source = Network | Matrix
@@ -231,15 +233,21 @@ def _open_matrix(path: Path, max_rows: int) -> Matrix:
             error.strerror if isinstance(error, OSError) else None
         ) or "it is incomplete, or not a .npy of plain numbers"
         raise UserError(f"{path} cannot be read: {reason}") from error
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f" or 0 in array.shape:
+    if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or array.dtype.kind != "f" or 0 in array.shape:
         found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
-        raise UserError(f"{path} holds {found}, expected a matrix (N, d) of floating-point numbers")
-    if len(array) < 2:
-        raise UserError(f"{path} has {len(array)} row, expected 2 or more embeddings")
+        expected = "a matrix (N, d) or views (V, N, d) of floating-point numbers"
+        raise UserError(f"{path} holds {found}, expected {expected}")
+    if array.ndim == 3 and len(array) < 2:
+        raise UserError(f"{path} has 1 view of shape {array.shape[1:]}: save a matrix (N, d), or 2 or more views")
+    count = array.shape[-2]
+    if count < 2:
+        raise UserError(f"{path} has {count} row, expected 2 or more embeddings")
     with np.errstate(over="ignore"):  # values that overflow float32 are reported as not finite
-        rows = np.asarray(array[evenly_spaced(len(array), max_rows)], dtype=np.float32)
-    details: Details = {"kind": "matrix", "source": str(path), "rows": len(array)}
-    return Matrix(path.stem, details, torch.from_numpy(rows))
+        rows = torch.from_numpy(np.asarray(array[..., evenly_spaced(count, max_rows), :], dtype=np.float32))
+    details: Details = {"kind": "matrix", "source": str(path), "rows": count}
+    if array.ndim == 2:
+        return Matrix(path.stem, details, rows)
+    return Matrix(path.stem, {**details, "views": len(array)}, rows[0], rows)
 
 
 class _Backbone(nn.Module):

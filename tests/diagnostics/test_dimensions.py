@@ -93,7 +93,9 @@ def test_dimensions_without_variance_are_excluded() -> None:
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("z", [torch.zeros(100, 3), torch.randn(19, 3)], ids=["constant", "too few"])
+@pytest.mark.parametrize(
+    "z", [torch.zeros(100, 3), torch.full((100, 3), 0.1), torch.randn(19, 3)], ids=["zero", "constant", "too few"]
+)
 def test_without_enough_to_test_there_is_no_number(z: Tensor) -> None:
     assert all(math.isnan(value) for value in dimension_statistics(z).values())
 

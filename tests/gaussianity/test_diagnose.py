@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,26 @@ from torch import Tensor
 from radial_vicreg.cli import main
 from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.build import open_data
-from radial_vicreg.diagnostics import gaussianity_statistics, normal_statistics
+from radial_vicreg.diagnostics import dimension_statistics, gaussianity_statistics, lidar
+from radial_vicreg.diagnostics.gaussianity import normal_sample
 from radial_vicreg.errors import UserError
 from radial_vicreg.export import export_run
-from radial_vicreg.gaussianity import measure
 from radial_vicreg.gaussianity import references as gaussianity_references
 from radial_vicreg.gaussianity.figure import diagnose_figure
 from radial_vicreg.gaussianity.forms import distinct_sources
 from radial_vicreg.gaussianity.images import ImagesBelow
-from radial_vicreg.gaussianity.references import normal_reference
+from radial_vicreg.gaussianity.matrix import matrix_statistics, statistics_and_curves
+from radial_vicreg.gaussianity.references import FEWEST, FULL, draws_for, normal_reference
+from radial_vicreg.gaussianity.table import ROWS
 from radial_vicreg.io.cache import FOLDER_VARIABLE, cache_folder
 from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.runs.results import RunResults
+
+
+def statistics_of(z: Tensor) -> dict[str, float]:
+    """What is printed of one matrix."""
+    return {**gaussianity_statistics(z), **dimension_statistics(z)}
 
 
 def outputs_of(run: Path, untrained: bool = False) -> dict[str, Tensor]:
@@ -41,17 +48,14 @@ def outputs_of(run: Path, untrained: bool = False) -> dict[str, Tensor]:
     return {"encoder": found["feats"], "projector": found["z"]}
 
 
-def test_a_run_has_the_statistics_of_both_outputs_beside_those_of_normal_samples(
-    finished_run: Callable, diagnosed: Callable
-) -> None:
+def test_a_run_has_the_statistics_of_both_outputs(finished_run: Callable, diagnosed: Callable) -> None:
     folder = finished_run("standalone")
     (source,) = diagnosed(folder)["sources"]
     assert (source["label"], source["details"]["epoch"]) == ("radialvicreg", 2)
     for name, z in outputs_of(folder).items():
         output = source["outputs"][name]
         assert (output["count"], output["dim"]) == tuple(z.shape)
-        assert output["statistics"] == pytest.approx(gaussianity_statistics(z), rel=1e-4, abs=1e-6)
-        assert output["normal"] == pytest.approx(normal_statistics(*z.shape))
+        assert output["statistics"] == pytest.approx(statistics_of(z), rel=1e-4, abs=1e-6, nan_ok=True)
         assert len(output["curves"]["raw"]["slices"]) == 256
 
 
@@ -92,8 +96,9 @@ def test_a_run_that_measures_gaussianity_has_the_same_numbers_in_its_results(
     output = diagnosed(folder)["sources"][0]["outputs"]["projector"]
     assert radii.final is not None
     assert radii.normal is not None
-    assert radii.final.eval.plain() == pytest.approx(output["statistics"], rel=1e-3, abs=1e-5)
-    assert radii.normal.plain() == pytest.approx(output["normal"])
+    measured = radii.final.eval.plain()
+    assert measured == pytest.approx({name: output["statistics"][name] for name in measured}, rel=1e-3, abs=1e-5)
+    assert radii.normal.plain().keys() <= output["normal"].keys()
     logged = (folder / "epochs.csv").read_text().splitlines()[0].split(",")
     assert {"radius_eval/epps_pulley", "radius_batch/standardised_sliced_w2"} <= set(logged)
 
@@ -109,9 +114,9 @@ def test_the_untrained_network_stands_in_front_when_asked_for(finished_run: Call
     folder = finished_run("standalone")
     sources = diagnosed(folder, "--untrained")["sources"]
     assert [source["label"] for source in sources] == ["untrained", "radialvicreg"]
-    expected = gaussianity_statistics(outputs_of(folder, untrained=True)["projector"])
+    expected = statistics_of(outputs_of(folder, untrained=True)["projector"])
     found = sources[0]["outputs"]["projector"]["statistics"]
-    assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert found == pytest.approx(expected, rel=1e-4, abs=1e-6, nan_ok=True)
     assert found["w1_chi"] != sources[1]["outputs"]["projector"]["statistics"]["w1_chi"]
 
 
@@ -129,16 +134,94 @@ def test_an_export_and_its_run_have_the_same_features_of_the_same_images(
     assert set(exported["outputs"]) == {"encoder"}
     found = exported["outputs"]["encoder"]
     assert (found["count"], found["dim"]) == (9, 24)
-    assert found["statistics"] == pytest.approx(run["outputs"]["encoder"]["statistics"], rel=1e-4, abs=1e-6)
+    assert found["statistics"] == pytest.approx(
+        run["outputs"]["encoder"]["statistics"], rel=1e-4, abs=1e-6, nan_ok=True
+    )
     assert exported["label"] == "exported vit_tiny_patch16_224"
 
 
 def test_a_matrix_is_read_as_it_is(diagnosed: Callable, matrix: Callable) -> None:
-    z = np.random.default_rng(0).normal(size=(50, 7))
+    z = np.random.default_rng(0).normal(size=(40, 5))
     (source,) = diagnosed(matrix(z))["sources"]
     output = source["outputs"]["embeddings"]
-    assert output["statistics"] == pytest.approx(gaussianity_statistics(torch.from_numpy(z)))
+    assert output["statistics"] == pytest.approx(statistics_of(torch.from_numpy(z)))
     assert source["label"] == "z"
+
+
+def test_each_row_has_median_band_and_percentile_of_normal_samples_of_its_size(
+    diagnosed: Callable, matrix: Callable
+) -> None:
+    z = np.random.default_rng(0).normal(size=(40, 5)) + 0.3
+    content = diagnosed(matrix(z))
+    output = content["sources"][0]["outputs"]["embeddings"]
+    draws, drawn_curves = zip(
+        *(statistics_and_curves(normal_sample(40, 5, 0, draw), 0) for draw in range(FULL)), strict=True
+    )
+    assert content["normal_draws"] == output["draws"] == FULL
+    for name in ROWS.keys() - {"dim", "lidar", "worst_dimension"}:
+        values = [drawn[name] for drawn in draws]
+        assert output["normal"][name] == pytest.approx(np.median(values)), name
+        assert output["normal_band"][name] == pytest.approx((min(values), max(values))), name
+        value = output["statistics"][name]
+        rank = sum((other < value) + (other == value) / 2 for other in values)
+        assert output["percentile"][name] == pytest.approx(100 * rank / FULL), name
+    assert "worst_dimension" not in output["normal"]
+    curves = content["normal_curves"]["40x5"]["raw"]
+    spectra = [drawn["raw"]["spectrum"] for drawn in drawn_curves]
+    assert curves["spectrum"] == pytest.approx(np.median(spectra, axis=0).tolist())
+    assert curves["spectrum_band"] == [np.min(spectra, axis=0).tolist(), np.max(spectra, axis=0).tolist()]
+
+
+def test_the_number_of_normal_samples_depends_on_the_size_alone() -> None:
+    assert draws_for(10_000, 100) == draws_for(1000, 1000) == draws_for(2, 4) == FULL
+    numbers = [draws_for(10_000, dim) for dim in (101, 512, 1024, 2048, 4096)]
+    assert numbers == [12, 8, 4, FEWEST, FEWEST]
+
+
+def test_too_few_normal_samples_have_a_range_and_no_percentile(
+    matrix: Callable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few_draws(monkeypatch)
+    assert main(["diagnose", str(matrix(np.random.default_rng(0).normal(size=(26, 4)) + 9))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["embeddings", "z", "normal", "range", "of", str(FEWEST)]
+    assert any(line.startswith("mean's share") and " * " in line for line in lines), "an offset of 9 is outside"
+    assert f"range of {FEWEST}: their range; they are too few for a band of 95 % and for percentiles" in lines
+
+
+@pytest.mark.parametrize(
+    "size", [(100, 16), pytest.param((1000, 64), marks=pytest.mark.slow)], ids=["100 x 16", "1000 x 64"]
+)
+def test_a_cube_with_normal_radii_is_marked(
+    size: tuple[int, int], matrix: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    signs = np.sign(rng.normal(size=size)) / size[1] ** 0.5
+    z = signs * np.linalg.norm(rng.normal(size=size), axis=1, keepdims=True)
+    assert main(["diagnose", str(matrix(z))]) == 0
+    marked = {line[:34].strip() for line in capsys.readouterr().out.splitlines() if " * " in line}
+    assert ROWS["failing_dimensions"] in marked
+    assert not {ROWS[name] for name in ("w1_chi", "sliced_w2", "epps_pulley")} & marked, "what averages sees nothing"
+
+
+def test_views_have_lidar_of_all_and_the_statistics_of_the_first(
+    diagnosed: Callable, matrix: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    views = (rng.normal(size=(80, 5)) + 0.3 * rng.normal(size=(3, 80, 5))).astype(np.float32)
+    content = diagnosed(matrix(views), "--max-images", 40)
+    (source,) = content["sources"]
+    output = source["outputs"]["embeddings"]
+    chosen = torch.from_numpy(views[:, ::2])
+    assert (output["count"], source["details"]["rows"], source["details"]["views"]) == (40, 80, 3)
+    assert output["statistics"].pop("lidar") == pytest.approx(lidar(chosen))
+    assert output["statistics"] == pytest.approx(statistics_of(chosen[0]))
+    assert "lidar" not in output["normal"]
+    assert main(["diagnose", str(matrix(views[0], "one")), str(matrix(views)), "--max-images", "40"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("z.npy; 3 views: LiDAR of all, every other row of the first")
+    (row,) = [line.split() for line in lines if line.startswith("LiDAR")]
+    assert len(row) == 2  # one value, and no normal reference
 
 
 def test_of_many_rows_or_images_evenly_spaced_ones_are_taken(diagnosed: Callable, matrix: Callable) -> None:
@@ -146,15 +229,17 @@ def test_of_many_rows_or_images_evenly_spaced_ones_are_taken(diagnosed: Callable
     assert evenly_spaced(3, 10) == [0, 1, 2]
     z = np.random.default_rng(0).normal(size=(20, 3))
     output = diagnosed(matrix(z), "--max-images", 5)["sources"][0]["outputs"]["embeddings"]
-    assert output["statistics"] == pytest.approx(gaussianity_statistics(torch.from_numpy(z[::4])))
+    assert output["statistics"] == pytest.approx(statistics_of(torch.from_numpy(z[::4])), nan_ok=True)
 
 
 def test_constant_embeddings_have_finite_numbers_and_a_figure(diagnosed: Callable, matrix: Callable) -> None:
-    z = np.full((12, 5), 0.1, dtype=np.float32)
+    z = np.full((40, 5), 0.1, dtype=np.float32)
     content = diagnosed(matrix(z))
-    statistics = content["sources"][0]["outputs"]["embeddings"]["statistics"]
-    assert None not in statistics.values()  # JSON has null for what is not finite
-    assert statistics["constant_dimensions"] == 5
+    output = content["sources"][0]["outputs"]["embeddings"]
+    finite = {name for name, value in output["statistics"].items() if np.isfinite(value)}
+    assert output["statistics"].keys() - finite == dimension_statistics(torch.zeros(40, 5)).keys()
+    assert output["percentile"].keys() == output["normal"].keys() & finite
+    assert output["statistics"]["constant_dimensions"] == 5
     diagnose_figure(content).canvas.draw()
 
 
@@ -183,8 +268,8 @@ def test_out_gets_numbers_and_figure_and_equal_names_are_numbered(
     lines = captured.out.splitlines()
     assert lines[0] == f"z 1: {file}"
     header = next(line for line in lines if line.startswith("embeddings "))
-    assert header.split() == ["embeddings", "z", "1", "z", "2", "normal"]
-    assert len({len(line) for line in lines[2:16]}) == 1  # aligned
+    assert header.split() == ["embeddings", "z", "1", "pct", "z", "2", "pct", "normal", "95", "%", "band"]
+    assert len({len(line) for line in lines if " to " in line}) == 1  # aligned
     assert captured.err == ""  # no progress bar in a pipe
 
 
@@ -195,7 +280,8 @@ def test_sources_of_several_sizes_have_their_own_normal_columns(
     files = [matrix(rng.normal(size=size), name) for size, name in (((20, 3), "a"), ((20, 3), "b"), ((30, 3), "c"))]
     assert main(["diagnose", *map(str, files)]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["embeddings", "a", "b", "normal", "c", "normal"] in lines
+    reference = ["normal", "95", "%", "band"]
+    assert ["embeddings", "a", "pct", "b", "pct", *reference, "c", "pct", *reference] in lines
     assert ["embeddings", "N", "20", "20", "20", "30", "30"] in lines
 
 
@@ -232,29 +318,39 @@ def test_images_of_any_size_are_cut_to_the_run_s_resolution(
     assert found["sources"][0]["outputs"]["projector"]["count"] == 3
 
 
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every size count as one whose normal samples take long."""
+    monkeypatch.setattr(gaussianity_references, "_FULL_UP_TO", 0)
+    monkeypatch.setattr(gaussianity_references, "_SECONDS", 0)
+
+
 @pytest.fixture
-def references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of normal references in an empty cache."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
-    return tmp_path / "cache" / "normal-references"
+    few_draws(monkeypatch)
+    yield tmp_path / "cache" / "normal-references"
+    normal_reference.cache_clear()
 
 
 def anew() -> tuple[Any, list[int]]:
     """The reference of 40 x 5 as another process has it, and how often it was computed."""
     calls = []
 
-    def curves(z: Tensor, seed: int) -> Any:
+    def counted(z: Tensor, seed: int) -> Any:
         calls.append(seed)
-        return measure._curves(z, seed)
+        return statistics_and_curves(z, seed)
 
     normal_reference.cache_clear()
-    return normal_reference(40, 5, 0, curves), calls
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gaussianity_references, "statistics_and_curves", counted)
+        return normal_reference(40, 5, 0), calls
 
 
 def test_a_normal_reference_is_computed_once_and_read_with_all_its_digits(references: Path) -> None:
     first, calls = anew()
-    assert calls == [0]
-    assert first.statistics == normal_statistics(40, 5)
+    assert calls == [0] * FEWEST
+    assert first.values["kl"][0] == matrix_statistics(normal_sample(40, 5), 0)["kl"]
     (file,) = references.iterdir()
     assert file.name.startswith("40x5-seed0-")
     again, calls = anew()
@@ -273,7 +369,7 @@ def test_a_damaged_reference_is_computed_anew(references: Path) -> None:
         whole.replace('"count": 40', '"count": 41'),
     ):
         file.write_text(damaged)
-        assert anew() == (first, [0]), damaged[:80]
+        assert anew() == (first, [0] * FEWEST), damaged[:80]
         assert file.read_text() == whole
 
 
@@ -282,15 +378,15 @@ def test_a_changed_statistic_or_another_pytorch_is_not_read_from_the_cache(
 ) -> None:
     anew()
     monkeypatch.setattr(gaussianity_references.torch, "__version__", "0.0")
-    assert anew()[1] == [0]
-    monkeypatch.setattr(gaussianity_references, "_code", lambda further: "of another version")
-    assert anew()[1] == [0]
+    assert anew()[1]
+    monkeypatch.setattr(gaussianity_references, "_code", lambda: "of another version")
+    assert anew()[1]
     assert len(list(references.iterdir())) == 3
 
 
 def test_a_cache_that_cannot_be_written_is_passed_over(references: Path) -> None:
     references.parent.write_text("in the way")
-    assert anew()[0].statistics == normal_statistics(40, 5)
+    assert anew()[0].draws == FEWEST
 
 
 def test_the_cache_is_the_user_s_folder_for_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ def test_a_row_an_output_has_a_line_for_each_source_and_each_normal_sample(conte
     assert [row[0].get_title("left") for row in rows] == ["(a) embeddings, raw", "(d) encoder, standardised"]
     assert [len(panel.lines) for panel in rows[0]] == [2, 5, 5]  # chi(3) and chi(6); 3 sources, 2 sizes
     assert [len(panel.lines) for panel in rows[1]] == [1, 2, 2]
+    assert [len(panel.collections) for panel in rows[0]] == [2, 2, 2]  # densities and bands of both sizes
     shifted = rows[0][0].patches[1].get_data()
     assert shifted.edges[0] > 15  # not standardised
 

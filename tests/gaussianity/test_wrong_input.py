@@ -26,8 +26,11 @@ GOOD = np.zeros((3, 2), dtype=np.float32)
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros(3), "holds float64 of shape (3,), expected a matrix (N, d) of floating-point numbers"),
-        (np.zeros((2, 3, 4)), "holds float64 of shape (2, 3, 4)"),
+        (np.zeros(3), "holds float64 of shape (3,), expected a matrix (N, d) or views (V, N, d) of floating"),
+        (np.zeros((2, 3, 4, 5)), "holds float64 of shape (2, 3, 4, 5)"),
+        (np.zeros((1, 3, 4)), "has 1 view of shape (3, 4): save a matrix (N, d), or 2 or more views"),
+        (np.zeros((2, 1, 4)), "has 1 row, expected 2 or more embeddings"),
+        (np.stack([GOOD, GOOD + np.inf]), "z: 3 of 6 embeddings of all views are not finite"),
         (np.zeros((3, 2), dtype=int), "holds int64 of shape (3, 2)"),
         (np.zeros((3, 0)), "holds float64 of shape (3, 0)"),
         (np.zeros((1, 4)), "has 1 row, expected 2 or more embeddings"),
@@ -39,7 +42,20 @@ GOOD = np.zeros((3, 2), dtype=np.float32)
             "cannot be read: it is incomplete, or not a .npy of plain numbers",
         ),
     ],
-    ids=["1-D", "3-D", "integers", "no columns", "one row", "nan", "beyond float32", "norm beyond", "objects"],
+    ids=[
+        "1-D",
+        "4-D",
+        "one view",
+        "views of one image",
+        "bad second view",
+        "integers",
+        "no columns",
+        "one row",
+        "nan",
+        "beyond float32",
+        "norm beyond",
+        "objects",
+    ],
 )
 def test_a_matrix_that_is_none(array: Any, message: str, matrix: Callable, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(matrix(array))]) == 2

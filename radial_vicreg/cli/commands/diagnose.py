@@ -89,8 +89,9 @@ def parser() -> Parser:
     """Make the parser of this command."""
     made = Parser(
         prog="radial-vicreg diagnose",
-        description="Measure how Gaussian embeddings are: radii, spectrum, directions and random slices of encoder and "
-        "projector outputs, each compared with a normal sample of the same size (docs/diagnose.md).",
+        description="Measure how Gaussian the outputs of encoder and projector are: radii, spectrum, directions, "
+        "random slices, single dimensions and pairs, each compared with normal samples of the same size "
+        "(docs/diagnose.md).",
         example="radial-vicreg diagnose runs/latest --untrained --out diagnosis\n"
         "radial-vicreg diagnose timm:resnet18.a1_in1k --images my_images",
     )
@@ -99,7 +100,7 @@ def parser() -> Parser:
         metavar="SOURCE",
         nargs="+",
         help="a run's folder or a checkpoint in it, a folder of `radial-vicreg export`, timm:NAME, torchvision:NAME, "
-        "or a .npy matrix (N, d)",
+        "or a .npy matrix (N, d) or (V, N, d) of V views",
     )
     made.add_argument(
         "--images", type=Path, help="folder of images, flat or with one folder per class (default: the run's images)"
@@ -131,13 +132,14 @@ def parser() -> Parser:
 
 
 def _print(content: Diagnosis) -> None:
-    from radial_vicreg.gaussianity.table import NORMAL, source_lines, tables
+    from radial_vicreg.gaussianity.table import notes, source_lines, tables
 
     for line in source_lines(content):
         print(line)
     for header, rows in tables(content):
         print_table(header, rows, right=header[1:])
-    print(f"{NORMAL}: mean over {content['normal_draws']} standard normal samples of the same N and d")
+    for line in notes(content):
+        print(line)
 
 
 def _names() -> list[str]:

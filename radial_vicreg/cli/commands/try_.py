@@ -18,7 +18,7 @@ def parser() -> Parser:
         prog="radial-vicreg try",
         description="Train VICReg, Radial-VICReg, and Radial-VICReg with a term that holds the mean at zero, briefly "
         "each, and compare their embeddings in one figure. Without FOLDER: on scikit-learn's handwritten digits.",
-        epilog="example: radial-vicreg try ~/photos",
+        example="radial-vicreg try ~/photos",
     )
     made.add_argument(
         "words",
