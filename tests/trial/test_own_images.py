@@ -41,7 +41,7 @@ def test_classes_of_any_type_are_copied_and_a_fifth_is_held_out(
         "images: 80 for training, 20 held out, 2 classes, as copies of 48 x 48 pixels",
         "left out: 1 that cannot be read (broken.jpg)",
     ]
-    assert "omitted 2 file(s) of unsupported types: 1 .mov (film.mov), 1 .txt (notes.txt)" in capsys.readouterr().out
+    assert "omitted 2 files of unsupported types: 1 .mov (film.mov), 1 .txt (notes.txt)" in capsys.readouterr().out
     config = run_config(compose("quickstart", found.overrides))
     assert (config.data.name, config.optimizer.batch_size, config.crop_size) == ("my photos", 16, 32)
     assert config.max_epochs * (80 // 16) >= 88
