@@ -186,7 +186,7 @@ REFUSED_FIRST = {
     "pretrain ckpt=no.ckpt": "ckpt=no.ckpt is not a file",
     "pretrain runs_dir={file}": "exists and is a file, expected a folder",
     "pretrain --config-name quickstart": "digits/train): `radial-vicreg data digits` prepares it; or correct the path",
-    "pretrain radialvicreg/dataset=imagenet10 data.format=image_folder": "`radial-vicreg data imagenet10 --imagenet DIR` prepares it; or",
+    "pretrain radialvicreg/dataset=imagenet10 data.format=image_folder": "data imagenet10 --imagenet DIR` prepares it",
     "pretrain --config-name quickstart data.train_path=nowhere": "data.train_path=nowhere does not exist",
     "pretrain --check --config-name quickstart data.train_path=nowhere": "data.train_path=nowhere does not exist",
     "pretrain --config-name quickstart data.train_path={root}": "has no class sub-folders",
