@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from radial_vicreg.data.prepare.imagenet10_classes import CLASSES, SPLITS
-from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.errors import UserError, misspelt
 from radial_vicreg.names.data_sets import DATA_SETS, DataSetFacts, facts_of, lacks_labels
 
 if TYPE_CHECKING:
@@ -194,13 +194,14 @@ def data_set(dataset: str) -> DataSet:
     if found is not None and found.dataset == dataset:
         return found
     known = [name for name, kind in _REGISTERED.items() if kind.dataset == name]
+    said = f"data.dataset={dataset!r}: expected one of {', '.join(known)}"
     if found is not None:
         hint = f"{dataset} is a folder of images, data.dataset={found.dataset}: radialvicreg/dataset={dataset}"
     elif dataset in DATA_SETS:
         hint = "only solo-learn's main_pretrain.py reads it"
     else:
-        hint = did_you_mean(dataset, known)
-    raise UserError(f"data.dataset={dataset!r}: expected one of {', '.join(known)}; {hint}")
+        hint = misspelt(dataset, known)
+    raise UserError(f"{said}; {hint}" if hint else said)
 
 
 def prepared_sets() -> dict[str, DataSet]:

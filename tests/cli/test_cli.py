@@ -179,6 +179,7 @@ REFUSED_FIRST = {
     "pretrain scheduler.interval=day": "scheduler.interval='day': expected step or epoch",
     "pretrain strategy=ddpp": "strategy must be one of auto, ddp, ",
     "pretrain data.dataset=cifra10": "did you mean cifar10?",
+    "pretrain data.dataset=zzzz": "expected one of cifar10, cifar100, imagenet, imagenet100, celeba, custom\n",
     "pretrain data.format=devise": "did you mean device?",
     "pretrain host=sool": "host must be one of auto, solo, standalone",
     "pretrain backbone.name=resnt18 host=standalone": "unknown backbone.name 'resnt18': did you mean resnet18?",
