@@ -71,6 +71,21 @@ def did_you_mean(given: object, known: Iterable[str], prefix: str = "", what: st
     return f"{what}: {', '.join(names)}" if near is None else f"did you mean {prefix}{near}?"
 
 
+def misspelt(given: object, known: Iterable[str], before: str = "") -> str:
+    """Suggest the known name that was meant, for a message that lists all of them.
+
+    Args:
+        given: the unknown name.
+        known: names to choose from.
+        before: text before the suggestion.
+
+    Returns:
+        ``did you mean NAME?`` after ``before``; empty if no name resembles it.
+    """
+    near = meant(given, list(known))
+    return "" if near is None else f"{before}did you mean {near}?"
+
+
 def reason_of(error: BaseException) -> str:
     """Describe in one line why code of another package failed, even if its exception has no text.
 

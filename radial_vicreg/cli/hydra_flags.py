@@ -43,6 +43,7 @@ class Request(NamedTuple):
         text_only: print the configuration and stop.
         check: print a description of the run and stop.
         claim: train only if no other process trains the run and it is not finished.
+        all_images: with ``check``, open every image, not a sample.
     """
 
     config_name: str
@@ -51,6 +52,7 @@ class Request(NamedTuple):
     text_only: bool
     check: bool
     claim: bool = False
+    all_images: bool = False
 
     @property
     def where(self) -> tuple[str, list[str], str | None]:
@@ -119,6 +121,7 @@ def read_request(parser: Parser, arguments: Sequence[str], setting: Setting | No
         text_only=parsed.cfg is not None,
         check=getattr(parsed, "check", False),
         claim=getattr(parsed, "claim", False),
+        all_images=getattr(parsed, "all_images", False),
     )
 
 

@@ -10,6 +10,11 @@ from torch.utils.data import default_collate, get_worker_info
 
 from radial_vicreg.data.errors import LoaderResourceError, UnequalShapesError, sharing_problem
 
+UNEQUAL_CROPS = (
+    "with rrc.enabled=false only the shorter side of an image is resized to crop_size. Use square images, or set "
+    "augmentations.0.rrc.enabled=true"
+)
+
 
 def collate(samples: list[Any]) -> Any:
     """Stack samples, for ``DataLoader(collate_fn=...)``.
@@ -30,8 +35,7 @@ def collate(samples: list[Any]) -> Any:
             mine, other = next(pair for pair in zip(shapes[0], others, strict=True) if pair[0] != pair[1])
             raise UnequalShapesError(
                 f"images of different shapes in one batch ({list(mine)} at entry 0 and {list(other)} at entry {index}):"
-                " with rrc.enabled=false only the shorter side of an image is resized to crop_size. Use square "
-                "images, or set augmentations.0.rrc.enabled=true"
+                f" {UNEQUAL_CROPS}"
             )
     try:
         return default_collate(list(samples))

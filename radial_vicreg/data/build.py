@@ -16,7 +16,7 @@ from radial_vicreg.data.folder import IndexedDataset
 from radial_vicreg.data.image import cut_long_image
 from radial_vicreg.data.image_set import ImageSet, Part
 from radial_vicreg.data.sets import DataSet, data_set
-from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.errors import UserError, misspelt
 from radial_vicreg.names.data_sets import FORMATS
 
 _RESIZE_RATIO = 256 / 224  # shorter side over crop in ImageNet's usual validation
@@ -39,7 +39,7 @@ def open_data(config: RunConfig) -> RunData:
     layout = config.data.format
     if not (layout in FORMATS and FORMATS[layout].is_folder):  # all of them are read in the same way
         known = [name for name, found in FORMATS.items() if found.is_folder]
-        raise UserError(f"data.format={layout!r}: expected one of {', '.join(known)}; {did_you_mean(layout, known)}")
+        raise UserError(f"data.format={layout!r}: expected one of {', '.join(known)}{misspelt(layout, known, '; ')}")
     return RunData(config, data_set(config.data.dataset))
 
 

@@ -145,7 +145,7 @@ class CelebAFolder(ImageSet):
         if self.skipped:
             table = _without(table, {Path(path).name for path in self.skipped})
             if not table.files:
-                raise UserError(f"{key}={root}: none of its {counted(len(self.skipped), 'image')} can be read")
+                raise UserError(f"{key}={root}: its {counted(len(self.skipped), 'image')} cannot be read")
         self.classes, self.targets, self._values = table.names, table.values, table.values
         self.files = Paths(str(folder / name) for name in table.files)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class DecodedImages:
         self, dataset: Dataset[Any], threads: int, option: str, same_size: bool = False, copies: int = 1
     ) -> None:
         count = len(dataset)  # type: ignore[arg-type]
-        _require_room(dataset, option, same_size, copies)
+        require_room(dataset, option, same_size, copies)
         self.blocks: list[Tensor] = []
         shapes, starts, targets = [], [], []
         with ThreadPoolExecutor(max(1, threads)) as pool:  # Pillow releases Python's lock to decode
@@ -65,7 +65,7 @@ class DecodedImages:
                 self.blocks.append(torch.from_numpy(np.concatenate([array.ravel() for array in arrays])))
         self.shapes, self._starts, self.targets = torch.tensor(shapes), torch.tensor(starts), torch.stack(targets)
         if same_size:
-            _require_one_size({(width, height) for height, width in shapes}, option)
+            require_one_size({(width, height) for height, width in shapes}, option)
 
     def __len__(self) -> int:
         """Return the number of images."""
@@ -152,7 +152,7 @@ def can_keep(dataset: Dataset[Any], same_size: bool, copies: int, on_device: int
         on_device: free bytes of the GPU to which the pixels are to be moved; None for the CPU.
     """
     try:
-        needed = _require_room(dataset, "", same_size, copies)
+        needed = require_room(dataset, "", same_size, copies)
         if on_device is not None:
             _require_fit(needed / copies, on_device, "the GPU", "")
     except ReportedError:
@@ -160,12 +160,22 @@ def can_keep(dataset: Dataset[Any], same_size: bool, copies: int, on_device: int
     return True
 
 
-def _require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: int) -> float:
-    """Estimate the memory from a few images before all are decoded, require it, and return it in bytes."""
+def require_room(dataset: Dataset[Any], option: str, same_size: bool, copies: int) -> float:
+    """Estimate the memory from a few images before all are decoded, require it, and return it in bytes.
+
+    Args:
+        dataset: as for :class:`DecodedImages`.
+        option: as for :class:`DecodedImages`.
+        same_size: as for :class:`DecodedImages`.
+        copies: as for :class:`DecodedImages`.
+
+    Raises:
+        UserError: the pixels do not fit into free memory, or sizes differ where they must not.
+    """
     count = len(dataset)  # type: ignore[arg-type]
     sample = [dataset[index][0].size for index in range(0, count, math.ceil(count / _SAMPLED))]
     if same_size:
-        _require_one_size(set(sample), option)
+        require_one_size(set(sample), option)
     needed: float = 3 * sum(width * height for width, height in sample) / len(sample) * count * copies
     free = free_memory()
     if free is not None:
@@ -183,7 +193,12 @@ def _require_fit(needed: float, free: int, where: str, option: str) -> None:
         )
 
 
-def _require_one_size(sizes: set[tuple[int, int]], option: str) -> None:
+def require_one_size(sizes: Collection[tuple[int, int]], option: str) -> None:
+    """Refuse images of several sizes where ``option`` needs one.
+
+    Raises:
+        UserError: there are several; the message names the first.
+    """
     if len(sizes) > 1:
         some = ", ".join(f"{width}x{height}" for width, height in sorted(sizes)[:3])
         raise UserError(

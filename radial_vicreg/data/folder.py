@@ -144,7 +144,7 @@ class UnlabelledFolder(ImageSet):
         if bad := set(self.skipped):
             files = [path for path in files if path not in bad]
             if not files:
-                raise UserError(f"{key}={folder}: none of its {counted(len(bad), 'image')} can be read")
+                raise UserError(f"{key}={folder}: its {counted(len(bad), 'image')} cannot be read")
         self.files = Paths(files)
         self.targets = [UNLABELLED] * len(self.files)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from radial_vicreg.config import RunConfig
-from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.errors import UserError, misspelt
 from radial_vicreg.names.data_sets import PRETRAIN_FORMATS, SCRIPT_FORMATS
 
 
@@ -27,7 +27,7 @@ def memory_option(config: RunConfig) -> str | None:
         )
     if layout not in PRETRAIN_FORMATS:
         known = ", ".join(PRETRAIN_FORMATS)
-        raise UserError(f"data.format must be one of {known}, got {layout!r}; {did_you_mean(layout, PRETRAIN_FORMATS)}")
+        raise UserError(f"data.format must be one of {known}, got {layout!r}{misspelt(layout, PRETRAIN_FORMATS, '; ')}")
     if layout == "device":
         return "data.format=device"
     return "data.cache=ram" if config.data.cache == "ram" else None

@@ -24,7 +24,13 @@ _LONGEST = 32
 
 
 class UnreadableImageError(OneLineError, UserError, OSError):
-    """An image file that cannot be read; its message is one line and names the file."""
+    """An image file that cannot be read; its message is one line and names the file.
+
+    Attributes:
+        reason: why, without the file and the remedy; empty if the error comes from a loader's worker.
+    """
+
+    reason = ""
 
 
 def open_image(path: str | Path) -> Image.Image:
@@ -53,10 +59,13 @@ def open_image(path: str | Path) -> Image.Image:
     except Exception as error:  # on a damaged file Pillow's readers raise errors of any kind, such as struct.error
         if lacks_descriptor(error):
             raise LoaderResourceError(too_many_files()) from error
-        raise UnreadableImageError(
-            f"cannot read the image {shown(path)} ({_reason(error, path)}): replace or remove the file, or skip "
-            "such files with data.on_bad_image=skip"
-        ) from error
+        reason = _reason(error, path)
+        refused = UnreadableImageError(
+            f"cannot read the image {shown(path)} ({reason}): replace or remove the file, or skip such files with "
+            "data.on_bad_image=skip"
+        )
+        refused.reason = reason
+        raise refused from error
 
 
 def cut_long_image(image: Image.Image) -> Image.Image:

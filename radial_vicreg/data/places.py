@@ -30,12 +30,13 @@ def check_same_classes(train_classes: Sequence[str], val_classes: Sequence[str])
         )
 
 
-def require_directory(path: str | Path | None, key: str) -> Path:
+def require_directory(path: str | Path | None, key: str, command: str | None = None) -> Path:
     """Return ``path`` as a ``Path`` when it is a folder.
 
     Args:
         path: value of a configuration key.
         key: the key's name, for the message.
+        command: command that prepares the folder, for the message.
 
     Returns:
         The folder.
@@ -48,7 +49,8 @@ def require_directory(path: str | Path | None, key: str) -> Path:
     root = Path(path)
     if not root.is_dir():
         state = "is not a folder" if root.exists() else "does not exist"
-        raise UserError(f"{key}={root} {state} (looked for {root.resolve()}): correct the path, {key}=DIR")
+        prepared = "" if command is None else f"`{command}` prepares it; or "
+        raise UserError(f"{key}={root} {state} (looked for {root.resolve()}): {prepared}correct the path, {key}=DIR")
     return root
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from radial_vicreg.data.prepare.imagenet10_classes import CLASSES, SPLITS
-from radial_vicreg.errors import UserError, did_you_mean
+from radial_vicreg.errors import UserError, misspelt
 from radial_vicreg.names.data_sets import DATA_SETS, DataSetFacts, facts_of, lacks_labels
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class DataSet:
         image_size: side of every image in pixels; crops of that size are validated on the images as they are.
         about: its help in ``radial-vicreg data``; None if there is nothing to prepare.
         example: arguments of ``radial-vicreg data NAME`` in the help text.
+        required: arguments without which it does not work, as an error names them.
     """
 
     name: ClassVar[str]
@@ -42,6 +43,12 @@ class DataSet:
     image_size: ClassVar[int | None] = None
     about: ClassVar[str | None] = None
     example: ClassVar[str] = ""
+    required: ClassVar[str] = ""
+
+    @property
+    def folder(self) -> Path:
+        """Folder that :meth:`prepare` makes unless another is given."""
+        return _FOLDER / self.name
 
     def num_classes(self, data: DataConfig) -> int:
         """Count the classes: according to the name, or the sub-folders of ``train_path`` (>= 1).
@@ -50,10 +57,9 @@ class DataSet:
             UserError: ``train_path`` is missing.
         """
         from radial_vicreg.data.listing import class_folders
-        from radial_vicreg.data.places import require_directory
 
         known = facts_of(self.dataset).num_classes
-        return known or max(1, len(class_folders(require_directory(data.train_path, "data.train_path"))))
+        return known or max(1, len(class_folders(_directory(data.train_path, "data.train_path"))))
 
     def open_train(self, data: DataConfig) -> ImageSet:
         """Open all training images.
@@ -79,13 +85,13 @@ class DataSet:
             UnreachableError: they are missing and cannot be downloaded.
         """
         from radial_vicreg.data.listing import class_folders
-        from radial_vicreg.data.places import check_same_classes, require_directory
+        from radial_vicreg.data.places import check_same_classes
 
         if data.val_path is None or lacks_labels(self.dataset, data.no_labels):
             return None
         found = self._open(data.val_path, "data.val_path", data)
         if found.labels == "classes":
-            train = class_folders(require_directory(data.train_path, "data.train_path"))
+            train = class_folders(_directory(data.train_path, "data.train_path"))
             check_same_classes(train, found.classes)
         return found
 
@@ -98,16 +104,16 @@ class DataSet:
         Raises:
             UserError: a missing folder, one without classes, or classes that differ.
         """
-        from radial_vicreg.data.places import check_same_classes, require_classes, require_directory
+        from radial_vicreg.data.places import check_same_classes, require_classes
 
         kind = type(self)
         if kind.open_train is not DataSet.open_train or kind._open is not DataSet._open:
             return
         unlabelled = lacks_labels(self.dataset, data.no_labels)
-        train = require_directory(data.train_path, "data.train_path")
+        train = _directory(data.train_path, "data.train_path")
         classes = [] if unlabelled else require_classes(train, "data.train_path")
         if data.val_path is not None and not unlabelled:
-            val = require_directory(data.val_path, "data.val_path")
+            val = _directory(data.val_path, "data.val_path")
             check_same_classes(classes, require_classes(val, "data.val_path"))
 
     def to_download(self, data: DataConfig) -> tuple[int, int] | None:
@@ -116,7 +122,7 @@ class DataSet:
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the options of ``radial-vicreg data NAME``."""
-        parser.add_argument("--out", type=Path, default=_FOLDER / self.name)
+        parser.add_argument("--out", type=Path, default=self.folder)
 
     def prepare(self, options: argparse.Namespace) -> Path:
         """Prepare the data set; repeating it does nothing.
@@ -136,10 +142,19 @@ class DataSet:
     def _open(self, path: str | None, key: str, data: DataConfig) -> ImageSet:
         """Open the images of one folder."""
         from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
-        from radial_vicreg.data.places import require_directory
 
         kind = UnlabelledFolder if lacks_labels(self.dataset, data.no_labels) else LabelledFolder
-        return kind(require_directory(path, key), key=key, on_bad_image=data.on_bad_image)
+        return kind(_directory(path, key), key=key, on_bad_image=data.on_bad_image)
+
+
+def _directory(path: str | None, key: str) -> Path:
+    """Return an existing folder of images; where it is missing, name the command that makes a folder of that name."""
+    from radial_vicreg.data.places import require_directory
+
+    above = Path(path or "").parts[: len(_FOLDER.parts) + 1]
+    kind = next((kind for kind in prepared_sets().values() if kind.folder.parts == above), None)
+    command = None if kind is None else f"radial-vicreg data {kind.name} {kind.required}".rstrip()
+    return require_directory(path, key, command)
 
 
 _Kind = TypeVar("_Kind", bound=DataSet)
@@ -179,13 +194,14 @@ def data_set(dataset: str) -> DataSet:
     if found is not None and found.dataset == dataset:
         return found
     known = [name for name, kind in _REGISTERED.items() if kind.dataset == name]
+    said = f"data.dataset={dataset!r}: expected one of {', '.join(known)}"
     if found is not None:
         hint = f"{dataset} is a folder of images, data.dataset={found.dataset}: radialvicreg/dataset={dataset}"
     elif dataset in DATA_SETS:
         hint = "only solo-learn's main_pretrain.py reads it"
     else:
-        hint = did_you_mean(dataset, known)
-    raise UserError(f"data.dataset={dataset!r}: expected one of {', '.join(known)}; {hint}")
+        hint = misspelt(dataset, known)
+    raise UserError(f"{said}; {hint}" if hint else said)
 
 
 def prepared_sets() -> dict[str, DataSet]:
@@ -243,9 +259,14 @@ class Cifar(DataSet):
 
         return None if data.train_path is None else missing_cifar(self.name, data.train_path)
 
+    @property
+    def folder(self) -> Path:
+        """The folder around torchvision's copies."""
+        return _FOLDER
+
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the place, and image folders on request."""
-        parser.add_argument("--out", type=Path, default=_FOLDER)
+        parser.add_argument("--out", type=Path, default=self.folder)
         parser.add_argument("--as-folder", action="store_true", help="also write train/ and val/ image folders")
 
     def prepare(self, options: argparse.Namespace) -> Path:
@@ -290,6 +311,7 @@ class ImageNet10(DataSet):
     name = "imagenet10"
     about = "links to ten classes of an ImageNet or Imagenette folder"
     example = "--imagenet /data/imagenet"
+    required = "--imagenet DIR"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the source, the choice of classes and images, and the place."""
@@ -350,17 +372,14 @@ class CelebA(DataSet):
 
     def check_places(self, data: DataConfig) -> None:
         """Require the folders."""
-        from radial_vicreg.data.places import require_directory
-
-        require_directory(data.train_path, "data.train_path")
+        _directory(data.train_path, "data.train_path")
         if data.val_path is not None and not lacks_labels(self.dataset, data.no_labels):
-            require_directory(data.val_path, "data.val_path")
+            _directory(data.val_path, "data.val_path")
 
     def _open(self, path: str | None, key: str, data: DataConfig) -> ImageSet:
         from radial_vicreg.data.celeba import CelebAFolder
-        from radial_vicreg.data.places import require_directory
 
-        return CelebAFolder(require_directory(path, key), key=key, on_bad_image=data.on_bad_image)
+        return CelebAFolder(_directory(path, key), key=key, on_bad_image=data.on_bad_image)
 
 
 @register

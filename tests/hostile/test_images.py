@@ -95,7 +95,7 @@ def test_a_class_without_a_readable_image_is_an_error_even_when_skipping(tmp_pat
             (tmp_path / name / "x.png").write_bytes(content)
     with pytest.raises(ValueError, match="without an image that can be read: a"):
         LabelledFolder(tmp_path, on_bad_image="skip")
-    with pytest.raises(ValueError, match="none of its 1 images can be read"):
+    with pytest.raises(ValueError, match="its 1 image cannot be read"):
         UnlabelledFolder(tmp_path / "a", on_bad_image="skip")
     with pytest.raises(ValueError, match=r"data\.on_bad_image must be one of error, skip, got 'ignore'"):
         LabelledFolder(tmp_path, on_bad_image="ignore")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from configs import make_config
 from helpers import HOSTS_SOLO_SLOW, one_line, only_run
+from PIL import Image
 
 from radial_vicreg import cli
 from radial_vicreg.data.sets import data_set
+from radial_vicreg.train import check as train_check
 
 ACCUMULATED = "accumulate_grad_batches=2"
 
@@ -137,3 +139,84 @@ def test_a_cifar_that_is_not_there_is_not_downloaded(
 def test_other_data_sets_are_never_missing() -> None:
     assert data_set("custom").to_download(make_config(data__train_path="gone").data) is None
     assert data_set("cifar10").to_download(make_config(data__dataset="cifar10").data) is None
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Callable[..., list[str]]:
+    """Write two classes of photos, and return the overrides that train on them: sizes in turn, some truncated."""
+
+    def write(sizes: Sequence[tuple[int, int]] = ((32, 32),), truncated: Sequence[int] = ()) -> list[str]:
+        for split, count in (("train", 8), ("val", 2)):
+            for name in ("a", "b"):
+                (folder := tmp_path / "photos" / split / name).mkdir(parents=True)
+                for index in range(count):
+                    file = folder / f"{index}.jpg"
+                    Image.effect_noise(sizes[index % len(sizes)], 90).convert("RGB").save(file)
+                    if split == "train" and index in truncated:
+                        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        return [f"data.{split}_path={tmp_path}/photos/{split}" for split in ("train", "val")]
+
+    return write
+
+
+def test_a_check_opens_images_and_tells_their_sizes(
+    check: Callable[..., int], photos: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(*photos([(32, 40), (64, 48)])) == 0
+    said = capsys.readouterr().out
+    assert "\nopened 16 of data.train_path: all can be read, from 32 x 40 to 64 x 48 pixels\n" in said
+    assert "\nopened 4 of data.val_path: all can be read, from 32 x 40 to 64 x 48 pixels\n" in said
+
+
+def test_a_check_names_every_image_that_cannot_be_read(
+    check: Callable[..., int],
+    photos: Callable[..., list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = photos(truncated=(0, 5))
+    assert check(*given) == 2
+    said = capsys.readouterr().err
+    one_line(said, "the run would stop: 4 of 16 opened images of data.train_path cannot be read: ")
+    assert f"{tmp_path}/photos/train/a/0.jpg (" in said
+    assert "and 1 more; replace or remove these files, or skip such files with data.on_bad_image=skip" in said
+    assert check(*given, "data.on_bad_image=skip") == 0
+    capsys.readouterr()
+    monkeypatch.setattr(train_check, "SAMPLE", 4)
+    for more, found in ([], "2 of 4 opened images"), (["--all-images"], "4 of 16 opened images"):
+        assert check(*given, *more) == 2
+        said = capsys.readouterr().err
+        assert found in said
+        assert ("--all-images opens every image" in said) == (not more)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "override", "message"),
+    [
+        ([(32, 32), (40, 40)], "data.format=device", "data.format=device needs images of one size, got 2 or more"),
+        (
+            [(32, 32), (40, 32)],
+            "augmentations.0.rrc.enabled=false",
+            "images of 32 x 32 and 40 x 32 pixels cannot be in",
+        ),
+        ([(32, 32), (40, 40)], "augmentations.0.rrc.enabled=false", None),
+        ([(32, 32), (40, 32)], "data.cache=ram", None),
+    ],
+)
+def test_a_check_names_two_sizes_at_which_the_run_would_stop(
+    sizes: list[tuple[int, int]],
+    override: str,
+    message: str | None,
+    check: Callable[..., int],
+    photos: Callable[..., list[str]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert check(*photos(sizes), override) == (0 if message is None else 2)
+    error = capsys.readouterr().err
+    assert error == "" if message is None else message in error
+
+
+def test_all_images_are_opened_by_a_check_only(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["pretrain", *tiny_overrides, "--all-images"]) == 2
+    one_line(capsys.readouterr().err, "--all-images needs --check")

@@ -1,4 +1,4 @@
-"""``radial-vicreg pretrain [--config-name NAME] [--config-path DIR] [--check] [key=value ...]``."""
+"""``radial-vicreg pretrain [--config-name NAME] [--config-path DIR] [--check [--all-images]] [key=value ...]``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from radial_vicreg.cli.hydra_flags import hydra_parser, read_request
 from radial_vicreg.cli.parser import Parser
-from radial_vicreg.errors import NOT_FINISHED
+from radial_vicreg.errors import NOT_FINISHED, UserError
 
 if TYPE_CHECKING:
     from radial_vicreg.config import RunConfig
@@ -27,8 +27,10 @@ def parser() -> Parser:
     made.add_argument(
         "--check",
         action="store_true",
-        help="check the configuration and print what the run would be; nothing is written",
+        help="check the configuration, open a sample of the images, and print what the run would be; nothing is "
+        "written",
     )
+    made.add_argument("--all-images", action="store_true", help="with --check: open every image")
     # `radial-vicreg sweep --run` passes this option: the training process itself takes the claim of its run.
     made.add_argument("--claim", action="store_true", help=argparse.SUPPRESS)
     return made
@@ -54,13 +56,15 @@ def run(arguments: Sequence[str]) -> int:
     if request.text_only:
         print(composed_text(*request.where))
         return 0
+    if request.all_images and not request.check:
+        raise UserError("--all-images needs --check; a training opens every image in its first epoch")
     config = run_config(compose(*request.where))
     check_first(config)
     if request.check:
         from radial_vicreg.solo.host import choose_host
         from radial_vicreg.train.check import check
 
-        print("\n".join(check(config, choose_host)))
+        print("\n".join(check(config, choose_host, all_images=request.all_images)))
         return 0
     if not request.claim:
         return train(config)
