@@ -948,7 +948,7 @@ _DATA = (
     Mutant(
         "data/memory-of-one-copy",
         "images that four processes keep are said to fit where one copy does",
-        "_require_room",
+        "require_room",
         "* count * copies",
         "* count",
         ("test_decoded.py", "test_loader.py"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import importlib.util
 import json
 import re
@@ -19,7 +18,7 @@ import pytest
 from helpers import one_line
 
 from radial_vicreg import __version__, cli
-from radial_vicreg.cli.commands import doctor
+from radial_vicreg.cli.commands import command_module, doctor
 from radial_vicreg.cli.hydra_flags import parse_overrides, read_request
 from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.data.sets import prepared_sets
@@ -81,7 +80,7 @@ def parse_example(command: str, *arguments: str) -> None:
     """Raise the error of a command line that its command does not accept."""
     if command == "solo":
         return
-    module = importlib.import_module(f"radial_vicreg.cli.commands.{command.replace('-', '_')}")
+    module = command_module(command)
     first, *rest = arguments or [""]
     if command == "synthetic" and first in module.PARTS:
         module.PARTS[first]().parse_args(rest)
