@@ -454,4 +454,4 @@ class TestCheck:
     ) -> None:
         make_run("one")
         assert cli.main(["runs", str(tmp_path), "--check"]) == 0
-        assert capsys.readouterr().out == f"1 runs below {tmp_path}, none needs attention\n"
+        assert capsys.readouterr().out == f"1 run below {tmp_path}, none needs attention\n"
