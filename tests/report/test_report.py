@@ -297,6 +297,7 @@ def test_one_seed_has_no_standard_deviation() -> None:
 
 def test_json_numbers_only_count_as_figures(make_run: Callable, tmp_path: Path) -> None:
     file = make_run(KL)
+    make_run(VICREG)
     content = json.loads(file.read_text())
     content["probes"]["online_linear"] = {"top1": None, "top5": "no"}
     file.write_text(json.dumps(content))
