@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.choices import SYNTHETIC_FIGURES
 from radial_vicreg.names.hints import meant
+from radial_vicreg.names.probes import PROBES
 
 _ELSEWHERE = {
     "version": "--version",
@@ -16,8 +17,7 @@ _ELSEWHERE = {
     "list": "runs",
     "eval": "probe",
     "evaluate": "probe",
-    "linear": "probe --probe linear",
-    "knn": "probe --probe knn",
+    **{name: f"probe --probe {name}" for name in PROBES},
     "download": "data",
     "schema": "config-schema",
 }

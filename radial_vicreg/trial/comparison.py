@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import TypedDict
 
 from radial_vicreg import __version__
 from radial_vicreg.compose import compose, run_config
+from radial_vicreg.figures import configured_method, method_label
 from radial_vicreg.gaussianity.content import Curves
 from radial_vicreg.gaussianity.measure import diagnose
 from radial_vicreg.gaussianity.settings import Settings
@@ -15,12 +16,8 @@ from radial_vicreg.names.probes import HOST_PROBE, frozen_key
 from radial_vicreg.runs.stored import open_stored_run
 from radial_vicreg.train.run import pretrain
 
-METHODS = {
-    "vicreg": "VICReg",
-    "radialvicreg": "Radial-VICReg",
-    "radialvicreg_mean": "Radial-VICReg + mean",
-}
-"""The trained methods, groups of ``radialvicreg/method``, with their labels."""
+METHODS = ("vicreg", "radialvicreg", "radialvicreg_mean")
+"""The trained methods, groups of ``radialvicreg/method``: the base, a radial term, and a term for the mean with it."""
 
 _CONFIGURATION = "quickstart"
 _OUTPUT = "projector"
@@ -80,51 +77,44 @@ class Comparison(TypedDict):
     normal_curves: Curves
 
 
-class Trained(NamedTuple):
-    """A run of the trial: its method, a key of :data:`METHODS`, and its folder."""
-
-    method: str
-    folder: Path
-
-
-def train(overrides: Sequence[str]) -> list[Trained]:
+def train(overrides: Sequence[str]) -> list[Path]:
     """Train every method with the quickstart's configuration; finished runs of the same configuration are kept.
 
     Args:
         overrides: Hydra overrides that all methods share.
 
     Returns:
-        The runs.
+        Folders of the runs, in the order of :data:`METHODS`.
 
     Raises:
         UserError: see :func:`radial_vicreg.train.run.pretrain`, also for the other errors.
     """
-    configs = {
-        method: run_config(compose(_CONFIGURATION, [f"radialvicreg/method={method}", "ckpt=auto", *overrides]))
+    configs = [
+        run_config(compose(_CONFIGURATION, [f"radialvicreg/method={method}", "ckpt=auto", *overrides]))
         for method in METHODS
-    }
+    ]
     runs = []
-    for method, config in configs.items():
-        print(f"\n{METHODS[method]}")
-        runs.append(Trained(method, pretrain(config)))
+    for config in configs:
+        print(f"\n{method_label(configured_method(config.plain()))}")
+        runs.append(pretrain(config))
     return runs
 
 
-def compare(runs: Sequence[Trained]) -> Comparison:
+def compare(runs: Sequence[Path]) -> Comparison:
     """Measure the projector outputs of the runs, and read their probes.
 
     Args:
-        runs: from :func:`train`.
+        runs: folders from :func:`train`.
 
     Returns:
         The comparison.
     """
-    content = diagnose([str(run.folder) for run in runs], Settings(workers=0))
+    content = diagnose([str(run) for run in runs], Settings(workers=0))
     measured: list[Measured] = []
     untrained = None
     first = content["sources"][0]["outputs"][_OUTPUT]
     for run, source in zip(runs, content["sources"], strict=True):
-        found, results = source["outputs"][_OUTPUT], open_stored_run(run.folder).results
+        found, results = source["outputs"][_OUTPUT], open_stored_run(run).results
         frozen = getattr(results.probes, frozen_key(HOST_PROBE), None)
         figures = [None, None] if frozen is None else [frozen.untrained, frozen.trained]
         before, after = (
@@ -133,9 +123,9 @@ def compare(runs: Sequence[Trained]) -> Comparison:
         untrained = untrained or before
         measured.append(
             {
-                "label": METHODS[run.method],
+                "label": method_label(source["details"]["method"]),
                 "style": source["details"]["method"],
-                "run": str(run.folder),
+                "run": str(run),
                 "steps": results.steps or 0,
                 "statistics": found["statistics"],
                 "curves": found["curves"]["raw"],

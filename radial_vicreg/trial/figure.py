@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from radial_vicreg.figures import UNTRAINED, LineLook, add_legend, method_styles, name_panels, new_figure
+from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.trial.comparison import Accuracy, Comparison
 
 _NORMAL: LineLook = {"color": "black", "linewidth": 0.9}
@@ -36,7 +37,7 @@ def comparison_figure(content: Comparison) -> Any:
     titles = ["lengths", "spectrum"]
     if has_probe:
         _probes(axes[0][2], content, colours)
-        titles.append("linear probe")
+        titles.append(probe_in_words())
     name_panels(axes[0], titles)
     handles: list[Any] = [
         Line2D([], [], label=method["label"], color=colour, linewidth=1.5)

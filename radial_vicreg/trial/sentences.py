@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from radial_vicreg.probes.registry import probe_in_words
 from radial_vicreg.trial.comparison import Comparison, Measured
 
 _MOVED = 0.5  # share of VICReg's W1 below which the term has moved the radii
@@ -50,8 +51,8 @@ def _limits(content: Comparison) -> str:
     untrained = content["untrained"]
     before = "" if untrained is None else f"; the untrained network has {untrained['top1']:.1f} %"
     return (
-        f"Not shown: which method has better features. A linear probe reads {shown} of {content['count']:,} held-out "
-        f"images correctly (95 % intervals of one seed after {steps} steps{before}), which ranks nothing "
+        f"Not shown: which method has better features. A {probe_in_words()} reads {shown} of {content['count']:,} "
+        f"held-out images correctly (95 % intervals of one seed after {steps} steps{before}), which ranks nothing "
         "(docs/study2.md has ten seeds)."
     )
 

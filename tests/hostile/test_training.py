@@ -112,7 +112,7 @@ def test_a_probe_stops_at_a_bad_image_or_leaves_it_out(
     assert error.count("\n") == 1
     assert cli.main([*command, "--on-bad-image", "skip"]) == 0
     assert "on 11 images" in (printed := capsys.readouterr().out)
-    assert "1 unreadable images skipped" in printed
+    assert "1 unreadable image skipped" in printed
     (written,) = run_folder.glob("probes/knn-encoder-images-*.json")  # the copy holds another file
     content = json.loads(written.read_text())
     assert content["skipped_images"] == {"train": 0, "val": 1}

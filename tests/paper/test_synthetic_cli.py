@@ -238,7 +238,7 @@ def test_figure_3c_draws_the_loss_and_correlates_both_signs() -> None:
         (["snapshots=0", "steps=10"], "snapshots and records must be at least 1"),
         (["device=nowhere", "steps=10"], "device nowhere cannot be used ("),
         (["device=meta", "steps=10"], "device meta cannot be used ("),
-        (["'"], "cannot read the override '"),
+        (["'"], "' is not an override (key=value)"),
         (["figure"], "the following arguments are required: number"),
         (["figure", "2"], "invalid choice: '2'"),
         (["figure", "1", "--seeds", "0"], "seeds must be at least 1, got 0"),

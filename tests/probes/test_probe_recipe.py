@@ -70,7 +70,7 @@ NAMED_BESIDES = {
     "solo/method.py": {"linear"},  # what `radial-vicreg probe` does
     "cli/commands/solo.py": {"kNN", "knn"},
     "paper/cells.py": {"mlp"},  # the paper's table 3
-    "cli/commands/probe.py": {"MLP"},  # help, which loads no PyTorch
+    "cli/commands/probe.py": {"MLP", "knn"},  # help, which loads no PyTorch
     "gaussianity/backbones.py": {"linear"},  # layers
     "diagnostics/gaussianize.py": {"linear"},  # combinations
     "paper/synthetic/figure1.py": {"linear"},  # schedules

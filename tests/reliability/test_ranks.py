@@ -172,13 +172,13 @@ def test_check_finds_another_number_of_processes(
             monkeypatch.setenv(name, value)
     overrides = ["strategy=single_device", "devices=2"] if cause == "strategy" else []
     assert cli.main([*settings, *overrides, "--check"]) == 2
-    one_line(capsys.readouterr().err, "processes", "request")
+    one_line(capsys.readouterr().err, "process", "request")
 
 
 @pytest.mark.parametrize("started", [1, 3])
 def test_a_trainer_of_fewer_or_more_processes_is_refused(started: int) -> None:
     trainer: Any = SimpleNamespace(world_size=started)
-    with pytest.raises(UserError, match=rf"trains with {started} process\(es\), but devices=2 .* request 2"):
+    with pytest.raises(UserError, match=rf"trains with {started} process(es)?, but devices=2 .* request 2"):
         check_processes(make_config(data__train_path="train", devices=2), trainer)
 
 

@@ -30,6 +30,7 @@ READ = [(term, key) for term in WEIGHED for key in term.reads]
 NAMED_BESIDES = {
     "cli/__init__.py": {"Radial-VICReg", "VICReg"},  # what the command line is for
     "cli/commands/pretrain.py": {"Radial-VICReg", "VICReg"},
+    "cli/commands/try_.py": {"Radial-VICReg", "VICReg"},
     "solo/register.py": {"Radial-VICReg"},
     "runs/loaded.py": {"Radial-VICReg", "VICReg"},  # what is refused
     "runs/stored.py": {"Radial-VICReg", "VICReg"},

@@ -251,7 +251,7 @@ def test_processes_that_torchrun_started_are_compared_under_the_script_too(
 ) -> None:
     for name, value in {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UserError, match=r"torchrun started 2 process\(es\), but devices=1 .* request 1: "):
+    with pytest.raises(UserError, match=r"torchrun started 2 processes, but devices=1 .* request 1: "):
         under_script(script_cfg("devices='1'"))
 
 
@@ -261,7 +261,7 @@ def test_a_trainer_of_another_number_of_processes_is_refused_before_the_first_st
 ) -> None:
     model = under_script(script_cfg("devices=[0,1]", "strategy=single_device"))
     trainer = quiet_trainer(strategy="single_device")
-    with pytest.raises(UserError, match=r"strategy=single_device trains with 1 process\(es\), but .* request 2"):
+    with pytest.raises(UserError, match=r"strategy=single_device trains with 1 process, but .* request 2"):
         trainer.fit(model, fixed_loader(batches=1))
     assert trainer.global_step == 0
 

@@ -22,6 +22,7 @@ from radial_vicreg.trial.sentences import sentences
 from radial_vicreg.trial.threads import fastest_threads
 
 SMALL = ("backbone.name=timm:test_resnet", "method_kwargs.proj_output_dim=32", "max_epochs=1")
+LABELS = dict(zip(METHODS, ("VICReg", "Radial-VICReg", "Radial-VICReg + mean"), strict=True))
 CURVES = {"radii": {"edges": [1.0, 2.0, 3.0], "density": [0.5, 0.5]}, "spectrum": [2.0, 1.0, 0.1], "slices": []}
 
 
@@ -35,7 +36,7 @@ def comparison(w1: float = 0.2, labelled: bool = True) -> Comparison:
         return {"w1_chi": value, "mean_share": 0.5, "sliced_w2": 0.7, "effective_rank": 40.0}
 
     methods = [
-        {"label": METHODS[name], "style": name, "run": f"runs/{name}", "steps": 88, "statistics": statistics(value)}
+        {"label": LABELS[name], "style": name, "run": f"runs/{name}", "steps": 88, "statistics": statistics(value)}
         for name, value in zip(METHODS, (9.0, w1, 0.5), strict=True)
     ]
     return {  # type: ignore[return-value]
