@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +19,12 @@ from radial_vicreg.figures import figure_style
 from radial_vicreg.runs.results import RunResults
 from radial_vicreg.trial.comparison import METHODS, Comparison
 from radial_vicreg.trial.figure import comparison_figure
-from radial_vicreg.trial.sentences import sentences
+from radial_vicreg.trial.summary import sentences, table
 from radial_vicreg.trial.threads import fastest_threads
 
 SMALL = ("backbone.name=timm:test_resnet", "method_kwargs.proj_output_dim=32", "max_epochs=1")
 LABELS = dict(zip(METHODS, ("VICReg", "Radial-VICReg", "Radial-VICReg + mean"), strict=True))
+COLUMNS = ["W1 to chi", "offset's share", "sliced W2", "effective rank"]
 CURVES = {"radii": {"edges": [1.0, 2.0, 3.0], "density": [0.5, 0.5]}, "spectrum": [2.0, 1.0, 0.1], "slices": []}
 
 
@@ -48,19 +50,30 @@ def comparison(w1: float = 0.2, labelled: bool = True) -> Comparison:
 
 def test_sentences_have_the_numbers_and_no_ranking() -> None:
     lengths, directions, limits = sentences(comparison())
-    assert "moves the lengths of the embeddings to chi(512): W1 to chi is 9.00 (VICReg), 0.20" in lengths
-    assert "50% (VICReg), 50% (Radial-VICReg) and 50%" in directions
-    assert "96.0 % [94.0, 98.0] (VICReg)" in limits
-    assert "which ranks nothing" in limits
+    assert "moves the lengths of the embeddings to chi(512): their W1 to chi is 0.20, and 9.00 with VICReg" in lengths
+    assert "makes 50% of the mean squared length (50% with VICReg" in directions
+    assert "intervals of the linear probe overlap, and one seed and 88 steps are too few" in limits
+    header, rows = table(comparison())
+    assert header == ["N 360, d 512", *COLUMNS, "linear probe (%)"]
+    assert rows[1] == ["Radial-VICReg", "0.20", "50%", "0.70", "40", "96.0 [94.0, 98.0]"]
+    assert rows[-1] == ["untrained", "", "", "", "", "94.0 [92.0, 96.0]"]
+    assert {len(row) for row in rows} == {len(header)}
+
+
+def test_intervals_that_are_apart_do_not_rank_methods() -> None:
+    content = comparison()
+    content["methods"][0]["probe"] = {"top1": 80.0, "low": 78.0, "high": 82.0}
+    assert "do not all overlap, but one seed" in sentences(content)[2]
 
 
 def test_a_term_that_has_not_moved_the_radii_is_not_said_to_have() -> None:
-    assert "has not yet moved the lengths" in sentences(comparison(w1=8.0))[0]
+    assert "does not yet move the lengths" in sentences(comparison(w1=8.0))[0]
 
 
 def test_images_without_labels_have_two_panels_and_no_probe() -> None:
     content = comparison(labelled=False)
-    assert "There are no labels for a probe" in sentences(content)[2]
+    assert "The images have no labels for a probe" in sentences(content)[2]
+    assert table(content)[0] == ["N 360, d 512", *COLUMNS]
     for found, titles in (
         (content, ["(a) lengths", "(b) spectrum"]),
         (comparison(), ["(a) lengths", "(b) spectrum", "(c) linear probe"]),
@@ -114,7 +127,9 @@ def test_digits_are_prepared_trained_three_times_and_compared(
         assert results.radii.final is not None
         # One definition of W1 wherever one number is shown.
         assert method["statistics"]["w1_chi"] == pytest.approx(results.radii.final.eval.w1_chi, rel=1e-4)
-        assert f"{method['statistics']['w1_chi']:.2f} ({method['label']})" in printed
+        assert re.search(
+            rf"^{re.escape(method['label'])} +{method['statistics']['w1_chi']:.2f} ", printed, re.MULTILINE
+        )
     runs = sorted(path.parent for path in Path("runs").rglob("results.json"))
     assert cli.main(["try", *SMALL]) == 0  # finished runs are kept
     assert sorted(path.parent for path in Path("runs").rglob("results.json")) == runs

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radial_vicreg.cli.parser import Parser
+from radial_vicreg.cli.tables import print_table
 from radial_vicreg.errors import UserError
 
 _STEM = "comparison"
@@ -56,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.trial.comparison import compare, train
     from radial_vicreg.trial.figure import comparison_figure
     from radial_vicreg.trial.images import digits, own_images
-    from radial_vicreg.trial.sentences import sentences
+    from radial_vicreg.trial.summary import sentences, table
     from radial_vicreg.trial.threads import fastest_threads
 
     runs_dir = Path(run_config(compose("quickstart", overrides)).runs_dir)
@@ -70,6 +71,9 @@ def run(arguments: Sequence[str]) -> int:
     with figure_style():
         files = figure_files(comparison_figure(content), _STEM)
     written = out.write({**files, f"{_STEM}.json": json_bytes({**content, "sentences": found})})
+    header, rows = table(content)
+    print()
+    print_table(header, rows, right=header[1:])
     print("\n" + "\n".join(found))
     print("\nwritten: " + ", ".join(map(str, written)))
     print(f"next: radial-vicreg diagnose {' '.join(method['run'] for method in content['methods'])}")
