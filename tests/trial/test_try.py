@@ -90,7 +90,7 @@ def test_images_without_labels_have_two_panels_and_no_probe() -> None:
         (["method=vicreg"], "sets method itself; a single run is `radial-vicreg pretrain --config-name quickstart"),
         (["radialvicreg/method=vicreg"], "sets radialvicreg/method itself"),
         (["ckpt=last"], "sets ckpt itself"),
-        (["nowhere"], "FOLDER=nowhere does not exist"),
+        (["nowhere"], "nowhere is not a folder (looked for "),
         (["one", "two"], "expected one folder, got 2: one, two"),
         (["max_epoch=3"], "max_epochs"),
     ],

@@ -46,10 +46,8 @@ def run(arguments: Sequence[str]) -> int:
         RunStopped: a signal was received; the same command resumes.
     """
     folder, overrides = _read(parser().parse_args(list(arguments)).words)
-    if folder is not None:
-        from radial_vicreg.data.places import require_directory
-
-        require_directory(folder, "FOLDER")  # before PyTorch is imported
+    if folder is not None and not folder.is_dir():  # before PyTorch is imported
+        raise UserError(f"{folder} is not a folder (looked for {folder.resolve()}): pass a folder of images")
     from radial_vicreg.compose import compose, run_config
     from radial_vicreg.figures import SUFFIXES, figure_files, figure_style
     from radial_vicreg.io.files import json_bytes
