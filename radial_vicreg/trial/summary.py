@@ -53,7 +53,7 @@ def _radii(content: Comparison) -> str:
     moves = "moves" if radial < _MOVED * vicreg else "does not yet move"
     return (
         f"Lengths: the radial term {moves} the lengths of the embeddings to chi({content['dim']}): their W1 to chi is "
-        f"{radial:.2f}, and {vicreg:.2f} with VICReg (docs/first_run.md)."
+        f"{radial:.2f}, and {vicreg:.2f} with {_base(content)} (docs/first_run.md)."
     )
 
 
@@ -62,8 +62,8 @@ def _rest(content: Comparison) -> str:
     nearer = "closer to" if radial["sliced_w2"] < vicreg["sliced_w2"] else "farther from"
     return (
         f"Directions: an offset that all embeddings share makes {radial['mean_share']:.0%} of the mean squared length "
-        f"({vicreg['mean_share']:.0%} with VICReg, {mean['mean_share']:.0%} with a term for the mean), and random "
-        f"slices of the embeddings are {nearer} a normal sample than VICReg's (docs/offset.md)."
+        f"({vicreg['mean_share']:.0%} with {_base(content)}, {mean['mean_share']:.0%} with a term for the mean), and random "
+        f"slices of the embeddings are {nearer} a normal sample than those of {_base(content)} (docs/offset.md)."
     )
 
 
@@ -77,6 +77,10 @@ def _limits(content: Comparison) -> str:
     overlap = all(max(a["low"], b["low"]) <= min(a["high"], b["high"]) for a, b in combinations(probes, 2))
     intervals = f"The 95 % intervals of the {probe_in_words()} {'overlap' if overlap else 'do not all overlap'}"
     return f"{what} {intervals}{', and' if overlap else ', but'} {size}"
+
+
+def _base(content: Comparison) -> str:
+    return content["methods"][0]["label"]
 
 
 def _cells(statistics: dict[str, float]) -> list[str]:
