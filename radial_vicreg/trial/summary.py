@@ -62,8 +62,8 @@ def _rest(content: Comparison) -> str:
     nearer = "closer to" if radial["sliced_w2"] < vicreg["sliced_w2"] else "farther from"
     return (
         f"Directions: an offset that all embeddings share makes {radial['mean_share']:.0%} of the mean squared length "
-        f"({vicreg['mean_share']:.0%} with {_base(content)}, {mean['mean_share']:.0%} with a term for the mean), and random "
-        f"slices of the embeddings are {nearer} a normal sample than those of {_base(content)} (docs/offset.md)."
+        f"({vicreg['mean_share']:.0%} with {_base(content)}, {mean['mean_share']:.0%} with a term for the mean), and "
+        f"random slices of the embeddings are {nearer} a normal sample than those of {_base(content)} (docs/offset.md)."
     )
 
 
