@@ -116,13 +116,14 @@ def tables(name: str, evidence: Path = EVIDENCE) -> dict[str, str]:
 
     Args:
         name: name of the study.
-        evidence: folder of all studies: ``<name>_tune``, ``<name>`` and ``<name>_length``.
+        evidence: folder of all studies: ``<name>_tune``, ``<name>``, ``<name>_length`` and ``<name>_bf16``.
 
     Returns:
         Markdown by title.
     """
     study = STUDIES[name]
-    trials, finals, longer = (runs_of(evidence / f"{name}{suffix}") for suffix in ("_tune", "", "_length"))
+    folders = (evidence / f"{name}{suffix}" for suffix in ("_tune", "", "_length", "_bf16"))
+    trials, finals, longer, halves = map(runs_of, folders)
     made = {}
     if trials:
         made["rates"] = rate_table(trials)
@@ -134,6 +135,8 @@ def tables(name: str, evidence: Path = EVIDENCE) -> dict[str, str]:
     if longer and study.length is not None:
         made["length"] = length_table([*finals, *longer], study.length)
         made["change with length"] = change_table([*finals, *longer], study.length)
+    if halves:
+        made["precision"] = precision_table(finals, halves)
     return made
 
 
@@ -242,6 +245,17 @@ def change_table(runs: Sequence[Run], comparison: Comparison) -> str:
         late, early = (_gap(kept, comparison, length) for length in (epochs, shortest))
         rows.append([f"{shortest} to {epochs} epochs", _interval(compare(late, early)), len(late)])
     return markdown_table([f"Change of {comparison.first} minus {comparison.second}", "points", "seeds"], rows)
+
+
+def precision_table(finals: Sequence[Run], halves: Sequence[Run]) -> str:
+    """Make a table with one row per method: accuracy in both precisions, and the difference paired by seed."""
+    rows = []
+    for method in methods_of(halves):
+        both = [seeds_of(runs, method) for runs in (finals, halves)]
+        accuracies = [_mean_std(list(found.values()), 2) for found in both]
+        found = compare(both[1], both[0])
+        rows.append([method, *accuracies, _interval(found), found.counts[0]])
+    return markdown_table(["Method", "float32", "bfloat16", "bfloat16 minus float32", "seeds"], rows)
 
 
 def difference(runs: Sequence[Run], comparison: Comparison) -> Difference:
