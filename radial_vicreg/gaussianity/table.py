@@ -83,9 +83,10 @@ def notes(content: Diagnosis) -> list[str]:
         else:
             lines += [
                 f"{NORMAL}: median of {number} standard normal samples of the same N and d",
-                f"{_band_name(number)}: their range; they are too few for a band of 95 % and for percentiles",
+                f"{_band_name(number)}: their range, which another normal sample leaves with a probability of "
+                f"{200 / (number + 1):.0f} %: values outside it are not marked",
             ]
-    return [*lines, f"{OUTSIDE}: outside the band or range"]
+    return [*lines, f"{OUTSIDE}: outside the band"] if draws and draws[-1] >= FULL else lines
 
 
 def outputs_of(content: Diagnosis) -> list[str]:
@@ -129,7 +130,8 @@ def _value(found: Output, name: str, digits: int) -> str:
         return _padded(str(found[name]))  # type: ignore[literal-required]
     value = found["statistics"].get(name, math.nan)
     band = found["normal_band"].get(name)
-    return _padded(_text(value, digits), band is not None and is_outside(value, band))
+    # A normal sample leaves the range of a few draws too often for a mark.
+    return _padded(_text(value, digits), found["draws"] >= FULL and band is not None and is_outside(value, band))
 
 
 def _padded(text: str, outside: bool = False) -> str:

@@ -185,8 +185,11 @@ def test_too_few_normal_samples_have_a_range_and_no_percentile(
     assert main(["diagnose", str(matrix(np.random.default_rng(0).normal(size=(26, 4)) + 9))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["embeddings", "z", "normal", "range", "of", str(FEWEST)]
-    assert any(line.startswith("mean's share") and " * " in line for line in lines), "an offset of 9 is outside"
-    assert f"range of {FEWEST}: their range; they are too few for a band of 95 % and for percentiles" in lines
+    assert not any("*" in line for line in lines), "a normal sample leaves the range of three draws half the time"
+    left = (
+        "their range, which another normal sample leaves with a probability of 50 %: values outside it are not marked"
+    )
+    assert f"range of {FEWEST}: {left}" in lines
 
 
 @pytest.mark.parametrize(
