@@ -49,7 +49,7 @@ def build_trainer(config: RunConfig, precision: str | None = None) -> pl.Trainer
     }
     if given := sorted(decided.keys() & settings.keys()):
         raise UserError(f"{', '.join(given)}: {decided[given[0]]}")
-    settings.update(effective_hardware(config), **decided_arguments(config.checkpoint.frequency))
+    settings.update(effective_hardware(config), **decided_arguments())
     if precision is not None:
         settings["precision"] = precision
     if config.accelerator == "cpu":
@@ -62,14 +62,10 @@ def build_trainer(config: RunConfig, precision: str | None = None) -> pl.Trainer
     return trainer
 
 
-def decided_arguments(every_n_epochs: int = 1) -> dict[str, Any]:
-    """Return the arguments of Lightning's Trainer that no configuration of ``radial-vicreg pretrain`` may set.
-
-    Args:
-        every_n_epochs: number of epochs between checkpoints.
-    """
+def decided_arguments() -> dict[str, Any]:
+    """Return the arguments of Lightning's Trainer that no configuration of ``radial-vicreg pretrain`` may set."""
     return {
-        "plugins": [AtomicCheckpointIO(every_n_epochs)],
+        "plugins": [AtomicCheckpointIO()],
         "logger": False,
         "enable_checkpointing": False,
         "enable_progress_bar": False,

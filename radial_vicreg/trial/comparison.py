@@ -15,11 +15,8 @@ from radial_vicreg.gaussianity.settings import Settings
 from radial_vicreg.names.probes import HOST_PROBE, frozen_key
 from radial_vicreg.runs.stored import open_stored_run
 from radial_vicreg.train.run import pretrain
+from radial_vicreg.trial import CONFIGURATION, METHODS
 
-METHODS = ("vicreg", "radialvicreg", "radialvicreg_mean")
-"""The trained methods, groups of ``radialvicreg/method``: the base, a radial term, and a term for the mean with it."""
-
-_CONFIGURATION = "quickstart"
 _OUTPUT = "projector"
 _CONFIDENCE = 0.95
 
@@ -90,7 +87,7 @@ def train(overrides: Sequence[str]) -> list[Path]:
         UserError: see :func:`radial_vicreg.train.run.pretrain`, also for the other errors.
     """
     configs = [
-        run_config(compose(_CONFIGURATION, [f"radialvicreg/method={method}", "ckpt=auto", *overrides]))
+        run_config(compose(CONFIGURATION, [f"radialvicreg/method={method}", "ckpt=auto", *overrides]))
         for method in METHODS
     ]
     runs = []

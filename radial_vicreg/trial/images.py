@@ -15,10 +15,11 @@ from PIL import Image
 from radial_vicreg.compose.overrides import quoted
 from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
-from radial_vicreg.data.image import cut_long_image, open_image, shown
+from radial_vicreg.data.image import cut_long_image, open_image, shown, unreadable_images
 from radial_vicreg.data.listing import class_folders
-from radial_vicreg.data.places import require_directory
+from radial_vicreg.data.places import check_same_classes, require_directory, shorten
 from radial_vicreg.data.prepare.digits import prepare_digits
+from radial_vicreg.data.sets import prepared_sets
 from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.terminal import track
@@ -30,9 +31,8 @@ _SIDE, _CROP = 48, 32  # pixels of the copies, and of the crops
 _HELD_OUT = 5  # one in so many images of a class is held out
 _LARGEST_BATCH = 64
 _STEPS = 88  # those of the quickstart on the digits
-_NAMED = 3  # files in a message
+_MOST_CLASSES = 90  # of 20 images each
 _SPLITS = ("train", "val")
-_DIGITS = Path("datasets/digits")
 
 
 class TrialImages(NamedTuple):
@@ -52,9 +52,10 @@ class TrialImages(NamedTuple):
 
 
 def digits() -> TrialImages:
-    """Return scikit-learn's handwritten digits, which are written to ``datasets/digits`` if they are missing."""
-    prepare_digits(_DIGITS)
-    return TrialImages("digits", [], ["images: scikit-learn's 1,797 handwritten digits, 360 of them held out"], [])
+    """Return scikit-learn's handwritten digits, which are written to their folder if they are missing."""
+    kind = prepared_sets()["digits"]
+    prepare_digits(kind.folder)
+    return TrialImages(kind.name, [], ["images: scikit-learn's handwritten digits"], [])
 
 
 def own_images(folder: str | Path, out: Path) -> TrialImages:
@@ -83,33 +84,31 @@ def own_images(folder: str | Path, out: Path) -> TrialImages:
     if len(chosen) < _LEAST:
         raise UserError(
             f"{shown(root)}: expected {_LEAST} or more images that can be read, found {len(chosen)} "
-            f"(left out: {'; '.join([*found.lines, *left_out]) or 'none'}; files of unsupported types: {found.others})"
+            f"(left out: {'; '.join(left_out) or 'none'}; files of unsupported types: {found.others})"
         )
     copies = out / f"images-{_digest(chosen.values())}"
     _copy(chosen, copies)
     labelled = bool(found.classes)
     lines = [
         f"images: {train:,} for training"
-        + (f", {len(chosen) - train:,} held out, {len(found.classes)} classes" if labelled else ", without labels")
+        + (f", {len(chosen) - train:,} held out, {_classes_of(chosen)} classes" if labelled else ", without labels")
         + f", as copies of {_SIDE} x {_SIDE} pixels",
-        *(f"left out: {text}" for text in [*found.lines, *left_out]),
+        *(f"left out: {text}" for text in left_out),
     ]
     return TrialImages(root.name, _overrides(root.name, copies, train, labelled), lines, _long_run(root, found))
 
 
 class _Found(NamedTuple):
-    """Images in a folder.
+    """Images in a folder; none is opened.
 
     Attributes:
         files: path, class (None without labels) and split (None without a split) of each.
         classes: names of the classes; empty without labels.
-        lines: images that are left out, by reason.
         others: number of files of other types, which are printed when they are found.
     """
 
     files: list[tuple[str, str | None, str | None]]
-    classes: list[str]
-    lines: list[str]
+    classes: Sequence[str]
     others: int
 
 
@@ -117,50 +116,57 @@ def _find(root: Path) -> _Found:
     folders = class_folders(root)
     split = all(name in folders and class_folders(root / name) for name in _SPLITS)
     parts = {name: root / name for name in _SPLITS} if split else {None: root}
-    found = _Found([], [], [], 0)
-    for part, place in parts.items():
-        images = (LabelledFolder if class_folders(place) else UnlabelledFolder)(place, "FOLDER", "skip")
-        names = list(images.classes) if isinstance(images, LabelledFolder) else []
-        if found.classes and names != found.classes:
-            raise UserError(f"{shown(place)} has other classes than {shown(root / _SPLITS[0])}: make them the same")
-        found.classes[:] = names if len(names) > 1 else []
-        found.files.extend(
-            (path, names[target] if found.classes else None, part)
-            for path, target in zip(images.files, images.targets, strict=True)
-        )
-        if images.skipped:
-            found.lines.append(f"{len(images.skipped):,} that cannot be read ({_first(images.skipped)})")
-        found = found._replace(others=found.others + sum(images.omitted.counts().values()))
-    return found
+    sets = {
+        part: (LabelledFolder if class_folders(place) else UnlabelledFolder)(place, "FOLDER")
+        for part, place in parts.items()
+    }
+    names = [images.classes for images in sets.values() if isinstance(images, LabelledFolder)]
+    if split:
+        check_same_classes(*names)
+    classes = names[0] if names and len(names[0]) > 1 else []
+    files = [
+        (path, classes[target] if classes else None, part)
+        for part, images in sets.items()
+        for path, target in zip(images.files, images.targets, strict=True)
+    ]
+    return _Found(files, classes, sum(sum(images.omitted.counts().values()) for images in sets.values()))
 
 
 def _choose(found: _Found) -> tuple[dict[str, str], list[str]]:
-    """Choose images and their names below the folder of the copies; return those that are left out as well."""
-    kept = [found.files[index] for index in evenly_spaced(len(found.files), _MOST)] if found.files else []
+    """Choose images and their names below the folder of the copies; return what is left out as well, by reason."""
+    classes = {found.classes[index] for index in evenly_spaced(len(found.classes), _MOST_CLASSES)}
+    of_classes = [file for file in found.files if file[1] is None or file[1] in classes]
+    kept = [of_classes[index] for index in evenly_spaced(len(of_classes), _MOST)]
+    bad = unreadable_images([path for path, _, _ in kept], "skip")
     by_class: dict[str | None, list[tuple[str, str | None]]] = {}
     for path, label, part in kept:
-        by_class.setdefault(label, []).append((path, part))
+        if path not in bad:
+            by_class.setdefault(label, []).append((path, part))
     chosen: dict[str, str] = {}
     small = 0
     for label, files in by_class.items():
-        names = list(_named(label, files))
-        if label is not None and not all(any(name.startswith(f"{split}/") for name, _ in names) for split in _SPLITS):
+        names = dict(_named(label, files))
+        if label is not None and {name.partition("/")[0] for name in names} != set(_SPLITS):
             small += len(files)
-            continue
-        chosen.update(names)
-    left_out = []
-    if len(found.files) > len(kept):
-        more = len(found.files) - len(kept)
-        left_out.append(f"{more:,} beyond {_MOST:,} evenly spaced ones, so that this takes minutes")
-    if small:
-        left_out.append(f"{small:,} in classes of fewer than {_HELD_OUT} images")
-    return chosen, left_out
+        else:
+            chosen.update(names)
+    left_out = {
+        f"of other classes than {_MOST_CLASSES} evenly spaced ones": len(found.files) - len(of_classes),
+        f"beyond {_MOST:,} evenly spaced ones, so that this takes minutes": len(of_classes) - len(kept),
+        f"that cannot be read ({shorten([shown(os.path.basename(path)) for path in bad])})": len(bad),
+        "in classes with too few images to hold one out": small,
+    }
+    return chosen, [f"{number:,} {reason}" for reason, number in left_out.items() if number]
 
 
 def _named(label: str | None, files: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
     for index, (path, part) in enumerate(files):
         split = part or ("val" if label is not None and index % _HELD_OUT == _HELD_OUT - 1 else "train")
         yield "/".join([split, *([] if label is None else [label]), f"{index:05d}.png"]), path
+
+
+def _classes_of(chosen: Iterable[str]) -> int:
+    return len({name.split("/")[1] for name in chosen})
 
 
 def _digest(paths: Iterable[str]) -> str:
@@ -225,8 +231,3 @@ def _written(key: str, value: object) -> str:
     """Write an override for a shell; quoted only if Hydra or the shell would read the value differently."""
     plain = f"{key}={value}"
     return plain if re.fullmatch(r"[\w./-]+", str(value)) else quoted(plain) or plain
-
-
-def _first(paths: Sequence[str]) -> str:
-    names = ", ".join(shown(os.path.basename(path)) for path in paths[:_NAMED])
-    return names + (f" and {len(paths) - _NAMED:,} more" if len(paths) > _NAMED else "")

@@ -150,6 +150,9 @@ def test_every_preset_of_the_command_line_has_sizes() -> None:
 
 
 REFUSED_FIRST = {
+    "try max_epoch=3": "max_epochs",
+    "try nowhere": "nowhere is not a folder (looked for ",
+    "try optimizer.name=adamv": "adamw",
     "pretrain bad_key=1": "unknown key 'bad_key'",
     "pretrain quickstart": "quickstart is not an override (key=value); write --config-name quickstart",
     "pretrain quikstart max_epochs=1": "did you mean --config-name quickstart?",

@@ -95,10 +95,10 @@ def test_the_line_is_printed_once_by_what_writes_on_both_hosts(
 ) -> None:
     clock = iter([10.0, 15.0, 25.0, 30.0, 40.0, 45.0])  # checkpoints of 5 s, and 10 s between them
     monkeypatch.setattr(checkpointing.time, "perf_counter", lambda: next(clock))
-    written = AtomicCheckpointIO(every)
-    written.save_checkpoint(content(1), tmp_path / "1.ckpt")
+    written = AtomicCheckpointIO()
+    written.save_checkpoint({**content(1), "epoch": 0}, tmp_path / "1.ckpt")
     assert capsys.readouterr().out == ""  # the time before the first checkpoint is not that of an epoch
     for epoch in (2, 3):
-        written.save_checkpoint(content(epoch), tmp_path / f"{epoch}.ckpt")
+        written.save_checkpoint({**content(1), "epoch": every * epoch - every}, tmp_path / f"{epoch}.ckpt")
     of = "an epoch: checkpoint.frequency=10 " if every == 1 else "2 epochs: checkpoint.frequency=20 "
     assert capsys.readouterr().out.count(f"50% of {of}") == 1

@@ -77,8 +77,20 @@ def test_small_classes_and_images_beyond_the_limit_are_counted(
     assert copies(tmp_path / "out").keys() == {"train/a", "val/a", "train/b", "val/b"}
     assert found.lines[-2:] == [
         "left out: 90 beyond 90 evenly spaced ones, so that this takes minutes",
-        "left out: 2 in classes of fewer than 5 images",
+        "left out: 2 in classes with too few images to hold one out",
     ]
+
+
+def test_of_many_classes_some_are_used_and_only_chosen_images_are_opened(
+    photos: Photos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "_MOST_CLASSES", 4)
+    root = photos(**{f"class{index}": 24 for index in range(8)})
+    (root / "class1" / "0000.jpg").write_bytes(b"no image")  # of a class that is not chosen
+    found = own_images(root, tmp_path / "out")
+    assert {name.split("/")[1] for name in copies(tmp_path / "out")} == {f"class{index}" for index in (0, 2, 4, 6)}
+    assert found.lines[0].startswith("images: 80 for training, 16 held out, 4 classes")
+    assert found.lines[1:] == ["left out: 96 of other classes than 4 evenly spaced ones"]
 
 
 def test_changed_images_are_copied_anew_and_the_same_ones_are_not(photos: Photos, tmp_path: Path) -> None:

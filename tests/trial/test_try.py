@@ -17,7 +17,8 @@ from helpers import one_line
 from radial_vicreg import cli
 from radial_vicreg.figures import figure_style
 from radial_vicreg.runs.results import RunResults
-from radial_vicreg.trial.comparison import METHODS, Comparison
+from radial_vicreg.trial import METHODS
+from radial_vicreg.trial.comparison import Comparison
 from radial_vicreg.trial.figure import comparison_figure
 from radial_vicreg.trial.summary import sentences, table
 from radial_vicreg.trial.threads import fastest_threads

@@ -8,6 +8,7 @@ from pathlib import Path
 from radial_vicreg.cli.parser import Parser
 from radial_vicreg.cli.tables import print_table
 from radial_vicreg.errors import UserError
+from radial_vicreg.trial import CONFIGURATION
 
 _STEM = "comparison"
 _FIXED = ("radialvicreg/method", "method", "ckpt")  # set for each run
@@ -49,6 +50,10 @@ def run(arguments: Sequence[str]) -> int:
     if folder is not None and not folder.is_dir():  # before PyTorch is imported
         raise UserError(f"{folder} is not a folder (looked for {folder.resolve()}): pass a folder of images")
     from radial_vicreg.compose import compose, run_config
+    from radial_vicreg.train.first_checks import check_names
+
+    config = run_config(compose(CONFIGURATION, overrides))
+    check_names(config)
     from radial_vicreg.figures import SUFFIXES, figure_files, figure_style
     from radial_vicreg.io.files import json_bytes
     from radial_vicreg.io.outputs import OutputFolder
@@ -58,12 +63,12 @@ def run(arguments: Sequence[str]) -> int:
     from radial_vicreg.trial.summary import sentences, table
     from radial_vicreg.trial.threads import fastest_threads
 
-    runs_dir = Path(run_config(compose("quickstart", overrides)).runs_dir)
-    name = "digits" if folder is None else folder.resolve().name
-    out = OutputFolder(runs_dir / f"try-{name}", "try").claim(f"{_STEM}{suffix}" for suffix in (".json", *SUFFIXES))
+    name = config.data.name if folder is None else folder.resolve().name
+    out = OutputFolder(Path(config.runs_dir) / f"try-{name}", "try", setting="runs_dir=DIR")
+    out.claim(f"{_STEM}{suffix}" for suffix in (".json", *SUFFIXES))
     images = digits() if folder is None else own_images(folder, out.path)
     print("\n".join(images.lines))
-    print(f"threads: {fastest_threads()}, which is fastest at present")
+    print(f"threads: {fastest_threads()}")
     content = compare(train([*images.overrides, *overrides]))
     found = sentences(content)
     with figure_style():
@@ -95,6 +100,6 @@ def _read(words: Sequence[str]) -> tuple[Path | None, list[str]]:
         if key in _FIXED:
             raise UserError(
                 f"{override}: `radial-vicreg try` trains three methods and sets {key} itself; a single run is "
-                f"`radial-vicreg pretrain --config-name quickstart {override}`"
+                f"`radial-vicreg pretrain --config-name {CONFIGURATION} {override}`"
             )
     return (Path(folders[0]).expanduser() if folders else None), overrides

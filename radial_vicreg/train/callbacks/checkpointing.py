@@ -24,25 +24,22 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     another file system, the checkpoint is then copied over the old one piece by piece.
 
     From the second checkpoint on, one line is printed if writing takes a large share of the time.
-
-    Args:
-        every_n_epochs: number of epochs between checkpoints.
     """
 
-    def __init__(self, every_n_epochs: int = 1) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._every = every_n_epochs
-        self._ended: float | None = None
+        self._last: tuple[float, int] | None = None  # when the last one was written, and its epoch
         self._told = False
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         """Write one file; see :func:`radial_vicreg.runs.checkpoints.write_checkpoint`."""
         began = time.perf_counter()
         write_checkpoint(checkpoint, path)
-        before, self._ended = self._ended, time.perf_counter()
-        if before is None or self._told:
+        ended, before, epoch = time.perf_counter(), self._last, checkpoint["epoch"]
+        self._last = ended, epoch
+        if self._told or before is None or (epochs := epoch - before[1]) < 1:
             return
-        note = slow_writing(self._ended - began, (began - before) / self._every, self._every)
+        note = slow_writing(ended - began, (began - before[0]) / epochs, epochs)
         if note is not None:
             self._told = True
             print(note, flush=True)

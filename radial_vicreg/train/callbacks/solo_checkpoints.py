@@ -34,7 +34,7 @@ def write_checkpoints_last(trainer: pl.Trainer) -> None:
     # A new list, since Lightning may be iterating the old one.
     trainer.callbacks = [*(c for c in callbacks if c is not checkpointer), checkpointer]  # type: ignore[attr-defined]
     if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
-        trainer.strategy.checkpoint_io = AtomicCheckpointIO(checkpointer.frequency)
+        trainer.strategy.checkpoint_io = AtomicCheckpointIO()
 
 
 def write_last_epoch(trainer: pl.Trainer) -> None:
