@@ -76,15 +76,12 @@ def _solo_installed() -> bool:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep away from the user's cache, in subprocesses as well."""
-    name = "RADIAL_VICREG_CACHE"
-    before = os.environ.get(name)
-    os.environ[name] = str(tmp_path_factory.mktemp("cache"))
-    yield
-    os.environ.pop(name)
-    if before is not None:
-        os.environ[name] = before
+def _own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep away from the user's caches, in subprocesses as well: a damaged list of fonts makes matplotlib warn."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("RADIAL_VICREG_CACHE", "MPLCONFIGDIR"):
+            patch.setenv(name, str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(autouse=True)
