@@ -12,9 +12,9 @@ from torchvision.datasets import ImageFolder
 from radial_vicreg.data.image import open_image, unreadable_images
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.data.listing import LabelledPaths, Omitted, Paths, flat_files, labelled_files
-from radial_vicreg.data.places import require_classes, require_directory, shorten
+from radial_vicreg.data.places import require_classes, require_directory
 from radial_vicreg.errors import UserError
-from radial_vicreg.names.counts import counted
+from radial_vicreg.names.counts import counted, first_of
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS, UNLABELLED
 
 
@@ -81,7 +81,7 @@ class LabelledFolder(ImageFolder, ImageSet):
         empty = [name for name, target in self.class_to_idx.items() if target not in filled]
         if empty:
             raise UserError(
-                f"{self.key}={self.root} has class sub-folders without {what}: {shorten(empty)} (image files end in"
+                f"{self.key}={self.root} has class sub-folders without {what}: {first_of(empty)} (image files end in"
                 f" {', '.join(IMAGE_EXTENSIONS)}); fill or remove them"
             )
 

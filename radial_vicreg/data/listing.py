@@ -14,14 +14,13 @@ from radial_vicreg.data.image import shown
 from radial_vicreg.data.staging import MARKER
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import lies_in
-from radial_vicreg.names.counts import counted
+from radial_vicreg.names.counts import counted, first_of
 from radial_vicreg.names.data_sets import IMAGE_EXTENSIONS
 from radial_vicreg.runtime.first_process import is_first_process
 
 _MACOS_PREFIX = "._"  # a file's Finder data, written next to it on every file system but Apple's
 _MACOS_FOLDER = "__MACOSX"  # the same, as macOS packs them into a ZIP archive
 _NO_EXTENSION = "no extension"
-_NAMED = 3  # files of each type in a message
 _told: set[str] = set()
 _Identity = tuple[int, int]  # device and inode
 
@@ -73,12 +72,10 @@ class Omitted:
             )
 
     def _type(self, extension: str, count: int) -> str:
-        paths = sorted(self.others[extension])
-        names = ", ".join(shown(os.path.basename(path)) for path in paths[:_NAMED])
-        more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
+        names = first_of([shown(os.path.basename(path)) for path in sorted(self.others[extension])])
         text = "without an extension" if extension == _NO_EXTENSION else extension
         place = " next to the class folders" if extension in IMAGE_EXTENSIONS else ""
-        return f"{count:,} {text}{place} ({names}{more})"
+        return f"{count:,} {text}{place} ({names})"
 
 
 class Paths(Sequence[str]):

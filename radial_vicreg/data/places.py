@@ -7,8 +7,7 @@ from pathlib import Path
 
 from radial_vicreg.data.listing import Omitted, class_folders
 from radial_vicreg.errors import UserError
-
-_NAMED = 5  # classes in an error
+from radial_vicreg.names.counts import first_of
 
 
 def check_same_classes(train_classes: Sequence[str], val_classes: Sequence[str]) -> None:
@@ -25,8 +24,8 @@ def check_same_classes(train_classes: Sequence[str], val_classes: Sequence[str])
     only_val = sorted(set(val_classes) - set(train_classes))
     if only_train or only_val:
         raise UserError(
-            f"training and validation classes differ: only in training {shorten(only_train)},"
-            f" only in validation {shorten(only_val)}; both folders need the same class sub-folders"
+            f"training and validation classes differ: only in training {first_of(only_train)},"
+            f" only in validation {first_of(only_val)}; both folders need the same class sub-folders"
         )
 
 
@@ -72,11 +71,3 @@ def require_classes(directory: str | Path, key: str, omitted: Omitted | None = N
             " (images without labels: data.no_labels=true)"
         )
     return names
-
-
-def shorten(names: Sequence[str]) -> str:
-    """List the first names and the number of the rest."""
-    if not names:
-        return "none"
-    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + rest

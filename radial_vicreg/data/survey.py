@@ -13,12 +13,11 @@ from radial_vicreg.data.batches import UNEQUAL_CROPS, evenly_spaced
 from radial_vicreg.data.image import UnreadableImageError, shown
 from radial_vicreg.data.image_set import ImageSet
 from radial_vicreg.io.terminal import track
-from radial_vicreg.names.counts import counted
+from radial_vicreg.names.counts import counted, first_of
 
 SAMPLE = 256
 """Images of a set that are opened unless all of them are requested."""
 
-_NAMED = 3  # files in a message
 _MOST_THREADS = 16
 
 Size = tuple[int, int]
@@ -71,10 +70,9 @@ def unreadable_text(bad: Sequence[tuple[str, str]], opened: int, key: str) -> st
         opened: number of images that were opened.
         key: setting that names their folder.
     """
-    names = ", ".join(f"{shown(file)} ({reason})" for file, reason in bad[:_NAMED])
-    more = f" and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+    names = first_of([f"{shown(file)} ({reason})" for file, reason in bad])
     return (
-        f"{len(bad):,} of {counted(opened, 'opened image')} of {key} cannot be read: {names}{more}; replace or remove "
+        f"{len(bad):,} of {counted(opened, 'opened image')} of {key} cannot be read: {names}; replace or remove "
         "these files, or skip such files with data.on_bad_image=skip"
     )
 

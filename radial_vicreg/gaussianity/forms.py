@@ -8,7 +8,7 @@ from pathlib import Path
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.names.choices import EXPORT_CARD
-from radial_vicreg.names.counts import counted
+from radial_vicreg.names.counts import first_of
 from radial_vicreg.runs.checkpoints import CHECKPOINTS, find_checkpoint, followed, require_run
 from radial_vicreg.runs.results import RESULTS
 from radial_vicreg.runs.stored import is_of_script, single_run
@@ -18,7 +18,6 @@ FORMS = "a run's folder, a checkpoint, an exported folder, FILE.npy, timm:NAME o
 LIBRARIES = ("timm", "torchvision")
 """Libraries whose backbones are named ``LIBRARY:NAME``."""
 
-_NAMED = 3  # skipped names in a line
 
 PREFIXES = tuple(f"{library}:" for library in LIBRARIES)
 
@@ -69,7 +68,7 @@ def distinct_sources(names: Sequence[str]) -> tuple[list[str], list[str]]:
     chosen = [min(same, key=_is_another_name) for same in found.values()]
     again = [name for same, kept in zip(found.values(), chosen, strict=True) for name in same if name != kept]
     kinds = {"files of a run": files, "folders without a checkpoint": empty, "further names of the same runs": again}
-    return chosen, [f"skipped {what}: {_first(skipped)}" for what, skipped in kinds.items() if skipped]
+    return chosen, [f"skipped {what}: {first_of(skipped)}" for what, skipped in kinds.items() if skipped]
 
 
 def _identity(path: Path) -> str:
@@ -93,8 +92,3 @@ def _has_checkpoint(run: Path) -> bool:
     except UserError:
         return False
     return True
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {counted(len(names) - _NAMED, 'other')}" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -14,9 +14,8 @@ from typing import Any
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import atomic_file, claim_output, remove_leftovers, write_json
 from radial_vicreg.io.locks import changing
-from radial_vicreg.names.counts import counted
+from radial_vicreg.names.counts import counted, first_of
 
-_NAMED = 3  # files in an error
 _REMEDY = "move it away, or choose another place"
 
 
@@ -152,7 +151,7 @@ class OutputFolder:
         if known is None and self._alone and not former and (others := self._visible()):
             raise UserError(
                 f"{self.path} contains files that `radial-vicreg {self.command}` did not write "
-                f"({_shorten(others)}): choose an empty folder, or that of an earlier {self.command}"
+                f"({first_of(others)}): choose an empty folder, or that of an earlier {self.command}"
             )
         known = known or {}
         for name in sorted({*known, *names, *former}):
@@ -218,8 +217,3 @@ def _is_inside(name: str) -> bool:
     """Return whether a name from a marker stays below the folder; anybody may have written the marker."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
-
-
-def _shorten(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -6,11 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from radial_vicreg.names.counts import counted
+from radial_vicreg.names.counts import counted, first_of
 from radial_vicreg.paper.values import Deviation, deviations, is_conditional, nearness, our_choices, paper
 from radial_vicreg.report.collect import Experiment
-
-_MOST_NAMED = 6
 
 Score = Callable[[Experiment], Sequence[float]]
 """Function that returns the validation metric for every seed of an experiment; its result is never empty."""
@@ -55,9 +53,8 @@ def choose_nearest(fitting: Sequence[Experiment], config: str, score: Score) -> 
     choice = Choice(ordered[0], deviations(ordered[0].setting, config))
     if len(ordered) > 1:
         named = [_named(other, config) for other in ordered[1:]]
-        more = [f"{len(named) - _MOST_NAMED} more"] if len(named) > _MOST_NAMED else []
         what = "the nearest to the paper's settings of"
-        choice.remarks.append(f"{what} {len(ordered)}; not used: {', '.join([*named[:_MOST_NAMED], *more])}")
+        choice.remarks.append(f"{what} {len(ordered)}; not used: {first_of(named)}")
     return choice
 
 

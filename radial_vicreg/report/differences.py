@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.names.counts import counted
+from radial_vicreg.names.counts import first_of
 from radial_vicreg.report.collect import Experiment
 from radial_vicreg.report.columns import Column, filled_columns
 from radial_vicreg.report.compare import LEVEL, Difference, by_seed, compare
@@ -136,9 +136,8 @@ def _names(experiment: Experiment) -> set[str]:
 
 def _listed(experiments: Sequence[Experiment]) -> str:
     names, _ = distinguish(experiments)
-    shown = [f"{found.experiment_hash} ({name})" for found, name in zip(experiments, names, strict=True)][:_MOST_NAMED]
-    more = len(experiments) - len(shown)
-    return ", ".join([*shown, *([f"and {counted(more, 'other')}"] if more else [])])
+    listed = [f"{found.experiment_hash} ({name})" for found, name in zip(experiments, names, strict=True)]
+    return first_of(listed, _MOST_NAMED)
 
 
 def _compare(experiment: Experiment, base: Experiment, column: Column) -> Difference | None:

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from packaging.version import InvalidVersion, Version
 
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.counts import first_of
 from radial_vicreg.runs.checkpoints import find_checkpoint, read_checkpoint
 from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.stored import StoredRun
 
 _TOLERANCE = 1e-6  # relative; rates are stored after a multiplication
 _SEEDS_WORKERS = Version("2.6.1")  # Lightning's; before, the 32 bits of a seed that PyTorch reads were constant
-_SHOWN = 3  # keys or runs in a reason
 _STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)  # raised by unexpected content
 
 
@@ -83,11 +83,8 @@ def _merged(runs: Iterable[StoredRun]) -> Iterator[Doubt]:
             added = [f"{key}={value}" for key, value, _ in mine.differences(_before(run))]
             settings = ", ".join(added) or "without such settings"
             if others:
-                names = ", ".join(str(other.folder) for other in others[:_SHOWN])
-                more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-                yield Doubt(
-                    str(run.folder), f"release 0.2 treated it ({settings}) as one experiment with {names}{more}"
-                )
+                names = first_of([str(other.folder) for other in others])
+                yield Doubt(str(run.folder), f"release 0.2 treated it ({settings}) as one experiment with {names}")
             elif added:
                 yield Doubt(
                     str(run.folder), f"release 0.2 may have returned it for a run that differs only in {settings}"

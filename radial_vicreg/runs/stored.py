@@ -11,6 +11,7 @@ from pathlib import Path
 from radial_vicreg.config import RunConfig
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.files import lies_in
+from radial_vicreg.names.counts import first_of
 from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.origin import images_of, other_images
 from radial_vicreg.runs.results import RESULTS, ResultsError, RunResults, UnrecognizedResults
@@ -20,8 +21,6 @@ LATEST = "latest"
 
 ARGUMENTS = "args.json"
 """Configuration file that solo-learn's script writes to a run's folder."""
-
-_NAMED = 5  # runs in an error
 
 
 @dataclass(frozen=True)
@@ -152,9 +151,8 @@ def single_run(path: str | Path) -> Path:
             found.append(inner)
             folders.clear()
     if len(found) > 1:
-        names = ", ".join(map(str, sorted(found, key=lambda run: run.parts)[:_NAMED]))
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        raise UserError(f"{path} contains {len(found)} runs, give one of them: {names}{more}")
+        names = first_of([str(run) for run in sorted(found, key=lambda run: run.parts)])
+        raise UserError(f"{path} contains {len(found)} runs, give one of them: {names}")
     return found[0] if found else path
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.stored import stored_config
 from radial_vicreg.errors import UserError
+from radial_vicreg.names.counts import first_of
 from radial_vicreg.runs.checkpoints import CHECKPOINTS, folder_of_run, read_checkpoint
 from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.origin import Images, compare_fingerprints, images_of, other_images
@@ -22,8 +23,6 @@ from radial_vicreg.runs.stored import StoredRun, read_stored_run
 
 WRITER = "ResultsWriter"
 """The callback whose state in a checkpoint holds the configuration of its run."""
-
-_MOST_NAMED = 6
 
 
 def check_same_run(checkpoint: Path, config: RunConfig, option: str) -> None:
@@ -144,9 +143,7 @@ def _state(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _in_words(found: list[tuple[str, Any, Any]]) -> str:
-    named = [f"{key} is {_shown(one)} there and {_shown(other)} here" for key, one, other in found]
-    more = len(named) - _MOST_NAMED
-    return ", ".join([*named[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])
+    return first_of([f"{key} is {_shown(one)} there and {_shown(other)} here" for key, one, other in found])
 
 
 def _shown(value: Any) -> str:

@@ -17,12 +17,13 @@ from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.folder import LabelledFolder, UnlabelledFolder
 from radial_vicreg.data.image import cut_long_image, open_image, shown, unreadable_images
 from radial_vicreg.data.listing import class_folders
-from radial_vicreg.data.places import check_same_classes, require_directory, shorten
+from radial_vicreg.data.places import check_same_classes, require_directory
 from radial_vicreg.data.prepare.digits import prepare_digits
 from radial_vicreg.data.sets import prepared_sets
 from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.terminal import track
+from radial_vicreg.names.counts import first_of
 
 _MOST = 1_800
 """Number of images that are used; the digits have about as many, and a trial stays short."""
@@ -153,7 +154,7 @@ def _choose(found: _Found) -> tuple[dict[str, str], list[str]]:
     left_out = {
         f"of other classes than {_MOST_CLASSES} evenly spaced ones": len(found.files) - len(of_classes),
         f"beyond {_MOST:,} evenly spaced ones, so that this takes minutes": len(of_classes) - len(kept),
-        f"that cannot be read ({shorten([shown(os.path.basename(path)) for path in bad])})": len(bad),
+        f"that cannot be read ({first_of([shown(os.path.basename(path)) for path in bad])})": len(bad),
         "in classes with too few images to hold one out": small,
     }
     return chosen, [f"{number:,} {reason}" for reason, number in left_out.items() if number]

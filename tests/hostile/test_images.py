@@ -300,7 +300,7 @@ def with_other_files(folder: Path) -> Path:
 
 
 OTHERS = {".gif": 5, ".heic": 1, "no extension": 1}
-TOLD = "omitted 7 files of unsupported types: 5 .gif (a.GIF, b.gif, c.gif and 2 more), 1 .heic (phone.HEIC), 1 "
+TOLD = "omitted 7 files of unsupported types: 5 .gif (a.GIF, b.gif, c.gif, d.gif, e.gif), 1 .heic (phone.HEIC), 1 "
 TOLD += "without an extension (notes). Supported types: .jpg, .jpeg, .png, "
 
 

@@ -15,7 +15,7 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
-from radial_vicreg.names.counts import counted
+from radial_vicreg.names.counts import counted, first_of
 from radial_vicreg.names.networks import OPTIMIZER_DEFAULTS
 from radial_vicreg.runs.identity import config_hash
 
@@ -66,6 +66,11 @@ def test_a_count_has_its_noun_in_the_singular_or_the_plural() -> None:
     assert [(place, text) for place, text in texts() if re.search(r"\w\((e?s)\)(?!\()", text)] == []
     assert [counted(number, "run") for number in (0, 1, 2, 1000)] == ["0 runs", "1 run", "2 runs", "1,000 runs"]
     assert [counted(number, "entry", "entries") for number in (1, 2)] == ["1 entry", "2 entries"]
+
+
+def test_the_first_of_many_names_are_written_out() -> None:
+    assert [first_of("abcde"[:count]) for count in (0, 1, 5)] == ["none", "a", "a, b, c, d, e"]
+    assert first_of(["f"] * 2000, 2) == "f, f and 1,998 more"
 
 
 def test_every_key_that_a_text_names_can_be_given_without_a_plus() -> None:

@@ -180,7 +180,7 @@ def test_a_check_names_every_image_that_cannot_be_read(
     said = capsys.readouterr().err
     one_line(said, "the run would stop: 4 of 16 opened images of data.train_path cannot be read: ")
     assert f"{tmp_path}/photos/train/a/0.jpg (" in said
-    assert "and 1 more; replace or remove these files, or skip such files with data.on_bad_image=skip" in said
+    assert "); replace or remove these files, or skip such files with data.on_bad_image=skip" in said
     assert check(*given, "data.on_bad_image=skip") == 0
     capsys.readouterr()
     monkeypatch.setattr(train_check, "SAMPLE", 4)

@@ -14,11 +14,11 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from radial_vicreg.io.files import append_line, atomic_file
 from radial_vicreg.io.notices import warn
+from radial_vicreg.names.counts import first_of
 from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor, logged_radii
 from radial_vicreg.train.callbacks.record import ResultsWriter
 
 EPOCHS, STEPS = "epochs.csv", "steps.csv"
-_NAMED = 5  # damaged lines in a warning
 
 Row = Mapping[str, Any]
 
@@ -159,8 +159,7 @@ def _read_table(path: Path) -> list[dict[str, str]]:
     rows = [dict(zip(header, line, strict=False)) if len(line) == len(header) else {} for line in values]
     damaged = [str(number) for number, row in enumerate(rows, 2) if not _is_number(row.get("step"))]
     if damaged:
-        more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
-        warn(f"{path} has damaged lines, which are removed: {', '.join(damaged[:_NAMED])}{more}")
+        warn(f"{path} has damaged lines, which are removed: {first_of(damaged)}")
     return [row for row in rows if _is_number(row.get("step"))]
 
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import lightning.pytorch as pl
 
 from radial_vicreg.data.image import shown
-
-_NAMED = 5
+from radial_vicreg.names.counts import first_of
 
 
 class SkippedImages(pl.Callback):
@@ -36,7 +35,6 @@ def skipped_text(skipped: Mapping[str, Sequence[str]]) -> str:
     """Describe in one line how many images of each set were skipped, with the first names."""
     parts = []
     for split, files in skipped.items():
-        names = ", ".join(shown(file) for file in files[:_NAMED])
-        more = f" and {len(files) - _NAMED:,} more" if len(files) > _NAMED else ""
-        parts.append(f"{len(files):,} of {split}" + (f" ({names}{more})" if files else ""))
+        names = f" ({first_of([shown(file) for file in files])})" if files else ""
+        parts.append(f"{len(files):,} of {split}{names}")
     return f"unreadable images skipped: {', '.join(parts)}"
