@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -21,6 +22,9 @@ _WORD = 257  # 65,535 / 255: from 16 bits to 8
 _SIXTEEN_BITS_AS_I = ("PNG", "PPM")  # Pillow opens their 16-bit greys as 32-bit integers, depending on its version
 _MOST_THREADS = 16
 _LONGEST = 32
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class UnreadableImageError(OneLineError, UserError, OSError):
@@ -109,6 +113,22 @@ def unreadable_images(paths: Iterable[str | Path], on_bad_image: str) -> tuple[s
     return () if on_bad_image == "error" else _unreadable(tuple(str(path) for path in paths))
 
 
+def in_threads(read: Callable[[_Item], _Result], items: Sequence[_Item], label: str) -> list[_Result]:
+    """Read images in threads, since Pillow releases Python's lock to decode; the first process shows a bar.
+
+    Args:
+        read: reads one image.
+        items: what it reads, such as paths.
+        label: what the bar says.
+
+    Returns:
+        The results, in the order of the items.
+    """
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        found: Iterable[_Result] = pool.map(read, items)
+        return list(track(found, label, len(items)) if is_first_process() else found)
+
+
 def shown(path: str | Path) -> str:
     """Return a path as one line: one with line breaks or undecodable bytes is quoted and escaped."""
     text = str(path)
@@ -139,11 +159,8 @@ def _reason(error: Exception, path: str | Path) -> str:
 
 @lru_cache(maxsize=8)
 def _unreadable(paths: tuple[str, ...]) -> tuple[str, ...]:
-    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
-        found: Iterable[bool] = pool.map(_is_readable, paths)
-        if is_first_process():
-            found = track(found, "checking images", len(paths))
-        return tuple(path for path, readable in zip(paths, found, strict=True) if not readable)
+    found = in_threads(_is_readable, paths, "checking images")
+    return tuple(path for path, readable in zip(paths, found, strict=True) if not readable)
 
 
 def _is_readable(path: str) -> bool:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from PIL import Image
 
 from radial_vicreg.data.batches import UNEQUAL_CROPS, evenly_spaced
-from radial_vicreg.data.image import UnreadableImageError, shown
+from radial_vicreg.data.image import UnreadableImageError, in_threads, shown
 from radial_vicreg.data.image_set import ImageSet
-from radial_vicreg.io.terminal import track
 from radial_vicreg.names.counts import counted, first_of
 
 SAMPLE = 256
 """Images of a set that are opened unless all of them are requested."""
-
-_MOST_THREADS = 16
 
 Size = tuple[int, int]
 
@@ -56,8 +51,7 @@ def survey(images: ImageSet, limit: int | None = SAMPLE) -> Survey:
     if not files:
         return Survey(0, [], [])
     indices = evenly_spaced(len(images), len(images) if limit is None else limit)
-    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
-        found = list(track(pool.map(lambda index: _open(images, index), indices), "opening images", len(indices)))
+    found = in_threads(lambda index: _open(images, index), indices, "opening images")
     bad = [(files[index], one) for index, one in zip(indices, found, strict=True) if isinstance(one, str)]
     return Survey(len(indices), bad, sorted({one for one in found if not isinstance(one, str)}))
 
