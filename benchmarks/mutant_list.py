@@ -1442,5 +1442,177 @@ _PAPER = (
     ),
 )
 
-MUTANTS = (*_LOSSES, *_CONFIG, *_RUNS, *_TRAIN, *_MICRO, *_DATA, *_PROBES, *_REPORT, *_EXPORT, *_SWEEPS, *_PAPER)
+_GAUSSIANITY = (
+    Mutant(
+        "gaussianity/a-band-of-nineteen",
+        "half of the normal samples decide what is marked as not normal",
+        "FULL",
+        "FULL = 39",
+        "FULL = 19",
+        ("test_power.py", "test_diagnose.py"),
+    ),
+    Mutant(
+        "gaussianity/equal-values-count-whole",
+        "a value that all normal samples have as well is at the 100th percentile",
+        "percentile",
+        "0.5 * (other == value)",
+        "(other == value)",
+        ("test_diagnose.py", "test_power.py"),
+    ),
+    Mutant(
+        "gaussianity/few-draws-mark",
+        "of large matrices, normal ones are marked: the range of three samples counts as a band",
+        "_value",
+        'found["draws"] >= FULL and band is not None',
+        "band is not None",
+        ("test_diagnose.py",),
+    ),
+    Mutant(
+        "gaussianity/nothing-is-marked-below",
+        "values that are too small are not marked",
+        "is_outside",
+        "not band[0] <= value <= band[1]",
+        "not value <= band[1]",
+        ("test_diagnose.py", "test_power.py"),
+    ),
+    Mutant(
+        "gaussianity/a-percentile-of-few",
+        "percentiles are given for three normal samples",
+        "Reference.percentiles",
+        "self.draws < FULL",
+        "self.draws < FEWEST",
+        ("test_diagnose.py",),
+    ),
+    Mutant(
+        "gaussianity/the-width-of-the-band-is-not-shown",
+        "a value outside its band looks inside, since both are rounded",
+        "_digits",
+        "if all(low == high or",
+        "if any(low == high or",
+        ("test_diagnose.py", "test_drawing.py"),
+    ),
+    Mutant(
+        "gaussianity/one-reference-for-all-sizes",
+        "embeddings of several sizes are compared with normal samples of the last one",
+        "_table",
+        'if following is None or (following["count"], following["dim"]) != (found["count"], found["dim"]):',
+        "if following is None:",
+        ("test_diagnose.py",),
+    ),
+)
+
+_TRIAL = (
+    Mutant(
+        "trial/nothing-is-held-out",
+        "the probe of one's own images is judged on training images",
+        "_named",
+        '"val" if label is not None and index % _HELD_OUT == _HELD_OUT - 1 else "train"',
+        '"train"',
+        ("test_own_images.py",),
+    ),
+    Mutant(
+        "trial/the-split-of-the-user-is-lost",
+        "images of a user's validation folder are trained on",
+        "_named",
+        "split = part or (",
+        "split = (",
+        ("test_own_images.py",),
+    ),
+    Mutant(
+        "trial/the-first-images-only",
+        "of many images the first are used, which are of the first classes",
+        "_choose",
+        "[of_classes[index] for index in evenly_spaced(len(of_classes), _MOST)]",
+        "of_classes[:_MOST]",
+        ("test_own_images.py",),
+    ),
+    Mutant(
+        "trial/old-copies-of-changed-images",
+        "images that were changed are not copied again",
+        "_digest",
+        "\\0{state.st_mtime_ns}",
+        "",
+        ("test_own_images.py",),
+    ),
+    Mutant(
+        "trial/unreadable-images-are-chosen",
+        "one bad file stops the comparison",
+        "_choose",
+        "if path not in bad:",
+        "if path:",
+        ("test_own_images.py",),
+    ),
+    Mutant(
+        "trial/nearer-is-farther",
+        "the sentence on directions says the opposite",
+        "_rest",
+        'radial["sliced_w2"] < vicreg["sliced_w2"]',
+        'radial["sliced_w2"] > vicreg["sliced_w2"]',
+        ("test_try.py",),
+    ),
+    Mutant(
+        "trial/one-overlap-is-enough",
+        "intervals that are apart are said to overlap",
+        "_limits",
+        "overlap = all(",
+        "overlap = any(",
+        ("test_try.py",),
+    ),
+    Mutant(
+        "trial/radii-are-always-moved",
+        "a term that did nothing is said to have moved the radii",
+        "_radii",
+        "radial < _MOVED * vicreg",
+        "radial < vicreg",
+        ("test_try.py",),
+    ),
+    Mutant(
+        "trial/the-environment-is-overruled",
+        "OMP_NUM_THREADS is ignored",
+        "fastest_threads",
+        'most > 1 and "OMP_NUM_THREADS" not in os.environ',
+        "most > 1",
+        ("test_try.py",),
+    ),
+    Mutant(
+        "trial/a-method-of-the-user-is-replaced",
+        "`try method=simclr` trains the three methods without a word",
+        "_read",
+        "if key in _FIXED:",
+        "if key is None:",
+        ("test_try.py",),
+    ),
+)
+
+_SURVEY = (
+    Mutant(
+        "data/a-survey-of-the-first",
+        "pretrain --check opens the first images only, which are of the first classes",
+        "survey",
+        "evenly_spaced(len(images), len(images) if limit is None else limit)",
+        "range(len(images) if limit is None else min(limit, len(images)))",
+        ("test_check.py",),
+    ),
+    Mutant(
+        "data/two-sizes-pass-the-check",
+        "pretrain --check finds no two sizes that cannot be in one batch",
+        "unequal_crops",
+        "if shapes != first[1]:",
+        "if not shapes:",
+        ("test_check.py",),
+    ),
+    Mutant(
+        "data/names-are-left-out-in-silence",
+        "of many bad images the first are named, and the others not counted",
+        "first_of",
+        "if len(names) > most else",
+        "if len(names) < most else",
+        ("test_hints.py",),
+    ),
+)
+
+MUTANTS = (
+    *(*_LOSSES, *_CONFIG, *_RUNS, *_TRAIN, *_MICRO, *_DATA, *_SURVEY, *_PROBES, *_REPORT, *_EXPORT, *_SWEEPS, *_PAPER),
+    *(*_GAUSSIANITY, *_TRIAL),
+)
 """All faults."""
