@@ -74,6 +74,29 @@ DRAWING = [name for name, settings in CASES.items() if _draws(settings)]
 """Cases whose value depends on chi draws."""
 
 
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(3)
+
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "variance": losses.variance_loss,
+    "covariance": losses.covariance_loss,
+    "chi_cross_entropy": losses.chi_cross_entropy,
+    "chi_cross_entropy_per_dimension": lambda z: losses.chi_cross_entropy(z, normalize=True),
+    "gaussianization": lambda z: losses.radial_gaussianization_loss(z, 1.5, 0.3),
+    "radial_kl": losses.radial_kl,
+    "wasserstein_quantiles": lambda z: losses.radial_wasserstein_loss(z, "quantiles"),
+    "wasserstein_samples": lambda z: losses.radial_wasserstein_loss(z, "samples", _generator()),
+    "reverse_kl": lambda z: losses.radial_reverse_kl_loss(z, num_targets=32, generator=_generator()),
+    "reverse_kl_fixed_bandwidth": lambda z: losses.radial_reverse_kl_loss(z, 0.5, 32, _generator()),
+    "marginal_entropy": losses.marginal_entropy,
+    "hypercovariance": losses.hypercovariance_loss,
+    "e2mc": losses.e2mc_loss,
+    "mean": losses.mean_loss,
+}
+"""Every function of one view, with its draws fixed so that it is a function of ``z`` alone."""
+
+
 class Batch(NamedTuple):
     """What a definition is computed from.
 

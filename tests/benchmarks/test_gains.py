@@ -19,6 +19,7 @@ from radial_vicreg.runs.results import RESULTS
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 
 
+@pytest.mark.slow  # seconds of order statistics
 def test_the_page_holds_every_table_of_the_script() -> None:
     for title, table in gains.tables().items():
         assert table in PAGE.read_text(), (
@@ -49,26 +50,17 @@ def test_welchs_interval_is_that_of_scipy() -> None:
     assert (found.low, found.high, found.p) == pytest.approx((interval.low, interval.high, wanted.pvalue))
 
 
-def test_holms_correction_keeps_order_and_never_decreases() -> None:
-    # 3 x 0.01; 2 x 0.02 = 0.04; 1 x 0.03 is raised to its predecessor.
+def test_the_arithmetic_of_several_comparisons() -> None:
+    # Holm: 3 x 0.01; 2 x 0.02 = 0.04; 1 x 0.03 is raised to its predecessor.
     assert gains.holm([0.02, 0.01, 0.03]) == pytest.approx([0.04, 0.03, 0.04])
     assert gains.holm([0.9, 0.8]) == [1.0, 1.0]
-
-
-def test_the_best_of_equal_settings_is_that_of_order_statistics() -> None:
-    assert gains.expected_maximum(1) == pytest.approx(0, abs=1e-9)
-    assert gains.expected_maximum(2) == pytest.approx(1 / math.sqrt(math.pi))
-    assert gains.expected_maximum(3) == pytest.approx(1.5 / math.sqrt(math.pi))
-
-
-def test_settings_are_those_of_the_stated_sweep() -> None:
+    # The best of equal settings, by order statistics.
+    assert [gains.expected_maximum(count) for count in (1, 2, 3)] == pytest.approx(
+        [0, 1 / math.sqrt(math.pi), 1.5 / math.sqrt(math.pi)], abs=1e-9
+    )
     assert gains.settings_of("cifar100_resnet18") == (46, 2)
-    assert gains.settings_of("cifar100_vit_tiny") == (23, 1)
-
-
-def test_selection_is_zero_where_deviations_are_and_unknown_for_celeba() -> None:
     assert gains.selection("imagenet10/resnet18/radialvicreg_d512", (0.0, 0.0)) == 0
-    assert gains.selection("celeba/resnet18/radial_kl_d512", (1.0, 1.0)) is None
+    assert gains.selection("celeba/resnet18/radial_kl_d512", (1.0, 1.0)) is None  # its settings are not known
 
 
 @pytest.mark.slow  # each composition takes a quarter of a second

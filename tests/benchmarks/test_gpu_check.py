@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from benchmarks.gpu_runs import RUNS, Found, Job, Skipped
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.train.run import prepare
 
-TRAINING = ("precision", "resume", "waits", "speed", "dali", "study")
 #: What a CPU cannot show.
 NEED_GPU = {
     "tests": 1,
@@ -51,26 +49,6 @@ def test_every_run_could_start_and_is_what_its_stage_names(tmp_path: Path) -> No
     assert found["resume drop_path"].backbone.arguments()["drop_path_rate"] > 0
     assert found["study"].method == "radialvicreg"
     assert all(found[name].has_small_stem for name in ("study", "speed folder", "speed device"))
-
-
-def test_the_stages_train_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = set()
-
-    def train(self: Job, name: str, *_: str, **__: Any) -> Path:
-        trained.add(name)
-        raise Skipped("this test only lists them")
-
-    monkeypatch.setattr(Job, "train", train)
-    monkeypatch.setattr(Job, "train_with_script", train)
-    monkeypatch.setattr(gpu_stages.objective, "machine_rates", lambda device: {})
-    monkeypatch.setattr(gpu_stages.objective, "measure", None)
-    monkeypatch.setattr(gpu_stages.precision, "measure", None)
-    monkeypatch.setattr(gpu_stages.step, "compare_steps", None)
-    monkeypatch.setattr(gpu_stages.data, "importable", lambda module: True)
-    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: None)
-    for stage in TRAINING:
-        gpu_stages.STAGES[stage](job(tmp_path))
-    assert trained == set(RUNS)
 
 
 def test_the_stages_are_those_with_a_limit_and_take_twelve_minutes() -> None:
@@ -129,18 +107,15 @@ def test_a_check_that_fails_or_is_skipped_is_recorded_and_the_next_one_runs(tmp_
     ]
 
 
-@pytest.mark.parametrize("archived", [False, True], ids=["folder", "archive"])
-def test_given_images_are_found_and_those_without_classes_are_refused(
-    archived: bool, image_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_given_images_are_found_in_a_folder_or_an_archive_and_those_without_classes_are_refused(
+    image_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu_stages.step, "make_images", lambda folder, count: folder)
-    image_folder("images/train", per_class=2)
+    wrong = image_folder("images/train", per_class=2)
     given = image_folder("images/test", per_class=1).parent
-    wrong = tmp_path / "images" / "train"
-    for source, outcome in ((given, "passed"), (wrong, "FAILED")):
-        if archived:
-            source = Path(shutil.make_archive(str(tmp_path / source.name), "gztar", source))
-        scratch = tmp_path / outcome
+    archive = Path(shutil.make_archive(str(tmp_path / "archive"), "gztar", given))
+    for place, (source, outcome) in enumerate(((given, "passed"), (archive, "passed"), (wrong, "FAILED"))):
+        scratch = tmp_path / f"scratch {place}"
         scratch.mkdir()
         checks = Job("images", tmp_path, scratch, "cuda", source)
         gpu_stages.images(checks)
@@ -161,9 +136,14 @@ signal.pause()
 """
 
 
-def test_a_stage_that_is_stopped_at_its_limit_leaves_its_checks_and_its_output(
+def test_a_stage_that_is_stopped_at_its_limit_or_dies_leaves_its_checks_and_its_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    options = gpu_check.parse(["--out", str(tmp_path), "--device", "cpu"])
+    monkeypatch.setattr(gpu_check, "STAGE_COMMAND", [sys.executable, "-c", "raise SystemExit('dead')"])
+    assert gpu_check.run_stage("tests", 60.0, options, tmp_path)["status"] == "FAILED: exit status 1, see tests.log"
+    assert (tmp_path / "tests.log").read_text() == "dead\n"
+
     (tmp_path / "hangs.py").write_text(HANGS)
     monkeypatch.setattr(gpu_check, "STAGE_COMMAND", [sys.executable, str(tmp_path / "hangs.py")])
     real = subprocess.Popen.wait
@@ -176,20 +156,11 @@ def test_a_stage_that_is_stopped_at_its_limit_leaves_its_checks_and_its_output(
         raise subprocess.TimeoutExpired("stage", timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", wait)
-    options = gpu_check.parse(["--out", str(tmp_path), "--device", "cpu"])
     stage = gpu_check.run_stage("resume", 60.0, options, tmp_path)
     assert stage["status"] == "STOPPED after 60 s"
     assert stage["checks"]["folder"]["outcome"] == "passed"
     assert (tmp_path / "resume.log").read_text() == "still working\n"
     assert "STOPPED after 60 s" in gpu_check.table({"stages": {"resume": stage}})
-
-
-def test_a_stage_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_check, "STAGE_COMMAND", [sys.executable, "-c", "raise SystemExit('dead')"])
-    stage = gpu_check.run_stage("resume", 60.0, gpu_check.parse(["--out", str(tmp_path)]), tmp_path)
-    assert stage["status"] == "FAILED: exit status 1, see resume.log"
-    assert stage["checks"] == {}
-    assert (tmp_path / "resume.log").read_text() == "dead\n"
 
 
 def test_a_difference_of_one_weight_is_seen(tmp_path: Path) -> None:
@@ -198,24 +169,6 @@ def test_a_difference_of_one_weight_is_seen(tmp_path: Path) -> None:
         torch.save({"state_dict": weights, "optimizer_states": [{"state": {0: torch.ones(2)}}]}, tmp_path / name)
     assert gpu_stages._different(tmp_path / "first", tmp_path / "first") == ([], 3)
     assert gpu_stages._different(tmp_path / "first", tmp_path / "second") == (["9.5e-07"], 3)
-
-
-def test_steps_are_watched_from_the_end_of_one_to_the_end_of_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    modes: list[str] = []
-    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
-    watch = gpu_stages.Watch()
-    for done in range(1, 9):
-        watch.on_train_batch_end(SimpleNamespace(global_step=done))  # type: ignore[arg-type]
-    assert modes == ["default", "error", "error", "error", "error", "default", "default", "default"]
-    assert watch.steps == len(gpu_stages.WATCHED)
-
-
-def test_the_study_costs_its_runs_and_epochs() -> None:
-    assert gpu_stages.sweep_hours(epoch_seconds=3.6, overhead=36.0) == {
-        "study_full_short": pytest.approx(7 * (36 + 8 * 3.6) / 3600),
-        "study_full_tune": pytest.approx(21 * (36 + 50 * 3.6) / 3600),
-        "study_full": pytest.approx(35 * (36 + 400 * 3.6) / 3600),
-    }
 
 
 #: Runs the check with each stage in a fork in place of a new process: half of a small stage's time is its imports.

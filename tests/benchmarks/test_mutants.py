@@ -38,43 +38,36 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_a_fault_that_a_test_sees_is_killed_and_another_survives(toy: Path, tmp_path: Path) -> None:
-    faults = [_fault("toy/the-smaller", "a < b"), _fault("toy/the-second-of-two", "a >= b")]
+def test_a_fault_is_killed_survives_or_is_not_run_where_its_test_fails_anyway(toy: Path, tmp_path: Path) -> None:
+    broken = "tests/inner/test_broken.py"
+    test = "def test_broken(): assert toy.larger(1, 2) == 3"
+    (toy / broken).write_text(f"import toy\n{test}\ndef test_nothing(): pass\n")
+    faults = [
+        _fault("toy/the-smaller", "a < b"),
+        _fault("toy/the-second-of-two", "a >= b"),
+        _fault("toy/seen-by-a-broken-test", "a >= b", tests=("test_broken.py",)),
+    ]
     before, seen = (toy / "toy/__init__.py").read_text(), []
 
-    def run() -> list[dict[str, object]]:
-        return mutants.run(faults, root=toy, package="toy", out=tmp_path, show=lambda text, done: seen.append(text))[
-            "mutants"
-        ]
+    def run() -> list[tuple[str, list[str]]]:
+        found = mutants.run(faults, root=toy, package="toy", out=tmp_path, show=lambda text, done: seen.append(text))
+        return [(entry["result"], entry["by"]) for entry in found["mutants"]]
 
-    found = run()
-    assert [(entry["result"], entry["by"]) for entry in found] == [
-        (mutants.KILLED, ["tests/inner/test_toy.py::test_larger"]),
-        (mutants.SURVIVED, []),
-    ]
-    assert "| toy  | 2      | 1      | 1        | 0       | 50         |" in (tmp_path / "mutants.md").read_text()
+    killed, survived = (mutants.KILLED, ["tests/inner/test_toy.py::test_larger"]), (mutants.SURVIVED, [])
+    not_run = (mutants.NOT_RUN, [f"{broken}::test_broken fails without the fault as well"])
+    assert run() == [killed, survived, not_run]
+    assert "| toy  | 3      | 1      | 1        | 1       |" in (tmp_path / "mutants.md").read_text()
     assert (toy / "toy/__init__.py").read_text() == before
+    assert json.loads((tmp_path / "mutants.json").read_text())["broken"] == [f"{broken}::test_broken"]
     seen.clear()
-    assert run() == found
-    assert not seen, "a second start has tried a fault again"
-
-
-def test_a_test_that_fails_without_a_fault_kills_none_and_is_omitted_by_the_next_start(
-    toy: Path, tmp_path: Path
-) -> None:
-    with (toy / "tests/inner/test_toy.py").open("a") as stream:
-        stream.write("\n\ndef test_broken():\n    assert toy.larger(1, 2) == 3\n")
-    faults = [_fault("toy/the-second-of-two", "a >= b")]
-    results = [mutants.run(faults, root=toy, package="toy", out=tmp_path)["mutants"][0]["result"] for _ in range(2)]
-    assert results == [mutants.NOT_RUN, mutants.SURVIVED]
-    assert json.loads((tmp_path / "mutants.json").read_text())["broken"] == ["tests/inner/test_toy.py::test_broken"]
+    assert run() == [killed, survived, survived], "the broken test is omitted by the next start"
+    assert not any("the-smaller" in text for text in seen), "a second start has tried a fault again"
 
 
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
         (_fault("x", "", old="a < b"), "x: 0 places hold its old text in larger, expected 1"),
-        (_fault("x", "", definition="largest"), "x: 0 places hold its old text in largest, expected 1"),
         (_fault("x", "", old="b"), "x: 3 places hold its old text in larger, expected 1"),
         (_fault("x", "", tests=("test_no.py",)), "x: 0 test files are named test_no.py, expected 1"),
         (_fault("x", "", tests=("test_toy.py::test_no",)), "x: test_toy.py has no test_no"),

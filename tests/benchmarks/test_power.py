@@ -54,14 +54,11 @@ def test_a_sample_drawn_anew_leaves_the_same_bands(kind: str) -> None:
     assert power.rows_outside(z, of_size["bands"][0], seed=0) == of_size["outside"][kind][0][0]
 
 
-@pytest.mark.parametrize("kind", [NORMAL, "hypercube", "X", "Laplace", "sphere", "clusters", "scales"])
-def test_a_counterexample_has_mean_0_and_covariance_1(kind: str) -> None:
-    z = power.sample(kind, 20_000, 4, seed=0)
-    assert z.mean(dim=0).abs().max() < 0.05
-    assert torch.dist(torch.cov(z.T), torch.eye(4), p=torch.inf) < 0.08
-
-
-def test_the_offset_has_length_one_half_and_the_low_rank_is_half_of_d() -> None:
+def test_a_counterexample_has_mean_0_and_covariance_1_or_the_offset_and_rank_of_its_name() -> None:
+    for kind in (NORMAL, "hypercube", "X", "Laplace", "sphere", "clusters", "scales"):
+        z = power.sample(kind, 20_000, 4, seed=0)
+        assert z.mean(dim=0).abs().max() < 0.05, kind
+        assert torch.dist(torch.cov(z.T), torch.eye(4), p=torch.inf) < 0.08, kind
     assert power.sample("offset", 20_000, 4, seed=0).mean(dim=0).norm() == pytest.approx(0.5, abs=0.05)
     z = power.sample("low rank", 200, 10, seed=0)
     assert torch.linalg.matrix_rank(z) == 5
@@ -77,10 +74,3 @@ def test_the_stored_bands_and_samples_are_measured_again(size: tuple[int, int]) 
         assert stored["bands"][3][name] == pytest.approx(band, rel=1e-3, abs=1e-5), name
     for kind, (samples,) in found["outside"].items():
         assert samples[0] == stored["outside"][kind][3][0], kind
-
-
-@pytest.mark.slow  # 400 samples
-def test_bands_of_a_small_size_are_calibrated() -> None:
-    found = power.measure([(60, 4)], range(5), {NORMAL: 40})["60x4"]
-    names = [name for name in found["bands"][0] if name != "constant_dimensions"]
-    assert np.mean(list(shares(found["outside"][NORMAL], names).values())) == pytest.approx(0.05, abs=0.025)

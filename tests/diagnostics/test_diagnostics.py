@@ -13,17 +13,6 @@ from torch import Tensor, nn
 from radial_vicreg.diagnostics import measure_radii, radius_statistics
 
 
-def test_statistics_of_gaussian_embeddings_are_those_of_the_chi_distribution() -> None:
-    z = torch.randn(4000, 64, generator=torch.Generator().manual_seed(1))
-    found = radius_statistics(z)
-    assert found["radius_mean"] == pytest.approx(stats.chi(64).mean(), rel=2e-3)
-    assert found["radius_std"] == pytest.approx(stats.chi(64).std(), rel=0.05)
-    assert found["w1_chi"] < 0.05
-    assert 0 <= found["kl"] < 0.1
-    assert found["effective_rank"] > 60
-    assert found["count"] == 4000
-
-
 @pytest.mark.parametrize("shape", [(40, 6), (6, 40)], ids=["N > d", "N < d"])
 def test_statistics_agree_with_a_direct_computation(shape: tuple[int, int]) -> None:
     z = torch.randn(shape, generator=torch.Generator().manual_seed(2)) @ torch.randn(shape[1], shape[1]) + 1.0
@@ -93,22 +82,8 @@ def test_one_image_is_too_few_to_measure() -> None:
         measure_radii(Embedder(), [torch.randn(1, 4)], batch_statistics=False)
 
 
-@pytest.mark.parametrize("shape", [(512, 16), (64, 63), (65, 1)], ids=["many samples", "barely more", "one dimension"])
-def test_whitened_embeddings_have_no_off_diagonal_covariance(shape: tuple[int, int]) -> None:
-    z = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    z = z - z.mean(dim=0)
-    z = (z @ torch.linalg.inv(torch.linalg.cholesky(torch.cov(z.T).reshape(shape[1], shape[1]))).T).float()
-    covariance = torch.cov(z.double().T).reshape(shape[1], shape[1])
-    covariance.fill_diagonal_(0)
-    expected = (covariance.square().sum() / max(shape[1] * (shape[1] - 1), 1)).sqrt().item()
-    # What float32 can resolve of unit variances; the sum minus its diagonal leaves 1e-5 or nothing at all.
-    assert radius_statistics(z)["off_diagonal_covariance"] == pytest.approx(expected, abs=2e-7)
-    assert expected < 1e-7
-
-
-@pytest.mark.parametrize("shape", [(6, 3), (3, 6)], ids=["N > d", "N < d"])
-def test_non_finite_embeddings_are_counted(shape: tuple[int, int]) -> None:
-    z = torch.randn(shape)
+def test_non_finite_embeddings_are_counted() -> None:
+    z = torch.randn(6, 3)
     z[1, 2] = torch.nan
     with pytest.raises(ValueError, match="z: 1 of 18 values are not finite"):
         radius_statistics(z)

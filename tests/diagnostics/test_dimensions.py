@@ -8,59 +8,38 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
-from radial_vicreg.diagnostics import dimension_statistics, gaussianity_statistics, lidar, normal_statistics
+from radial_vicreg.diagnostics import dimension_statistics, lidar
 
-N, D = 1000, 64
+N = 1000
 
 
-def normal(rows: int = N, dim: int = D, seed: int = 0) -> Tensor:
+def normal(rows: int, dim: int, seed: int = 0) -> Tensor:
     return torch.randn(rows, dim, generator=torch.Generator().manual_seed(seed))
 
 
-def signs_with_chi_radii() -> Tensor:
-    """Vertices of a cube, each moved to a radius of the chi distribution."""
-    return normal(seed=1).sign() / math.sqrt(D) * normal(seed=2).norm(dim=1, keepdim=True)
-
-
-def test_a_cube_whose_slices_and_radii_are_normal_fails_in_every_dimension() -> None:
-    z = signs_with_chi_radii()
-    averaged, expected = gaussianity_statistics(z), normal_statistics(N, D)
-    for name in ("w1_chi", "sliced_w2", "epps_pulley"):
-        assert averaged[name] == pytest.approx(expected[name], rel=0.5), "what random slices and radii see"
-    assert dimension_statistics(z)["failing_dimensions"] == 1
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_normal_sample_has_what_the_docstring_says(seed: int) -> None:
-    found = dimension_statistics(normal(2000, 200, seed))
+def test_a_normal_sample_has_what_the_docstring_says() -> None:
+    found = dimension_statistics(normal(2000, 200))
     assert found["failing_dimensions"] == pytest.approx(0.05, abs=0.05)
     assert found["worst_statistic"] == pytest.approx(2 * math.log(200), abs=12)
     assert found["pair_correlation"] == pytest.approx(1, abs=0.03)
     assert found["pair_square_correlation"] == pytest.approx(1, abs=0.05)
 
 
-def test_statistics_are_those_of_scipy_and_numpy() -> None:
-    z = normal(50, 5).double()
-    z[:, 3] = z[:, 3].exp()
-    found, statistic = dimension_statistics(z), stats.normaltest(z.numpy()).statistic
-    assert found["failing_dimensions"] == np.mean(stats.normaltest(z.numpy()).pvalue < 0.05)
-    assert (found["worst_dimension"], found["worst_statistic"]) == (3, pytest.approx(statistic[3]))
+@pytest.mark.parametrize(("rows", "dim"), [(50, 5), (30, 80)])
+def test_statistics_are_those_of_scipy_and_numpy(rows: int, dim: int) -> None:
+    z = normal(rows, dim).double()
+    z[:, 3] = (3 * z[:, 3]).exp()
+    found, expected = dimension_statistics(z), stats.normaltest(z.numpy())
+    assert found["failing_dimensions"] == np.mean(expected.pvalue < 0.05)
+    assert (found["worst_dimension"], found["worst_statistic"]) == (3, pytest.approx(expected.statistic[3]))
     for name, of in (("pair_correlation", z), ("pair_square_correlation", (z - z.mean(dim=0)).square())):
-        correlations = np.corrcoef(of.numpy().T)[np.triu_indices(5, 1)]
-        assert found[name] == pytest.approx(math.sqrt((correlations**2).mean() * 49), rel=1e-4)
-
-
-def test_more_dimensions_than_rows_have_the_same_pairs() -> None:
-    wide = normal(30, 80).double()
-    correlations = np.corrcoef(wide.numpy().T)[np.triu_indices(80, 1)]
-    assert dimension_statistics(wide)["pair_correlation"] == pytest.approx(
-        math.sqrt((correlations**2).mean() * 29), rel=1e-4
-    )
+        correlations = np.corrcoef(of.numpy().T)[np.triu_indices(dim, 1)]
+        assert found[name] == pytest.approx(math.sqrt((correlations**2).mean() * (rows - 1)), rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["x", "sphere", "mixture"])
@@ -77,6 +56,7 @@ def test_squares_of_uncorrelated_dimensions_depend_on_each_other(kind: str) -> N
     assert found["pair_square_correlation"] > 4
 
 
+@settings(derandomize=True, max_examples=10)
 @given(st.floats(-50, 50), st.floats(0.01, 100), st.integers(0, 3))
 def test_mean_and_scale_of_a_dimension_do_not_matter(shift: float, scale: float, index: int) -> None:
     z = normal(100, 4).double()

@@ -8,45 +8,31 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from objectives import CASES
+from objectives import CASES, FUNCTIONS
 from torch import Tensor
 
 from radial_vicreg import losses
 from radial_vicreg.losses import RadialVICRegLoss
 
-
-def _generator() -> torch.Generator:
-    return torch.Generator().manual_seed(3)
-
-
-#: Every function of one view, with its draws fixed so that it is a function of ``z`` alone.
-ONE_VIEW: dict[str, Callable[[Tensor], Tensor]] = {
-    "variance": losses.variance_loss,
-    "covariance": losses.covariance_loss,
-    "chi_cross_entropy": losses.chi_cross_entropy,
-    "chi_cross_entropy_per_dimension": lambda z: losses.chi_cross_entropy(z, normalize=True),
-    "gaussianization": lambda z: losses.radial_gaussianization_loss(z, 1.5, 0.3),
-    "radial_kl": losses.radial_kl,
-    "wasserstein_quantiles": lambda z: losses.radial_wasserstein_loss(z, "quantiles"),
-    "wasserstein_samples": lambda z: losses.radial_wasserstein_loss(z, "samples", _generator()),
-    "reverse_kl": lambda z: losses.radial_reverse_kl_loss(z, num_targets=32, generator=_generator()),
-    "reverse_kl_fixed_bandwidth": lambda z: losses.radial_reverse_kl_loss(z, 0.5, 32, _generator()),
-    "marginal_entropy": losses.marginal_entropy,
-    "hypercovariance": losses.hypercovariance_loss,
-    "e2mc": losses.e2mc_loss,
-    "mean": losses.mean_loss,
-}
-#: ... those that depend on ``z`` through its radii only, ...
-RADIAL = [
-    name for name in ONE_VIEW if name.split("_")[0] in ("chi", "gaussianization", "radial", "wasserstein", "reverse")
-]
-#: ... and every objective, as a function of three views in one tensor; in evaluation mode its draws stand still.
+#: Every objective, as a function of three views in one tensor; in evaluation mode its draws stand still.
 OBJECTIVES = {f"objective {name}": RadialVICRegLoss(**arguments).eval() for name, arguments in CASES.items()}
-EVERY = {**ONE_VIEW, **OBJECTIVES}
+EVERY = {**FUNCTIONS, **OBJECTIVES}
 
-functions = pytest.mark.parametrize("name", ONE_VIEW)
+functions = pytest.mark.parametrize("name", FUNCTIONS)
 every_loss = pytest.mark.parametrize("name", EVERY)
-seeds, counts, dims = st.integers(0, 2**16), st.integers(2, 20), st.integers(1, 24)
+
+#: Batches that a network really produces when it collapses, and the smallest legal ones.
+DEGENERATE = {
+    "all zero": torch.zeros(8, 5),
+    "all equal": torch.full((8, 5), 0.3),
+    "rank one": torch.linspace(-1, 1, 8)[:, None] * torch.tensor([1.0, -2.0, 0.5, 3.0, 0.1]),
+    "one zero row": torch.cat((torch.zeros(1, 5), torch.arange(35.0).reshape(7, 5) / 35)),
+    "tied radii": torch.eye(5).repeat(2, 1),
+    "one dimension": torch.linspace(-2, 2, 9)[:, None],
+    "two samples": torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.5, 2.0]]),
+    "wide": torch.linspace(-3, 3, 4 * 40).sin().reshape(4, 40),
+    "saturated sigmoid": torch.tensor([[1e6, -1e6], [1e6, -1e6], [-1e6, 1e6], [0.0, 0.0]]),
+}
 
 
 def _random(name: str, count: int, dim: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -61,12 +47,6 @@ def test_derivatives_equal_finite_differences(name: str) -> None:
         z = (0.8 * _random(name, *shape, seed=1)).requires_grad_()
         assert torch.autograd.gradcheck(EVERY[name], (z,), eps=1e-7, atol=1e-4, rtol=1e-3, fast_mode=True), shape
         assert torch.autograd.gradgradcheck(EVERY[name], (z,), eps=1e-7, atol=1e-4, rtol=1e-3, fast_mode=True), shape
-
-
-def test_invariance_gradient_equals_finite_differences() -> None:
-    for shape in ((7, 3), (4, 9)):
-        pair = [_random("invariance", *shape, seed=seed).requires_grad_() for seed in (1, 2)]
-        assert torch.autograd.gradcheck(losses.invariance_loss, pair), shape
 
 
 @every_loss
@@ -91,50 +71,30 @@ def _assert_finite_with_gradient(function: Callable[[Tensor], Tensor], z: Tensor
 
 
 @functions
-@given(seed=seeds, count=st.integers(2, 64), dim=st.integers(1, 64), exponent=st.floats(-6, 6))
+@settings(derandomize=True, max_examples=25)
+@given(seed=st.integers(0, 2**16), count=st.integers(2, 64), dim=st.integers(1, 64), exponent=st.floats(-6, 6))
 def test_scales_from_1e_minus_6_to_1e6_are_finite_in_float32(
     name: str, seed: int, count: int, dim: int, exponent: float
 ) -> None:
-    _assert_finite_with_gradient(ONE_VIEW[name], _random(name, count, dim, seed, torch.float32) * 10.0**exponent)
+    _assert_finite_with_gradient(FUNCTIONS[name], _random(name, count, dim, seed, torch.float32) * 10.0**exponent)
 
 
 @every_loss
-def test_degenerate_batches_give_finite_values_and_gradients(name: str, degenerate: dict[str, Tensor]) -> None:
+def test_degenerate_batches_give_finite_values_and_gradients(name: str) -> None:
     scales = torch.tensor([1.0, 0.5, -2.0])[:, None, None] if name in OBJECTIVES else 1.0
-    for kind, z in degenerate.items():
+    for kind, z in DEGENERATE.items():
         for dtype in (torch.float32, torch.float64):
             _assert_finite_with_gradient(EVERY[name], (scales * z).to(dtype))
             terms = OBJECTIVES[name].terms if name in OBJECTIVES else {}
             assert all(torch.isfinite(term) for term in terms.values()), (kind, dtype, terms)
 
 
-@every_loss
-@settings(derandomize=True, max_examples=15)  # the batch's size and numbers matter little, the loss does
-@given(seed=seeds, count=counts, dim=dims)
-def test_order_of_samples_does_not_matter(name: str, seed: int, count: int, dim: int) -> None:
-    z = _random(name, count, dim, seed)
-    shuffled = z[..., torch.randperm(count, generator=torch.Generator().manual_seed(seed)), :]
-    torch.testing.assert_close(EVERY[name](shuffled), EVERY[name](z), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", RADIAL)
-@settings(derandomize=True)
-@given(seed=seeds, count=counts, dim=dims)
-def test_rotation_does_not_change_radial_losses(name: str, seed: int, count: int, dim: int) -> None:
-    z = _random(name, count, dim, seed)
-    rotation = torch.linalg.qr(_random(name, dim, dim, seed + 1)).Q
-    # m-spacings of two nearly equal radii amplify the rounding of the rotation.
-    torch.testing.assert_close(ONE_VIEW[name](z @ rotation), ONE_VIEW[name](z), rtol=1e-7, atol=1e-7)
-
-
 #: Input that no function of one view takes, by the error it raises.
 WRONG = {
     r"z: expected shape \(N, d\), got \(4,\)": torch.zeros(4),
-    r"z: expected shape \(N, d\), got \(2, 3, 4\)": torch.zeros(2, 3, 4),
     r"z: at least 2 samples are needed, got shape \(1, 3\)": torch.zeros(1, 3),
     r"z: at least 1 dimension is needed": torch.zeros(3, 0),
     r"z: expected float16, bfloat16, float32 or float64, got torch.int64": torch.zeros(3, 2, dtype=torch.int64),
-    r"got torch.complex64": torch.zeros(3, 2, dtype=torch.complex64),
     r"z: expected a torch.Tensor of shape \(N, d\), got list": [[1.0, 2.0], [3.0, 4.0]],
     r"z: expected values, got a tensor on the meta device": torch.empty(12, 5, device="meta"),
     r"z: 2 of 4 values are not finite": torch.tensor([[1.0, torch.nan], [torch.inf, 2.0]]),
@@ -145,7 +105,7 @@ WRONG = {
 def test_wrong_input_is_refused_with_words(name: str) -> None:
     for message, z in WRONG.items():
         with pytest.raises(ValueError, match=message):
-            ONE_VIEW[name](z)  # type: ignore[arg-type]
+            FUNCTIONS[name](z)  # type: ignore[arg-type]
 
 
 def test_wrong_pairs_are_refused_with_words() -> None:

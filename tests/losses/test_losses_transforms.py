@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from objectives import CASES
-from objectives import DRAWING as DRAWING_CASES
+from objectives import CASES, DRAWING, FUNCTIONS
 from packaging.version import parse as version
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
@@ -24,39 +23,22 @@ from radial_vicreg.losses._chi import _cached_quantiles
 
 Views = tuple[Tensor, ...]
 
-#: Every function that draws nothing, of the views that it takes.
-FUNCTIONS: dict[str, Callable[..., Tensor]] = {
-    "invariance": lambda z1, z2, *_: losses.invariance_loss(z1, z2),
-    "variance": lambda z, *_: losses.variance_loss(z),
-    "covariance": lambda z, *_: losses.covariance_loss(z),
-    "chi_cross_entropy": lambda z, *_: losses.chi_cross_entropy(z),
-    "m_spacing_entropy": lambda z, *_: losses.m_spacing_entropy(z.norm(dim=1)),
-    "gaussianization": lambda z, *_: losses.radial_gaussianization_loss(z, 1.5, 0.3),
-    "radial_kl": lambda z, *_: losses.radial_kl(z),
-    "wasserstein": lambda z, *_: losses.radial_wasserstein_loss(z, "quantiles"),
-    "marginal_entropy": lambda z, *_: losses.marginal_entropy(z),
-    "hypercovariance": lambda z, *_: losses.hypercovariance_loss(z),
-    "e2mc": lambda z, *_: losses.e2mc_loss(z),
-    "mean": lambda z, *_: losses.mean_loss(z),
-}
 #: Every objective that draws nothing, ...
-OBJECTIVES: dict[str, dict[str, Any]] = {name: CASES[name] for name in CASES if name not in DRAWING_CASES}
-#: ... and the one that has every term.
+OBJECTIVES: dict[str, dict[str, Any]] = {name: CASES[name] for name in CASES if name not in DRAWING}
+#: ... the one that has every term, ...
 EVERYTHING = "kl and all that is added"
-DRAWING = {
-    "wasserstein": RadialVICRegLoss(radial_objective="wasserstein"),
-    "reverse_kl": RadialVICRegLoss(radial_objective="reverse_kl"),
-    "function": lambda z1, z2: losses.radial_wasserstein_loss(z1) + losses.radial_reverse_kl_loss(z2),
+#: ... and every function that draws nothing, of the views that it takes.
+STILL: dict[str, Callable[..., Tensor]] = {
+    "invariance": lambda z1, z2, *_: losses.invariance_loss(z1, z2),
+    **{
+        name: lambda z, *_, function=function: function(z)
+        for name, function in FUNCTIONS.items()
+        if "samples" not in name and "reverse_kl" not in name
+    },
 }
 #: More samples than dimensions with two views, fewer with three.
 SHAPES = {(12, 5): 2, (5, 12): 3}
 DTYPES = (torch.float32, torch.bfloat16)
-
-
-def every_function(*views: Tensor) -> Tensor:
-    """All functions, so that a compiler needs one trace for them."""
-    return torch.stack([function(*views) for function in FUNCTIONS.values()])
-
 
 # What traces takes half a second a case: each objective has one shape and one precision, and one is for every day.
 traced = pytest.mark.parametrize(
@@ -73,13 +55,9 @@ traced = pytest.mark.parametrize(
     ],
 )
 
-
-def needs_torch(oldest: str, what: str) -> pytest.MarkDecorator:
-    old = version(torch.__version__) < version(oldest)
-    return pytest.mark.skipif(old, reason=f"{what} needs PyTorch {oldest}, found {torch.__version__}")
-
-
-exports = needs_torch("2.8", "torch.export of the losses")
+exports = pytest.mark.skipif(
+    version(torch.__version__) < version("2.8"), reason="torch.export of the losses needs PyTorch 2.8"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -110,9 +88,9 @@ def _gradient(function: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
     return torch.autograd.grad(function(z), z)[0]
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *(f"objective {name}" for name in OBJECTIVES)])
+@pytest.mark.parametrize("name", [*STILL, *(f"objective {name}" for name in OBJECTIVES)])
 def test_transforms_equal_autograd_and_a_loop(name: str) -> None:
-    loss = FUNCTIONS[name] if name in FUNCTIONS else RadialVICRegLoss(**OBJECTIVES[name.removeprefix("objective ")])
+    loss = STILL[name] if name in STILL else RadialVICRegLoss(**OBJECTIVES[name.removeprefix("objective ")])
     near = {"rtol": 1e-9, "atol": 1e-12}
     for shape, number in SHAPES.items():
         first, *others = views = _views(shape, number)
@@ -137,14 +115,6 @@ def test_vmap_of_views_in_one_tensor_equals_a_loop() -> None:
     torch.testing.assert_close(torch.func.vmap(objective)(stacked), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_transforms_leave_no_terms_that_are_useless_after_them() -> None:
-    z1, z2 = _views((12, 5))
-    objective = RadialVICRegLoss()
-    objective(z1, z2)
-    torch.func.grad(objective)(z1, z2)
-    assert objective.terms == {}
-
-
 @traced
 def test_the_objective_is_one_graph_for_the_compiler(
     name: str, shape: tuple[int, int], dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
@@ -160,44 +130,6 @@ def test_the_objective_is_one_graph_for_the_compiler(
     assert "Graph break" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dynamic", [None, True], ids=["first shapes", "dynamic"])
-def test_the_functions_are_one_graph_for_the_compiler(dynamic: bool | None, capfd: pytest.CaptureFixture[str]) -> None:
-    compiled = torch.compile(every_function, fullgraph=True, backend="eager", dynamic=dynamic)
-    for shape in ((12, 5), (16, 5)):
-        z1, z2 = _views(shape)
-        found, expected = (
-            torch.autograd.functional.jacobian(lambda z, call=call, other=z2: call(z, other), z1)
-            for call in (compiled, every_function)
-        )
-        torch.testing.assert_close(found, expected)
-    assert "Graph break" not in "".join(capfd.readouterr())
-
-
-def test_a_transform_of_the_objective_can_be_compiled() -> None:
-    z1, z2 = _views((12, 5))
-    gradient = torch.func.grad(RadialVICRegLoss())
-    compiled = torch.compile(gradient, fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(z1, z2), gradient(z1, z2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("drawing", DRAWING.values(), ids=DRAWING)
-def test_draws_break_the_graph_without_a_warning(
-    drawing: Callable[..., Tensor], capfd: pytest.CaptureFixture[str]
-) -> None:
-    views = _views((12, 5), 3 if isinstance(drawing, nn.Module) else 2)
-    values = []
-    for function in (drawing, torch.compile(drawing, backend="eager")):
-        if isinstance(drawing, nn.Module):
-            drawing.load_state_dict({"_extra_state": 5})
-        torch.manual_seed(0)
-        with no_warnings():
-            values.append(function(*views))
-    torch.testing.assert_close(*values)
-    assert "break" not in "".join(capfd.readouterr())
-
-
 @exports
 @traced
 def test_the_exported_objective_gives_the_same_values(name: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
@@ -211,46 +143,30 @@ def test_the_exported_objective_gives_the_same_values(name: str, shape: tuple[in
 
 
 @pytest.mark.slow
-@exports
-def test_the_exported_functions_give_the_same_values() -> None:
-    class Module(nn.Module):
-        def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
-            return every_function(z1, z2)
+@pytest.mark.parametrize("dynamic", [None, True], ids=["first shapes", "dynamic"])
+def test_the_functions_are_one_graph_for_the_compiler(dynamic: bool | None, capfd: pytest.CaptureFixture[str]) -> None:
+    def every_function(*views: Tensor) -> Tensor:
+        return torch.stack([function(*views) for function in STILL.values()])
 
-    views = _views((12, 5))
-    found = torch.export.export(Module(), views).module()(*(2 * z for z in views))
-    torch.testing.assert_close(found, every_function(*(2 * z for z in views)))
-
-
-@exports
-def test_values_are_looked_at_by_calls_that_are_not_traced() -> None:
-    """Also after the same objective was compiled, exported and transformed."""
-    views = _views((12, 5))
-    objective = RadialVICRegLoss()
-    torch.compile(objective, fullgraph=True, backend="eager")(*views)
-    torch.export.export(objective, views)
-    torch.func.grad(objective)(*views)
-    with pytest.raises(ValueError, match="view 2: 60 of 60 values are not finite"):
-        objective(views[0], torch.full_like(views[1], torch.nan))
-
-
-#: Ways to pass views to a loss: how many there are and in which form is part of a graph.
-FORMS: dict[str, Callable[..., tuple[Views, dict[str, Tensor]]]] = {
-    "four": lambda *views: (views, {}),
-    "together": lambda *views: ((torch.stack(views),), {}),
-    "named": lambda z1, z2, *_: ((), {"z1": z1, "z2": z2}),
-}
-forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+    compiled = torch.compile(every_function, fullgraph=True, backend="eager", dynamic=dynamic)
+    for shape in ((12, 5), (16, 5)):
+        z1, z2 = _views(shape)
+        found, expected = (
+            torch.autograd.functional.jacobian(lambda z, call=call, other=z2: call(z, other), z1)
+            for call in (compiled, every_function)
+        )
+        torch.testing.assert_close(found, expected)
+    assert "Graph break" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.slow
-@forms
-def test_any_number_of_views_is_one_graph_for_the_compiler(
-    form: Callable[..., Any], capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("form", ["four", "together", "named"])
+def test_any_number_of_views_is_one_graph_for_the_compiler(form: str, capfd: pytest.CaptureFixture[str]) -> None:
     eager, objective = (RadialVICRegLoss(**OBJECTIVES[EVERYTHING]) for _ in range(2))
     compiled = torch.compile(objective, fullgraph=True, backend="eager")
-    views, keywords = form(*_views((12, 5), 4))
+    given = _views((12, 5), 4)
+    views = {"four": given, "together": (torch.stack(given),), "named": ()}[form]
+    keywords = {"z1": given[0], "z2": given[1]} if form == "named" else {}
     with no_warnings():
         torch.testing.assert_close(compiled(*views, **keywords), eager(*views, **keywords))  # nothing wants a gradient
         leaves = [z.requires_grad_() for z in (*views, *keywords.values())]
@@ -261,23 +177,33 @@ def test_any_number_of_views_is_one_graph_for_the_compiler(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wasserstein", "reverse_kl", "function"])
+def test_draws_break_the_graph_without_a_warning(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    drawing: Any = lambda z1, z2, _: losses.radial_wasserstein_loss(z1) + losses.radial_reverse_kl_loss(z2)  # noqa: E731
+    if kind != "function":
+        drawing = RadialVICRegLoss(radial_objective=kind)
+    values = []
+    for function in (drawing, torch.compile(drawing, backend="eager")):
+        if isinstance(drawing, nn.Module):
+            drawing.load_state_dict({losses.EXTRA_STATE: 5})
+        torch.manual_seed(0)
+        with no_warnings():
+            values.append(function(*_views((12, 5), 3)))
+    torch.testing.assert_close(*values)
+    assert "break" not in "".join(capfd.readouterr())
+
+
 @exports
-@forms
-def test_the_exported_objective_of_any_number_of_views_gives_the_same_values(form: Callable[..., Any]) -> None:
-    objective = RadialVICRegLoss(**OBJECTIVES[EVERYTHING])
-    program = torch.export.export(objective, *form(*_views((12, 5), 4)))
-    views, keywords = form(*(2 * z + 0.1 for z in _views((12, 5), 4)))
-    torch.testing.assert_close(program.module()(*views, **keywords), objective(*views, **keywords))
-
-
-def test_meta_tensors_are_refused_with_words() -> None:
-    meta = torch.empty(12, 5, device="meta")
-    for call, name in (
-        (lambda: losses.m_spacing_entropy(meta[:, 0]), "radii"),
-        (lambda: losses.radial_wasserstein_loss(torch.randn(12, 5), meta[:, 0]), "target"),
-    ):
-        with pytest.raises(ValueError, match=f"^{name}: expected values, got a tensor on the meta device"):
-            call()
+def test_values_are_looked_at_by_calls_that_are_not_traced() -> None:
+    """Also after the same objective was compiled, exported and transformed, which leaves no terms."""
+    views = _views((12, 5))
+    objective = RadialVICRegLoss()
+    torch.compile(objective, fullgraph=True, backend="eager")(*views)
+    torch.export.export(objective, views)
+    torch.func.grad(objective)(*views)
+    assert objective.terms == {}
+    with pytest.raises(ValueError, match="view 2: 60 of 60 values are not finite"):
+        objective(views[0], torch.full_like(views[1], torch.nan))
 
 
 @pytest.mark.parametrize("call", [RadialVICRegLoss(), losses.invariance_loss], ids=["objective", "invariance"])

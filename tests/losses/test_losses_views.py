@@ -16,8 +16,6 @@ from radial_vicreg.losses import RadialVICRegLoss
 
 Views = tuple[Tensor, ...]
 
-objectives = pytest.mark.parametrize("name", CASES)
-
 
 def _views(number: int, shape: tuple[int, int] = (12, 5)) -> Views:
     generator = torch.Generator().manual_seed(number)
@@ -26,7 +24,7 @@ def _views(number: int, shape: tuple[int, int] = (12, 5)) -> Views:
     return tuple((0.8 * (image + 0.4 * each) + 0.2).requires_grad_() for each in noise)
 
 
-@objectives
+@pytest.mark.parametrize("name", CASES)
 @settings(derandomize=True, max_examples=6)
 @given(number=st.integers(2, 8), shape=st.sampled_from([(12, 5), (5, 12)]), scale=st.floats(0.3, 3.0))
 def test_terms_and_gradients_equal_the_definitions(
@@ -70,20 +68,27 @@ def _logged(batch: Batch) -> dict[str, Tensor]:
     return found | {term: two_means(function, batch.views) / 2 for term, function in of_the_views.items()}
 
 
-def test_repeated_views_change_the_invariance_alone() -> None:
-    views = _views(2)
-    once, twice = RadialVICRegLoss(e2mc_loss_weight=1.0), RadialVICRegLoss(e2mc_loss_weight=1.0)
-    once(*views)
-    twice(*views, *views)
-    expected = {name: value for name, value in once.terms.items() if name not in ("loss", "vicreg_loss")}
-    expected["vicreg_invariance"] *= 4 / 6  # of six pairs, two are of a view and itself
-    torch.testing.assert_close({name: twice.terms[name] for name in expected}, expected, rtol=1e-12, atol=0)
+@pytest.mark.parametrize("shape", [(12, 5), (5, 12)], ids=["tall", "wide"])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_view_without_a_gradient_a_view_given_twice_and_a_second_pass_keep_the_gradients(
+    shape: tuple[int, int], create_graph: bool
+) -> None:
+    first, second = _views(2, shape)
+    loss = RadialVICRegLoss(radial_center=True)
+    total = loss(first, second)
+    expected, _ = torch.autograd.grad(total, (first, second), retain_graph=True)
+    again, _ = torch.autograd.grad(total, (first, second), create_graph=create_graph)
+    torch.testing.assert_close(again, expected)
+    (alone,) = torch.autograd.grad(loss(first, second.detach()), first, create_graph=create_graph)
+    torch.testing.assert_close(alone, expected)
+    found = torch.autograd.grad(loss(first, second, first), (first, second), create_graph=create_graph)
+    copies = torch.autograd.grad(loss(first.clone(), second.clone(), first.clone()), (first, second))
+    torch.testing.assert_close(found, copies)
 
 
-@pytest.mark.parametrize("mean", [0.0, 1e3])
-def test_small_differences_of_many_views_survive_float32(mean: float) -> None:
-    """Differences as sums of squares minus the square of the sum would lose all digits beside a large mean."""
-    exact = [(z.detach() * 1e-1 + mean).float() for z in _views(4)]
+def test_small_differences_of_many_views_survive_float32_beside_a_large_mean() -> None:
+    """Differences as sums of squares minus the square of the sum would lose all digits."""
+    exact = [(z.detach() * 1e-1 + 1e3).float() for z in _views(4)]
     objective = RadialVICRegLoss()
     objective(*exact)
     pairs = [losses.invariance_loss(*(z.double() for z in pair)) for pair in itertools.combinations(exact, 2)]
@@ -128,22 +133,15 @@ FEW = r"^expected at least 2 views, each of shape \(N, d\), or all in one tensor
     ("views", "keywords", "message"),
     [
         ((), {}, FEW + r"none\.$"),
-        ((ONE,), {}, FEW + r"one argument \(shape \(4, 3\)\)\.$"),
         ((ONE[None],), {}, FEW + r"one argument \(shape \(1, 4, 3\)\)\.$"),
-        ((TWO_TOGETHER[None],), {}, FEW + r"one argument \(shape \(1, 2, 4, 3\)\)\.$"),
         (([ONE, ONE],), {}, FEW + r"one argument \(list\)\.$"),
-        ((TWO_TOGETHER, TWO_TOGETHER), {}, r"^view 1: expected shape \(N, d\), got \(2, 4, 3\); .* alone\.$"),
         ((ONE, TWO_TOGETHER), {}, r"^view 2: expected shape \(N, d\), got \(2, 4, 3\); .* alone\.$"),
         ((ONE,), {"z2": ONE}, "^expected views by position, or z1 and z2 by keyword, got 1 by position and z2 by"),
-        ((ONE, ONE), {"z3": ONE}, "got 2 by position and z3 by keyword; pass all of them by position"),
-        ((), {"z1": ONE}, "got 0 by position and z1 by keyword"),
         ((), {"z1": ONE, "z2": ONE, "z3": ONE}, "got 0 by position and z1, z2, z3 by keyword"),
         ((), {"z1": ONE, "z2": ONE[:, :2]}, r"^view 1 and view 2 must have one shape .*\(4, 3\) and \(4, 2\)"),
-        ((ONE, ONE, ONE[:3]), {}, r"^view 1 and view 3 must have one shape .*\(4, 3\) and \(3, 3\)"),
         ((ONE, ONE, ONE.int()), {}, "^view 3: expected float16, bfloat16, float32 or float64, got torch.int32"),
         ((ONE, ONE, ONE.to("meta")), {}, "^view 3: expected values, got a tensor on the meta device"),
         ((ONE, None, ONE), {}, "^view 2: expected a torch.Tensor"),
-        ((ONE, ONE, torch.full((4, 3), torch.nan)), {}, "^view 3: 12 of 12 values are not finite"),
         ((torch.stack((ONE, ONE, ONE / 0)),), {}, "^view 3: 12 of 12 values are not finite"),
         ((TWO_TOGETHER[:, :1],), {}, r"^view 1: at least 2 samples are needed, got shape \(1, 3\)"),
     ],

@@ -187,80 +187,66 @@ PAGES: list[Edit] = [
     ),
 ]
 
-#: Everything else follows.
+#: Everything else follows; values and gradients are compared by test_losses_views.py.
 FOLLOWS = """
-import json
-import torch
-from radial_vicreg import losses
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.config.documents import json_schema, key_tables
+from radial_vicreg.config.documents import key_tables
 from radial_vicreg.figures import method_key, method_styles
-from radial_vicreg.runs.identity import config_hash
+from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.report.setting import Setting
+from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.runs.results import RunResults
 from radial_vicreg.train.loss import build_objective
 
-CHOSEN = ["method_kwargs.radial_objective=toy"]
-LABEL = "Radial-VICReg toy"
+TOY = "Radial-VICReg toy"
 
 
-def plain(*overrides):
-    return run_config(compose("radialvicreg", ["name=toy", "max_epochs=1", *CHOSEN, *overrides])).plain()
+def config(*changes):
+    kwargs = [f"method_kwargs.{change}" for change in ("radial_objective=toy", *changes)]
+    return run_config(compose("radialvicreg", ["name=toy", "max_epochs=1", *kwargs]))
+
+
+def setting(*changes):
+    content = {"schema_version": 2, "status": "finished", "config": config(*changes).plain()}
+    return Setting.of(RunResults.model_validate(content))
+
+
+def hashes(*changes):
+    return [config_hash(config(*each).plain()) for each in changes]
 
 
 def test_toy():
-    keys = json_schema()["$defs"]["MethodConfig"]["properties"]
-    assert "toy" in json.dumps(keys["radial_objective"])
-    assert keys["radial_toy_loss_weight"]["default"] == 1.0
     assert "radial_toy_loss_weight` | a finite number, 0 or more | `1` | weight of the toy |" in key_tables()
-    changes = [], ["method_kwargs.radial_toy_loss_weight=50"], ["method_kwargs.radial_toy_halved=true"]
-    light, heavy, halved = (plain(*each) for each in changes)
-    assert heavy["method_kwargs"]["radial_toy_loss_weight"] == 50
-    assert len({config_hash(each) for each in (light, heavy, halved)}) == 3
-    assert config_hash(light) == config_hash(plain("method_kwargs.radial_ce_loss_weight=3"))
-    content = {"schema_version": 2, "status": "finished"}
-    runs = [RunResults.model_validate({**content, "config": each}) for each in (light, heavy, halved)]
-    settings = [Setting.of(run) for run in runs]
-    assert [each.label for each in settings[:2]] == ["Radial-VICReg toy (toy 1)", "Radial-VICReg toy (toy 50)"]
-    assert settings[2].details["toy_halved"] is True
-    assert settings[0].key == method_key("toy") == "radial_toy"
+    heavy, halved = ["radial_toy_loss_weight=50"], ["radial_toy_halved=true"]
+    plain, *others, unread = hashes([], heavy, halved, ["radial_ce_loss_weight=3"])
+    assert len({plain, *others}) == 3
+    assert plain == unread
+    assert setting().label == f"{TOY} (toy 1)"
+    assert setting(*heavy).label == f"{TOY} (toy 50)"
+    assert setting(*halved).details["toy_halved"] is True
+    assert setting().key == method_key("toy") == "radial_toy"
     assert method_styles(["radial_toy", "radial_kl"])["radial_toy"].colour
-
-    loss = build_objective(run_config(compose("radialvicreg", ["name=toy", "max_epochs=1", *CHOSEN])))
-    assert "radial_toy_loss_weight=1.0, radial_toy_halved=False" in repr(loss)
-    assert "radial_ce_" not in repr(loss)
-    z = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
-    loss(z, z + 0.1)
-    expected = losses.toy_loss(z) + losses.toy_loss(z + 0.1)
-    torch.testing.assert_close(loss.terms["radial_loss"], expected.detach())
-    assert torch.autograd.gradcheck(loss, (z, (z + 0.1).detach()), eps=1e-7, atol=1e-4)
+    shown = repr(build_objective(config()))
+    assert "radial_toy_loss_weight=1.0, radial_toy_halved=False" in shown
+    assert "radial_ce_" not in shown
 
 
 def test_drift():
-    kwargs = [f"method_kwargs.{change}" for change in ("drift_loss_weight=5", "drift_doubled=true")]
-    changes = [], kwargs[:1], kwargs[1:], kwargs
-    absent, light, unread, doubled = (plain(*each) for each in changes)
-    assert absent["method_kwargs"]["drift_loss_weight"] == 0
-    assert config_hash(absent) == config_hash(unread)
-    assert len({config_hash(each) for each in (absent, light, doubled)}) == 3
-    del absent["method_kwargs"]["drift_loss_weight"], absent["method_kwargs"]["drift_doubled"]
-    assert config_hash(absent) == config_hash(unread)  # a run of an earlier version keeps its identity
-    content = {"schema_version": 2, "status": "finished"}
-    runs = [RunResults.model_validate({**content, "config": each}) for each in (absent, light, doubled)]
-    settings = [Setting.of(run) for run in runs]
-    assert [each.label for each in settings[:2]] == [f"{LABEL} (toy 1)", f"{LABEL} (toy 1) + drift 5"]
-    assert settings[2].details["drift_doubled"] is True
-    assert [each.key for each in settings[:2]] == ["radial_toy", "radial_toy_drift"]
-    assert method_key("none", drift=True) == "vicreg_drift"
     assert "drift_loss_weight` | a finite number, 0 or more | `0` |" in key_tables()
-
-    loss = losses.RadialVICRegLoss(radial_objective="none", drift_loss_weight=3.0)
-    assert "drift_loss_weight=3.0, drift_doubled=False" in repr(loss)
-    assert "drift" not in repr(losses.RadialVICRegLoss())
-    z = torch.randn(6, 3, dtype=torch.float64)
-    loss(z, z + 0.1)
-    expected = losses.drift_loss(z) + losses.drift_loss(z + 0.1)
-    torch.testing.assert_close(loss.terms["drift"], expected)
+    light, doubled = ["drift_loss_weight=5"], ["drift_loss_weight=5", "drift_doubled=true"]
+    plain, *others, unread = hashes([], light, doubled, ["drift_doubled=true"])
+    assert len({plain, *others}) == 3
+    assert plain == unread
+    earlier = config().plain()
+    del earlier["method_kwargs"]["drift_loss_weight"], earlier["method_kwargs"]["drift_doubled"]
+    assert config_hash(earlier) == plain  # a run of an earlier version keeps its identity
+    assert setting(*light).label == f"{TOY} (toy 1) + drift 5"
+    assert setting(*doubled).details["drift_doubled"] is True
+    assert setting(*light).key == "radial_toy_drift"
+    assert method_key("none", drift=True) == "vicreg_drift"
+    shown = repr(RadialVICRegLoss(radial_objective="none", drift_loss_weight=3.0))
+    assert "drift_loss_weight=3.0, drift_doubled=False" in shown
+    assert "drift" not in repr(RadialVICRegLoss())
 """
 
 
@@ -297,10 +283,6 @@ def answer(place: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-#: The tests of what is declared; the fixtures of all tests would load Lightning, for which they have no use.
-TERMS = ("tests/losses/test_terms.py", "--tb=line", "--noconftest")
-
-
 def test_a_term_is_a_declaration_a_function_and_a_definition(
     copy: Callable[[list[Edit]], Path],
 ) -> None:
@@ -308,35 +290,37 @@ def test_a_term_is_a_declaration_a_function_and_a_definition(
     (place / "tests" / "losses" / "test_toy.py").write_text(FOLLOWS)
     status, output = answer(place, "tests/losses", "-k", "toy or drift or test_terms")
     assert status == 0, output
-    assert int(re.findall(r"(\d+) passed", output)[0]) > 100
+    assert int(re.findall(r"(\d+) passed", output)[0]) > 80
 
 
-def test_a_declaration_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> None:
-    status, output = answer(copy(DECLARATION), *TERMS)
+@pytest.mark.parametrize(
+    ("edits", "told"),
+    [
+        (
+            DECLARATION,
+            [
+                "radial_toy is declared, and radial_vicreg.losses has no toy_loss",
+                "drift is declared, and tests/objectives.py defines no such term",
+                "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, drift_loss_weight, drift_doubled,"
+                " which radial_vicreg/names/terms.py declares",
+                "yaml/radialvicreg/method/radialvicreg.yaml has no radial_toy_loss_weight",
+                "docs/names.md has 0 rows for drift_loss_weight",
+                "docs/objective.md lacks the row | `radial_toy` | `radial_toy_loss_weight` | `toy_loss` |",
+            ],
+        ),
+        (
+            FUNCTION,
+            [
+                "drift_loss, toy_loss: radial_vicreg/names/terms.py declares no term with this function",
+                "radial_vicreg/names/terms.py declares no radial_toy_loss_weight, radial_toy_halved, "
+                "drift_loss_weight, drift_doubled, which RadialVICRegLoss takes",
+            ],
+        ),
+    ],
+    ids=["declaration", "function"],
+)
+def test_one_of_them_alone_is_refused(edits: list[Edit], told: list[str], copy: Callable[[list[Edit]], Path]) -> None:
+    # The fixtures of all tests would load Lightning, for which these tests have no use.
+    status, output = answer(copy(edits), "tests/losses/test_terms.py", "--tb=line", "--noconftest")
     assert status == 1, output
-    for missing in (
-        "radial_toy is declared, and radial_vicreg.losses has no toy_loss",
-        "radial_toy is declared, and tests/objectives.py defines no such term",
-        "drift is declared, and radial_vicreg.losses has no drift_loss",
-        "drift is declared, and tests/objectives.py defines no such term",
-        "RadialVICRegLoss takes no radial_toy_loss_weight, radial_toy_halved, drift_loss_weight, drift_doubled, which "
-        "radial_vicreg/names/terms.py declares",
-        "yaml/radialvicreg/method/radialvicreg.yaml has no radial_toy_loss_weight",
-        "yaml/radialvicreg/method/radialvicreg.yaml has no drift_loss_weight",
-        "docs/names.md has 0 rows for drift_loss_weight",
-        "docs/objective.md lacks the row | `drift` | `drift_loss_weight` | `drift_loss` |",
-        "docs/names.md has 0 rows for radial_toy_loss_weight",
-        "docs/objective.md lacks the row | `radial_toy` | `radial_toy_loss_weight` | `toy_loss` |",
-    ):
-        assert missing in output, output
-
-
-def test_a_function_alone_is_refused(copy: Callable[[list[Edit]], Path]) -> None:
-    status, output = answer(copy(FUNCTION), *TERMS)
-    assert status == 1, output
-    for missing in (
-        "drift_loss, toy_loss: radial_vicreg/names/terms.py declares no term with this function",
-        "radial_vicreg/names/terms.py declares no radial_toy_loss_weight, radial_toy_halved, drift_loss_weight, "
-        "drift_doubled, which RadialVICRegLoss takes",
-    ):
-        assert missing in output, output
+    assert [missing for missing in told if missing not in output] == [], output

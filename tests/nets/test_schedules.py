@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 from configs import make_config
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from radial_vicreg.errors import UserError
@@ -25,25 +23,21 @@ def groups() -> list[dict[str, Any]]:
     ]
 
 
-@given(
-    total=st.integers(2, 200),
-    warmup=st.integers(2, 50),
-    base=st.floats(1e-3, 1.0),
-    min_lr=st.floats(0.0, 1e-4),
-)
-@settings(derandomize=True)
-def test_schedule_rises_to_the_peak_and_falls_to_the_minimum(
-    total: int, warmup: int, base: float, min_lr: float
-) -> None:
-    rates = [warmup_cosine_lr(step, base, warmup, total, 3e-5, min_lr) for step in range(total + 1)]
-    peak = min(warmup - 1, total)
-    assert rates[0] == 3e-5
-    assert rates[:peak] == sorted(rates[:peak])
-    assert rates[warmup:] == sorted(rates[warmup:], reverse=True)
-    if warmup < total:
-        assert rates[warmup] == base == pytest.approx(rates[warmup - 1])
-        assert rates[total] == pytest.approx(min_lr, abs=1e-12)
-    assert all(math.isfinite(rate) and rate <= base * (1 + 1e-9) for rate in rates)
+def built(steps: float = 60, **settings: Any) -> tuple[torch.optim.Optimizer, Any]:
+    """An optimizer and its schedule."""
+    config = make_config(**settings)
+    optimizer = build_optimizer(config, groups())
+    return optimizer, build_scheduler(config, optimizer, steps)["lr_scheduler"]["scheduler"]  # type: ignore[arg-type]
+
+
+def advance(optimizer: torch.optim.Optimizer, schedule: Any, steps: int) -> list[list[float]]:
+    """Rates of the groups before each of some steps."""
+    rates = []
+    for _ in range(steps):
+        rates.append([group["lr"] for group in optimizer.param_groups])
+        optimizer.step()
+        schedule.step()
+    return rates
 
 
 @pytest.mark.solo
@@ -63,57 +57,45 @@ def test_schedule_rises_to_the_peak_and_falls_to_the_minimum(
 )
 def test_schedule_equals_solo_learns(steps: int, epochs: int, warmup_epochs: float, min_lr: float) -> None:
     solo = pytest.importorskip("solo.utils.lr_scheduler")
-    config = make_config(
+    ours = built(
+        steps,
         max_epochs=epochs,
         optimizer__batch_size=256,
         scheduler__warmup_epochs=warmup_epochs,
         scheduler__min_lr=min_lr,
     )
-    ours = build_optimizer(config, groups())
-    schedule = build_scheduler(config, ours, steps)["lr_scheduler"]["scheduler"]
-    theirs = torch.optim.SGD(groups(), lr=0.3)
-    reference = solo.LinearWarmupCosineAnnealingLR(
-        theirs,
+    places = [group["name"].removesuffix("_not_adapted") for group in ours[0].param_groups]
+    reference = torch.optim.SGD(groups(), lr=0.3)
+    schedule = solo.LinearWarmupCosineAnnealingLR(
+        reference,
         warmup_epochs=warmup_epochs * (steps / epochs),
         max_epochs=steps,
         warmup_start_lr=3e-5 if warmup_epochs > 0 else 0.3,
         eta_min=min_lr,
     )
-    for step in range(steps):
-        ours_by_name = {group["name"].removesuffix("_not_adapted"): group["lr"] for group in ours.param_groups}
-        for group in theirs.param_groups:
-            expected = group["lr"]
-            assert ours_by_name[group["name"]] == pytest.approx(expected, rel=1e-9, abs=1e-12), (
-                step,
-                group["name"],
-            )
-        for optimizer, stepper in ((ours, schedule), (theirs, reference)):
-            optimizer.step()
-            stepper.step()
+    found, expected = advance(*ours, steps), advance(reference, schedule, steps)
+    for place, group in enumerate(reference.param_groups):
+        of_group = [rates[places.index(group["name"])] for rates in found]
+        assert of_group == pytest.approx([rates[place] for rates in expected], rel=1e-9, abs=1e-12), group["name"]
+
+
+def test_without_solo_learn_a_schedule_rises_to_its_peak_falls_to_its_minimum_and_stays_there() -> None:
+    rates = [warmup_cosine_lr(step, 0.3, 4, 20, 3e-5, 1e-3) for step in range(41)]
+    assert rates[0] == 3e-5
+    assert rates[:4] == sorted(rates[:4])
+    assert max(rates) == rates[4] == 0.3
+    assert rates[4:] == sorted(rates[4:], reverse=True)
+    assert rates[20:] == [1e-3] * 21
 
 
 def test_schedule_resumes_where_it_stopped() -> None:
-    def build() -> tuple[torch.optim.Optimizer, WarmupCosine]:
-        optimizer = build_optimizer(make_config(), groups())
-        return optimizer, build_scheduler(make_config(), optimizer, 60)["lr_scheduler"]["scheduler"]
-
-    def advance(optimizer: torch.optim.Optimizer, schedule: WarmupCosine, steps: int) -> list[list[float]]:
-        rates = []
-        for _ in range(steps):
-            optimizer.step()
-            schedule.step()
-            rates.append([group["lr"] for group in optimizer.param_groups])
-        return rates
-
-    optimizer, schedule = build()
-    whole = advance(optimizer, schedule, 50)
-    optimizer, schedule = build()
+    whole = advance(*built(), 50)
+    optimizer, schedule = built()
     advance(optimizer, schedule, 20)
-    states = optimizer.state_dict(), schedule.state_dict()
-    optimizer, schedule = build()
-    optimizer.load_state_dict(states[0])
-    schedule.load_state_dict(states[1])
-    assert advance(optimizer, schedule, 30) == whole[20:]
+    resumed, resumed_schedule = built()
+    resumed.load_state_dict(optimizer.state_dict())
+    resumed_schedule.load_state_dict(schedule.state_dict())
+    assert advance(resumed, resumed_schedule, 30) == whole[20:]
 
 
 def test_step_schedule_decays_at_the_milestones() -> None:
@@ -121,11 +103,7 @@ def test_step_schedule_decays_at_the_milestones() -> None:
     optimizer = build_optimizer(config, groups())
     configured = build_scheduler(config, optimizer, 60)["lr_scheduler"]
     assert configured["interval"] == "epoch"
-    rates = []
-    for _ in range(5):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        configured["scheduler"].step()
+    rates = [first for first, *_ in advance(optimizer, configured["scheduler"], 5)]
     assert [rate / rates[0] for rate in rates] == pytest.approx([1, 1, 0.1, 0.1, 0.01])
 
 
@@ -136,38 +114,26 @@ def test_no_schedule_leaves_the_rates_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings_", "message"),
+    ("settings", "message"),
     [
         ({"scheduler__name": "reduce"}, "scheduler.name='reduce'.*warmup_cosine, step, none"),
         ({"scheduler__interval": "batch"}, "scheduler.interval='batch'.*step or epoch"),
         ({"scheduler__name": "step"}, "scheduler.lr_decay_steps is not set"),
+        ({"steps": 0}, "positive finite number of steps"),
+        ({"steps": math.inf}, "positive finite number of steps"),
     ],
 )
-def test_wrong_schedule_settings_are_named(settings_: dict[str, Any], message: str) -> None:
-    config = make_config(**settings_)
+def test_wrong_schedule_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        build_scheduler(config, build_optimizer(config, groups()), 60)
-
-
-@pytest.mark.parametrize("steps", [0, math.inf])
-def test_training_without_an_end_has_no_cosine(steps: float) -> None:
-    optimizer = build_optimizer(make_config(), groups())
-    with pytest.raises(UserError, match=r"positive finite number of steps"):
-        build_scheduler(make_config(), optimizer, steps)  # type: ignore[arg-type]
-
-
-def test_after_its_end_a_schedule_stays_at_its_minimum() -> None:
-    assert [warmup_cosine_lr(step, 0.3, 2, 20, 3e-5, 1e-3) for step in (20, 21, 25, 40)] == [1e-3] * 4
+        built(**settings)
 
 
 def test_a_warm_up_of_negative_length_is_refused() -> None:
-    optimizer = build_optimizer(make_config(), groups())
     with pytest.raises(UserError, match=r"warmup >= 0, got 60, -1$"):
-        WarmupCosine(optimizer, warmup=-1, total=60, start_lr=3e-5, min_lr=0.0)
+        WarmupCosine(built()[0], warmup=-1, total=60, start_lr=3e-5, min_lr=0.0)
 
 
 def test_the_ends_of_a_schedule_grow_with_accumulated_batches_as_its_peak_does() -> None:
-    config = make_config(accumulate_grad_batches=3, scheduler__min_lr=1e-3, scheduler__warmup_epochs=2)
-    schedule = build_scheduler(config, build_optimizer(config, groups()), 60)["lr_scheduler"]["scheduler"]
+    _, schedule = built(accumulate_grad_batches=3, scheduler__min_lr=1e-3, scheduler__warmup_epochs=2)
     assert (schedule.start_lr, schedule.min_lr) == pytest.approx((9e-5, 3e-3))
     assert schedule.base_lrs[0] == pytest.approx(0.3 * 4 / 256 * 3)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from importlib import resources
 from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import DictConfig
+from helpers import composed
 
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import chi_cross_entropy
 from radial_vicreg.nets.stability import (
@@ -24,34 +23,43 @@ from radial_vicreg.nets.stability import (
 
 CIFAR_STEPS = 195  # 50,000 images in batches of 256
 
-BETA1_OF_1 = ("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ce_normalize=false")
+WITHOUT_FACTOR = "method_kwargs.radial_ce_normalize=false"
+BETA1_OF_1 = ("method_kwargs.radial_ce_loss_weight=1", WITHOUT_FACTOR)
+ADAMW = "radialvicreg/optimizer=adamw"
 
 
-@functools.cache  # composing takes a quarter of a second
-def composition(name: str, *groups: str) -> DictConfig:
-    return compose(name, ["data.train_path=.", *groups])
-
-
-def composed(*overrides: str, name: str = "radialvicreg") -> RunConfig:
-    """A configuration; what sets a key is written into the composition of the groups alone."""
-    keys = [each for each in overrides if "/" not in each.partition("=")[0]]
-    content = composition(name, *(each for each in overrides if each not in keys)).copy()
-    content.merge_with_dotlist(keys)
-    return run_config(content)
+def config_of(*overrides: str, name: str = "radialvicreg") -> RunConfig:
+    """A configuration; what sets a key is written into the composition of the groups alone, which is kept."""
+    groups = [each for each in overrides if "/" in each.partition("=")[0]]
+    cfg = composed(name, "data.train_path=.", *groups)
+    cfg.merge_with_dotlist([each for each in overrides if each not in groups])
+    return run_config(cfg)
 
 
 def warned(*overrides: str, steps: int = CIFAR_STEPS) -> list[str]:
-    return stability_warnings(composed(*overrides), steps)
-
-
-def test_the_papers_setting_is_inside() -> None:
-    assert warned() == []
+    return stability_warnings(config_of(*overrides), steps)
 
 
 def test_beta1_of_100_without_the_factor_is_told_with_the_remedy() -> None:
-    (text,) = warned("method_kwargs.radial_ce_normalize=false")
+    (text,) = warned(WITHOUT_FACTOR)
     assert "past stability" in text
     assert "method_kwargs.radial_ce_normalize=true (the factor 1/512)" in text
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],  # the paper's setting
+        [WITHOUT_FACTOR, "method_kwargs.radial_objective=none"],
+        [WITHOUT_FACTOR, "method_kwargs.radial_objective=wasserstein"],
+        [WITHOUT_FACTOR, "method_kwargs.radial_ce_loss_weight=0"],
+        [WITHOUT_FACTOR, ADAMW],
+        [WITHOUT_FACTOR, "method_kwargs.radial_ce_loss_weight=1"],  # stable at d 2048 and 0.3, tried
+    ],
+    ids=" ".join,
+)
+def test_what_is_stable_does_not_pull_or_is_scaled_by_its_optimizer_is_not_warned_about(overrides: list[str]) -> None:
+    assert warned(*overrides) == []
 
 
 def test_a_warm_up_of_39_steps_is_told_with_the_length_that_is_needed() -> None:
@@ -71,7 +79,6 @@ def test_without_the_factor_the_warm_up_must_be_longer(warmup: int, told: bool) 
     ("overrides", "batch"),
     [
         (["optimizer.batch_size=1024"], 1024),
-        (["devices=[0,1,2,3]"], 1024),
         (["devices=[0,1]", "num_nodes=2"], 1024),
         (["accumulate_grad_batches=4"], 1024),
         (["devices=[0,1,2]"], 768),
@@ -80,15 +87,16 @@ def test_without_the_factor_the_warm_up_must_be_longer(warmup: int, told: bool) 
 )
 def test_the_limit_is_one_of_the_global_batch(overrides: list[str], batch: int) -> None:
     texts = warned(*BETA1_OF_1, *overrides, "scheduler.warmup_epochs=100")
-    assert bool(texts) == (batch > 810)
-    if texts:
+    if batch < 810:
+        assert texts == []
+    else:
         (text,) = texts
         assert "optimizer.lr 0.3, global batch 1024" in text
         assert "at this optimizer.lr the limit is a global batch of about 810" in text
 
 
 def test_both_curvatures_are_those_of_the_loss_along_the_radius() -> None:
-    found = stability_of(composed(*BETA1_OF_1))
+    found = stability_of(config_of(*BETA1_OF_1))
     assert found is not None
 
     def of_two_views(radius: torch.Tensor) -> torch.Tensor:
@@ -99,90 +107,14 @@ def test_both_curvatures_are_those_of_the_loss_along_the_radius() -> None:
         at = torch.tensor(radius, dtype=torch.float64)
         assert curvature == pytest.approx(float(torch.autograd.functional.hessian(of_two_views, at)), rel=1e-9)
     assert found.curvature * found.rate == pytest.approx(1.2)  # of 2 (1 + momentum) = 3.8
-    assert found.far_curvature / 2 == pytest.approx(7.2, abs=0.1)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "text"),
-    [
-        (["method_kwargs.radial_ce_loss_weight=10"], "past stability: curvature 40, limit 12.7 at a rate of 0.3"),
-        (["method_kwargs.radial_ce_loss_weight=10", "optimizer.lr=0.03"], None),
-        (["method_kwargs.radial_ce_loss_weight=10", "method_kwargs.radial_ce_normalize=true"], None),
-        (["method_kwargs.radial_ce_loss_weight=10", "radialvicreg/optimizer=adamw"], None),
-    ],
-    ids=str,
-)
-def test_past_stability_is_said_in_a_few_words(overrides: list[str], text: str | None) -> None:
-    assert past_stability(composed(*BETA1_OF_1[1:], *overrides)) == text
-
-
-def test_a_term_that_pulls_away_from_chi_is_told_with_the_remedy() -> None:
-    away = composed("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=0.1")
-    assert equilibrium_note(away) == (
-        "note: the radial term alone is minimal at radii of 23.2 ± 5.0, at a W1 of 3.5 to chi(512); with "
-        "method_kwargs.radial_ce_normalize=false it would be 0.38"
-    )
-    away = composed(*BETA1_OF_1, "method_kwargs.radial_ent_loss_weight=100")
-    assert str(equilibrium_note(away)).endswith("a smaller method_kwargs.radial_ent_loss_weight reduces it")
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        [],
-        [
-            "method_kwargs.radial_ce_loss_weight=0",
-            "method_kwargs.radial_ent_loss_weight=1",
-        ],  # the paper's ENT, unbounded
-        [*BETA1_OF_1, "method_kwargs.radial_ent_loss_weight=0.5"],
-        ["method_kwargs.radial_objective=wasserstein", "method_kwargs.radial_ent_loss_weight=1"],
-        ["method_kwargs.radial_objective=none", "method_kwargs.radial_ent_loss_weight=1"],
-    ],
-    ids=str,
-)
-def test_what_does_not_pull_away_is_passed_over(overrides: list[str]) -> None:
-    assert equilibrium_note(composed(*overrides)) is None
-
-
-def test_the_equilibrium_is_of_all_processes_radii() -> None:
-    kwargs = ("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=1")
-    two = equilibrium_of(composed(*kwargs, "devices=[0,1]", "optimizer.batch_size=128"))
-    assert two == equilibrium_of(composed(*kwargs))
-    assert two != equilibrium_of(composed(*kwargs, "optimizer.batch_size=128"))
-
-
-def test_vicreg_has_no_radial_term_whatever_its_weights() -> None:
-    config = composed("method=vicreg", "method_kwargs.radial_ce_normalize=false")
-    assert stability_of(config) is None
-    assert equilibrium_of(config) is None
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["method_kwargs.radial_objective=none"],
-        ["method_kwargs.radial_objective=wasserstein"],
-        ["method_kwargs.radial_ce_loss_weight=0"],
-        ["radialvicreg/optimizer=adamw"],
-        ["method_kwargs.radial_ce_loss_weight=1"],  # stable at d 2048 and 0.3, tried
-    ],
-    ids=" ".join,
-)
-def test_what_does_not_pull_or_is_scaled_by_its_optimizer_is_not_warned_about(overrides: list[str]) -> None:
-    assert warned("method_kwargs.radial_ce_normalize=false", *overrides) == []
-
-
-@pytest.mark.slow
-def test_no_configuration_of_the_paper_warns_or_pulls_away() -> None:
-    root = Path(str(resources.files("radial_vicreg"))) / "yaml"
-    cells = [str(file.relative_to(root).with_suffix("")) for file in root.glob("[ci]*/*/*.yaml")]
-    assert len(cells) > 20
-    for cell in cells:
-        config = composed(name=cell)
-        images = {"cifar100": 50_000, "imagenet10": 12_894, "custom": 12_894, "celeba": 162_770}[config.data.dataset]
-        processes = 2 if "imagenet10" in cell else 1
-        assert stability_warnings(config, images // (config.optimizer.batch_size * processes)) == [], cell
-        assert distant_equilibrium(config) is None, cell
+def test_past_stability_is_said_in_a_few_words() -> None:
+    expected = "past stability: curvature 40, limit 12.7 at a rate of 0.3"
+    past = (WITHOUT_FACTOR, "method_kwargs.radial_ce_loss_weight=10")
+    assert past_stability(config_of(*past)) == expected
+    for inside in ("optimizer.lr=0.03", "method_kwargs.radial_ce_normalize=true", ADAMW):
+        assert past_stability(config_of(*past, inside)) is None
 
 
 @pytest.mark.parametrize(("share", "stays"), [(0.9, True), (1.1, False)])
@@ -193,8 +125,57 @@ def test_the_limit_is_that_of_gradient_descent_on_a_bias(share: float, stays: bo
     optimizer = torch.optim.SGD([bias], lr=rate, momentum=momentum)
     for _ in range(200):
         optimizer.zero_grad()
-        z = bias.expand(2, dim)
-        (weight * 2 * chi_cross_entropy(z)).backward()  # of two views
+        (weight * 2 * chi_cross_entropy(bias.expand(2, dim))).backward()  # of two views
         optimizer.step()
     distance = abs(float(bias.detach().norm()) - (dim - 1) ** 0.5)
     assert (distance < 1e-3) == stays
+
+
+def test_a_term_that_pulls_away_from_chi_is_told_with_the_remedy() -> None:
+    away = config_of("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=0.1")
+    assert equilibrium_note(away) == (
+        "note: the radial term alone is minimal at radii of 23.2 ± 5.0, at a W1 of 3.5 to chi(512); with "
+        "method_kwargs.radial_ce_normalize=false it would be 0.38"
+    )
+    away = config_of(*BETA1_OF_1, "method_kwargs.radial_ent_loss_weight=100")
+    assert str(equilibrium_note(away)).endswith("a smaller method_kwargs.radial_ent_loss_weight reduces it")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["method_kwargs.radial_ce_loss_weight=0", "method_kwargs.radial_ent_loss_weight=1"],  # the paper's ENT
+        [*BETA1_OF_1, "method_kwargs.radial_ent_loss_weight=0.5"],
+        ["method_kwargs.radial_objective=wasserstein", "method_kwargs.radial_ent_loss_weight=1"],
+    ],
+    ids=str,
+)
+def test_what_does_not_pull_away_is_passed_over(overrides: list[str]) -> None:
+    assert equilibrium_note(config_of(*overrides)) is None
+
+
+def test_the_equilibrium_is_of_all_processes_radii() -> None:
+    kwargs = ("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=1")
+    two = equilibrium_of(config_of(*kwargs, "devices=[0,1]", "optimizer.batch_size=128"))
+    assert two == equilibrium_of(config_of(*kwargs))
+    assert two != equilibrium_of(config_of(*kwargs, "optimizer.batch_size=128"))
+
+
+def test_vicreg_has_no_radial_term_whatever_its_weights() -> None:
+    config = config_of("method=vicreg", WITHOUT_FACTOR)
+    assert stability_of(config) is None
+    assert equilibrium_of(config) is None
+
+
+@pytest.mark.slow
+def test_no_configuration_of_the_paper_warns_or_pulls_away() -> None:
+    root = Path(str(resources.files("radial_vicreg"))) / "yaml"
+    cells = [str(file.relative_to(root).with_suffix("")) for file in root.glob("[ci]*/*/*.yaml")]
+    assert len(cells) > 20
+    for cell in cells:
+        config = config_of(name=cell)
+        images = {"cifar100": 50_000, "imagenet10": 12_894, "custom": 12_894, "celeba": 162_770}[config.data.dataset]
+        processes = 2 if "imagenet10" in cell else 1
+        assert stability_warnings(config, images // (config.optimizer.batch_size * processes)) == [], cell
+        assert distant_equilibrium(config) is None, cell

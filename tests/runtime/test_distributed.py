@@ -24,7 +24,7 @@ from radial_vicreg.losses import RadialVICRegLoss, radial_reverse_kl_loss, radia
 from radial_vicreg.runtime import distributed
 
 GLOBAL_BATCH = 12
-STEPS = 5
+STEPS = 2
 #: Long enough for a slow machine; a hang fails with it instead of blocking the suite.
 TIMEOUT = datetime.timedelta(seconds=60)
 
@@ -127,7 +127,6 @@ def _collectives(rank: int) -> dict[str, Any]:
         "reverse_kl": radial_reverse_kl_loss(z),
         "local": local_value,
         "any_rank": (distributed.any_rank(rank == 1), distributed.any_rank(False)),
-        "is_distributed": distributed.is_distributed(),
         **_shared(rank),
     }
 
@@ -224,8 +223,9 @@ def _worker(rank: int, world: int, folder: str) -> None:
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What every rank saw."""
     world, folder = request.param, tmp_path_factory.mktemp("ranks")
-    # A server that has imported PyTorch forks the workers: each would take seconds for it otherwise.
-    multiprocessing.set_forkserver_preload(["radial_vicreg.losses"])
+    # A server that has imported PyTorch, this module, and what DistributedDataParallel imports forks the workers: each
+    # would take seconds for it otherwise.
+    multiprocessing.set_forkserver_preload([__name__, "torch._dynamo"])
     mp.start_processes(_worker, args=(world, str(folder)), nprocs=world, start_method="forkserver")
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(world)]
 
@@ -270,24 +270,14 @@ def test_many_samples_send_second_moments_and_few_send_embeddings(ranks: list[di
             torch.testing.assert_close(gradient, z.grad, rtol=1e-9, atol=1e-12)
 
 
-def test_five_steps_change_the_weights_visibly() -> None:
-    before = list(_network(4).parameters())
-    for objective in set(OBJECTIVES):
-        after = _train(RadialVICRegLoss(**OBJECTIVES[objective]), _network(4), _inputs()).weights
-        change = max(float((b - a).detach().abs().max()) for a, b in zip(before, after, strict=True))
-        assert change > 1e-4, objective  # far above the tolerance that the comparison allows
-
-
-@pytest.mark.parametrize("name", ["wasserstein", "reverse_kl"])
-def test_free_functions_use_the_same_draws_on_every_rank(name: str, ranks: list[dict[str, Any]]) -> None:
-    first, *others = (rank["collectives"][name] for rank in ranks)
-    assert all(torch.equal(first, other) for other in others)
-
-
-def test_objective_uses_the_same_draws_on_every_rank(ranks: list[dict[str, Any]]) -> None:
-    for case in (case for case in CASES if case[0] == "wasserstein"):
-        first, *others = (Trained(*rank["steps"][case]).terms for rank in ranks)
-        assert all(torch.equal(first["radial_w1"], other["radial_w1"]) for other in others)
+def test_draws_are_the_same_on_every_rank(ranks: list[dict[str, Any]]) -> None:
+    first, *others = ranks
+    for other in others:
+        for function in ("wasserstein", "reverse_kl"):
+            assert torch.equal(first["collectives"][function], other["collectives"][function])
+        for case in (case for case in CASES if case[0] == "wasserstein"):
+            found = [Trained(*rank["steps"][case]).terms["radial_w1"] for rank in (first, other)]
+            assert torch.equal(*found)
 
 
 def test_statistics_stay_local_without_gathering(ranks: list[dict[str, Any]]) -> None:
@@ -304,23 +294,17 @@ def test_one_rank_alone_may_read_the_terms(ranks: list[dict[str, Any]]) -> None:
     assert ranks[0]["collectives"]["kl_of_rank_0"] == pytest.approx(float(whole.terms["radial_kl"]), rel=1e-9)
 
 
-def test_one_rank_is_enough_for_any_rank(ranks: list[dict[str, Any]]) -> None:
-    for rank in ranks:
-        assert rank["collectives"]["any_rank"] == (True, False)
-        assert rank["collectives"]["is_distributed"] is True
-
-
-def test_chunks_that_ranks_compute_in_turn_come_together_in_order(ranks: list[dict[str, Any]]) -> None:
-    for rank in ranks:
-        assert torch.equal(rank["collectives"]["chunks"], ROWS)
-        assert torch.equal(rank["collectives"]["one_chunk"], ROWS[:CHUNK])
-
-
-def test_the_first_rank_computes_for_all_and_its_error_is_everybody_s(ranks: list[dict[str, Any]]) -> None:
+def test_ranks_put_together_what_they_computed_in_shares_and_the_first_computes_for_all(
+    ranks: list[dict[str, Any]],
+) -> None:
     for number, rank in enumerate(ranks):
-        assert rank["collectives"]["once"] == 42
-        assert rank["collectives"]["once_refused"] == "not finite"
-        assert rank["collectives"]["called"] == ([0, 0] if number == 0 else [])
+        found = rank["collectives"]
+        assert found["any_rank"] == (True, False)
+        assert torch.equal(found["chunks"], ROWS)
+        assert torch.equal(found["one_chunk"], ROWS[:CHUNK])
+        assert found["once"] == 42
+        assert found["once_refused"] == "not finite"
+        assert found["called"] == ([0, 0] if number == 0 else [])
 
 
 def test_what_is_wrong_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[str, Any]]) -> None:
@@ -341,11 +325,8 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[st
 
 def test_without_processes_every_collective_is_the_identity() -> None:
     x = torch.arange(6.0).reshape(3, 2).requires_grad_()
-    assert not distributed.is_distributed()
     assert distributed.gather_with_grad(x) is x
-    assert distributed.mean_over_ranks(x) is x
     assert distributed.broadcast_from_rank_zero(x) is x
     assert distributed.any_rank(True) is True
     assert distributed.gather_chunks(x, 2) is x
     assert distributed.once(lambda: x) is x
-    assert distributed.gather_integers((3, 2), x.device).tolist() == [[3, 2]]
