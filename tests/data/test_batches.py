@@ -12,20 +12,17 @@ from typing import Any
 
 import pytest
 import torch
-from configs import make_config
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset
 
 from radial_vicreg.data import batches as batches_module
 from radial_vicreg.data.batches import collate
-from radial_vicreg.data.build import open_data
 from radial_vicreg.data.errors import (
     LoaderResourceError,
     UnequalShapesError,
     resource_problem,
     resources_named,
 )
-from radial_vicreg.data.image import UnreadableImageError, open_image, unreadable_images
-from radial_vicreg.data.loader import build_train_loader, build_val_loader
+from radial_vicreg.data.image import open_image, unreadable_images
 
 
 class Crops(Dataset):
@@ -55,34 +52,21 @@ def few_files(spare: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_batches_are_pytorch_s() -> None:
-    samples = [Crops(5, 5)[index] for index in range(2)]
-    mine, theirs = collate(samples), default_collate(samples)
-    assert torch.equal(mine[0], theirs[0])
-    assert all(torch.equal(a, b) for a, b in zip(mine[1], theirs[1], strict=True))
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_shapes_are_compared_before_pytorch_does(workers: int) -> None:
-    loader = DataLoader(Crops(5, 5, 7), batch_size=3, num_workers=workers, collate_fn=collate)
-    with pytest.raises(UnequalShapesError) as caught:
+def test_shapes_are_compared_before_pytorch_does() -> None:
+    loader = DataLoader(Crops(5, 5, 7), batch_size=3, num_workers=1, collate_fn=collate)
+    said = r"^images of different shapes in one batch \(\[3, 4, 5\] at entry 0 and \[3, 4, 7\] at entry 2\)[^\n]*$"
+    with pytest.raises(UnequalShapesError, match=said):
         list(loader)
-    message = str(caught.value)
-    assert message.startswith("images of different shapes in one batch ([3, 4, 5] at entry 0 and [3, 4, 7] at entry 2)")
-    assert "\n" not in message
-
-
-def _full(samples: Any) -> Any:
-    raise RuntimeError("words that no version of PyTorch has used so far")
 
 
 def test_a_worker_without_shared_memory_says_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches_module, "default_collate", _full)
-    with pytest.raises(
-        LoaderResourceError, match=r"^a loader's worker could not put .*/dev/shm has [\d,]+ MiB left"
-    ) as c:
+    def full(samples: Any) -> Any:
+        raise RuntimeError("words that no version of PyTorch has used so far")
+
+    monkeypatch.setattr(batches_module, "default_collate", full)
+    said = r"^a loader's worker could not put .*/dev/shm has [\d,]+ MiB left.*--shm-size"
+    with pytest.raises(LoaderResourceError, match=said):
         list(DataLoader(Crops(5, 5), batch_size=2, num_workers=1, collate_fn=collate))
-    assert "--shm-size" in str(c.value)
     with pytest.raises(RuntimeError, match="words that"):  # without a worker nothing is shared
         list(DataLoader(Crops(5, 5), batch_size=2, collate_fn=collate))
 
@@ -120,12 +104,3 @@ def test_a_good_image_is_not_left_out_for_want_of_files(make_folder: Callable[..
             open_image(image)
         with pytest.raises(LoaderResourceError, match="too many open files"):
             unreadable_images([image], "skip")
-    assert not isinstance(LoaderResourceError("x"), UnreadableImageError)
-
-
-def test_the_loaders_of_both_hosts_use_it(make_folder: Callable[..., Path]) -> None:
-    folder = str(make_folder(a=1))
-    config = make_config(data__train_path=folder, data__val_path=folder, optimizer__batch_size=2)
-    val = build_val_loader(config, open_data(config))
-    assert val is not None
-    assert build_train_loader(config, Crops(5, 5)).collate_fn is collate is val.collate_fn

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from celeba_copy import ATTRIBUTES, attributes_of, decoded, write_copy
 from helpers import composed
+from torchvision.datasets import ImageFolder
 
 from radial_vicreg import cli
 from radial_vicreg.compose import run_config
@@ -24,10 +25,11 @@ SPLITS = {"train": 12, "val": 6, "test": 4}
 
 @pytest.mark.parametrize("as_csv", [False, True], ids=["authors' layout", "Kaggle's layout"])
 def test_every_image_keeps_its_attributes_and_its_split(tmp_path: Path, as_csv: bool) -> None:
-    out = prepare_celeba(tmp_path / "out", write_copy(tmp_path / "copy", as_csv=as_csv))
+    copy = write_copy(tmp_path / "copy", as_csv=as_csv)
+    assert cli.main(["data", "celeba", "--source", str(copy), "--out", str(tmp_path / "out")]) == 0
     seen = set()
     for split, count in SPLITS.items():
-        dataset = CelebAFolder(out / split)
+        dataset = CelebAFolder(tmp_path / "out" / split)
         assert len(dataset) == count
         for index, (image, attributes) in enumerate(dataset):
             assert torch.equal(attributes, decoded(image))
@@ -47,19 +49,14 @@ def test_a_copy_in_torchvisions_sub_folder_is_found(tmp_path: Path) -> None:
     assert len(CelebAFolder(prepare_celeba(tmp_path / "out", tmp_path / "copy") / "val")) == SPLITS["val"]
 
 
-def test_a_second_time_changes_nothing(celeba: Path, tmp_path: Path) -> None:
+def test_a_complete_folder_is_kept_and_one_with_a_dead_link_replaced_on_request(celeba: Path, tmp_path: Path) -> None:
     before = (celeba / "train").stat().st_ino
     prepare_celeba(celeba, tmp_path / "copy")
     assert (celeba / "train").stat().st_ino == before
-
-
-def test_a_folder_with_a_dead_link_is_refused_and_replaced_on_request(celeba: Path, tmp_path: Path) -> None:
     link = celeba / "train" / "faces" / "000001.jpg"
     link.unlink()
     link.symlink_to(tmp_path / "gone.jpg")
-    with pytest.raises(
-        UserError, match=r"celeba lacks 1 of its 25 files, for example train/faces/000001\.jpg.*--replace"
-    ):
+    with pytest.raises(UserError, match=r"celeba lacks 1 of its 25 files, for example train/faces/000001\.jpg"):
         prepare_celeba(celeba, tmp_path / "copy")
     prepare_celeba(celeba, tmp_path / "copy", replace=True)
     assert len(CelebAFolder(celeba / "train")) == SPLITS["train"]
@@ -73,57 +70,36 @@ def test_a_missing_image_is_named_and_nothing_is_written(tmp_path: Path) -> None
     assert not (tmp_path / "out").exists()
 
 
+PARTITION, ATTRIBUTE_LIST = "list_eval_partition.txt", "list_attr_celeba.txt"
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("list_eval_partition.txt", "000003.jpg", "000099.jpg", "name different images"),
-        ("list_attr_celeba.txt", " 1", " 7", "values of -1 or 1"),
-        ("list_attr_celeba.txt", "000005.jpg  ", "000005.jpg  1 ", "got others for 000005.jpg"),
-        ("list_attr_celeba.txt", "Attribute_0 ", "", "names 39 attributes, but CelebA has 40"),
-        ("list_attr_celeba.txt", "000003.jpg", "000003.png", "name different images|names .* attributes"),
-        (
-            "list_eval_partition.txt",
-            "000004.jpg 0",
-            "000004.jpg 7",
-            "must give 0, 1 or 2 .* got another value for 000004.jpg",
-        ),
-        ("list_eval_partition.txt", "000004.jpg 0", "000004.jpg zero", "got another value for 000004.jpg"),
-        ("list_eval_partition.txt", "000004.jpg 0\n", "", "name different images, for example 000004.jpg"),
+        (PARTITION, "000004.jpg 0\n", "", "name different images, for example 000004.jpg"),
+        (PARTITION, "000004.jpg 0", "000004.jpg 7", "must give 0, 1 or 2 .* got another value for 000004.jpg"),
+        (PARTITION, "000004.jpg 0\n", "000004.jpg 0\n000004.jpg 1\n", "has two lines for 000004.jpg that contradict"),
+        (PARTITION, "000004.jpg", "\udcff", "list_eval_partition.txt is not a text file"),
+        (ATTRIBUTE_LIST, " 1", " 7", "values of -1 or 1"),
+        (ATTRIBUTE_LIST, "000005.jpg  ", "000005.jpg  1 ", "got others for 000005.jpg"),
+        (ATTRIBUTE_LIST, "Attribute_0 ", "", "names 39 attributes, but CelebA has 40"),
     ],
 )
 def test_lists_that_contradict_are_refused(tmp_path: Path, file: str, old: str, new: str, message: str) -> None:
     copy = write_copy(tmp_path / "copy")
-    path = copy / file
-    path.write_text(path.read_text().replace(old, new))
+    text = (copy / file).read_text()
+    (copy / file).write_text(text.replace(old, new), errors="surrogateescape")
     with pytest.raises(UserError, match=message):
-        prepare_celeba(tmp_path / "out", copy)
-
-
-@pytest.mark.parametrize(
-    ("file", "contradicts"),
-    [("list_attr_celeba.txt", True), ("list_eval_partition.txt", True), ("list_eval_partition.txt", False)],
-)
-def test_an_image_may_be_listed_twice_if_both_lines_agree(tmp_path: Path, file: str, contradicts: bool) -> None:
-    copy = write_copy(tmp_path / "copy")
-    path = copy / file
-    name, first, *rest = next(line for line in path.read_text().splitlines() if line.startswith("000004.jpg")).split()
-    if contradicts:
-        first = {"-1": "1", "1": "-1" if "attr" in file else "0", "0": "1", "2": "0"}[first]
-    path.write_text(path.read_text() + " ".join([name, first, *rest]) + "\n")
-    if not contradicts:
-        assert prepare_celeba(tmp_path / "out", copy).is_dir()
-        return
-    with pytest.raises(UserError, match=rf"{path.stem} has two lines for 000004.jpg that contradict each other"):
         prepare_celeba(tmp_path / "out", copy)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("file", ["list_attr_celeba.txt", "list_eval_partition.txt"])
-def test_a_list_that_is_no_text_is_named(tmp_path: Path, file: str) -> None:
+def test_an_image_may_be_listed_twice_if_both_lines_agree(tmp_path: Path) -> None:
     copy = write_copy(tmp_path / "copy")
-    (copy / file).write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match=rf"{file} is not a text file"):
-        prepare_celeba(tmp_path / "out", copy)
+    for file in (PARTITION, ATTRIBUTE_LIST):
+        text = (copy / file).read_text()
+        (copy / file).write_text(text + next(line for line in text.splitlines() if line.startswith("000004")) + "\n")
+    assert prepare_celeba(tmp_path / "out", copy).is_dir()
 
 
 @pytest.mark.parametrize(
@@ -132,11 +108,10 @@ def test_a_list_that_is_no_text_is_named(tmp_path: Path, file: str) -> None:
         (lambda text: "", "is not a table of attributes"),
         (lambda text: text.replace(",1", ",2", 1), "line 2: expected a file name and 40 values of 0 or 1"),
         (lambda text: text.replace(",0", "", 1), "line 2: expected"),
-        (lambda text: text + "000099.jpg\n", "line 14: expected"),
-        (lambda text: text + "\n", "line 14: expected"),
+        (lambda text: text[: text.rindex("0000")], "name different files"),
     ],
 )
-def test_a_table_that_was_tampered_with_is_named(celeba: Path, change: Any, message: str) -> None:
+def test_a_table_that_was_tampered_with_is_named(celeba: Path, change: Callable[[str], str], message: str) -> None:
     table = celeba / "train" / "attributes.csv"
     table.write_text(change(table.read_text().replace("\r", "")))
     with pytest.raises(UserError, match=message):
@@ -154,34 +129,18 @@ def test_bad_faces_are_left_out_with_their_attributes(celeba: Path, tmp_path: Pa
     assert all(torch.equal(attributes, decoded(image)) for image, attributes in dataset)
 
 
-def test_images_that_the_table_does_not_name_are_refused(celeba: Path) -> None:
-    faces = celeba / "train" / "faces"
-    next(faces.iterdir()).unlink()
-    with pytest.raises(UserError, match="name different files"):
-        CelebAFolder(celeba / "train")
-
-
 def test_another_folder_is_explained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"data\.train_path=.*run `radial-vicreg data celeba`"):
         CelebAFolder(tmp_path)
 
 
-def test_the_command_prepares_a_downloaded_copy(tmp_path: Path) -> None:
-    copy = write_copy(tmp_path / "copy")
-    assert cli.main(["data", "celeba", "--source", str(copy), "--out", str(tmp_path / "out")]) == 0
-    assert len(load_attributes(tmp_path / "out" / "test").files) == SPLITS["test"]
-
-
-def test_a_failed_download_is_one_clear_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_download_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise RuntimeError("no network")
 
     monkeypatch.setattr("torchvision.datasets.CelebA.download", refuse)
-    with pytest.raises(UnreachableError, match=r"could not be downloaded \(no network\).*--source") as caught:
+    with pytest.raises(UnreachableError, match=r"^.*could not be downloaded \(no network\).*--source[^\n]*$"):
         prepare_celeba(tmp_path / "celeba")
-    assert "\n" not in str(caught.value)
 
 
 def test_scores_are_those_of_a_count_by_hand() -> None:
@@ -194,16 +153,16 @@ def test_scores_are_those_of_a_count_by_hand() -> None:
     assert accuracy.item() == 50.0
 
 
-def script_config(*overrides: str) -> RunConfig:
-    """A configuration of solo-learn's script."""
-    custom = ["data.dataset=custom", "data.val_path=null", *overrides]
-    return run_config(composed("celeba/resnet18/radial_ce_d512", *custom), "script")
+# ---- solo-learn's script ----
+
+
+def script_config(celeba: Path, *overrides: str) -> RunConfig:
+    given = ["data.dataset=custom", "data.val_path=null", *overrides, f"data.train_path={celeba / 'train'}"]
+    return run_config(composed("celeba/resnet18/radial_ce_d512", *given), "script")
 
 
 def test_attributes_are_found_by_the_numbers_of_solo_learns_readers(celeba: Path) -> None:
-    from torchvision.datasets import ImageFolder
-
-    table = attributes_by_index(script_config(f"data.train_path={celeba / 'train'}"))
+    table = attributes_by_index(script_config(celeba))
     reader = ImageFolder(str(celeba / "train"))  # what solo-learn wraps; DALI lists the same sorted files
     order = torch.tensor([5, 0, 11, 3])
     *_, targets = replace_targets([order, order, torch.zeros(4)], table)
@@ -220,13 +179,13 @@ def test_attributes_are_found_by_the_numbers_of_solo_learns_readers(celeba: Path
 )
 def test_settings_that_would_mix_up_labels_are_refused(celeba: Path, override: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        attributes_by_index(script_config(f"data.train_path={celeba / 'train'}", override))
+        attributes_by_index(script_config(celeba, override))
 
 
 def test_dali_with_file_numbers_is_accepted(celeba: Path) -> None:
-    dali = (f"data.train_path={celeba / 'train'}", "data.format=dali", "dali.encode_indexes_into_labels=true")
-    config = script_config(*dali)
+    dali = ("data.format=dali", "dali.encode_indexes_into_labels=true")
+    config = script_config(celeba, *dali)
     assert attributes_by_index(config).shape == (SPLITS["train"], ATTRIBUTES)
     with pytest.raises(UserError, match="limit_val_batches=0"):  # Lightning would stop at the loader that is None
         refuse_impossible(config)
-    refuse_impossible(script_config(*dali, "limit_val_batches=0"))
+    refuse_impossible(script_config(celeba, *dali, "limit_val_batches=0"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 from celeba_copy import ATTRIBUTES
-from helpers import HOSTS
+from helpers import HOSTS, composed, only_run, read_results, weights_of, without
 from sklearn.metrics import balanced_accuracy_score
 
 from radial_vicreg import cli
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import run_config
 from radial_vicreg.data.build import open_data
 from radial_vicreg.data.loader import build_val_loader
 from radial_vicreg.runs.loaded import open_run
@@ -66,25 +65,26 @@ def balanced_accuracy_of(folder: Path, sizes: list[int]) -> tuple[float, float]:
     return score(logits, targets), float(np.mean([score(*batch) for batch in batches]))
 
 
+def pretrain(overrides: list[str], host: str, tmp_path: Path) -> Path:
+    """The folder of a run."""
+    cell = ["--config-name", "celeba/resnet18/radial_kl_d512", *overrides, f"host={host}"]
+    assert cli.main(["pretrain", *cell]) == 0
+    return only_run(tmp_path / "runs")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("host", HOSTS)
 def test_it_trains_and_validates_on_either_host(host: str, celeba_overrides: list[str], tmp_path: Path) -> None:
-    status = cli.main(
-        ["pretrain", "--config-name", "celeba/resnet18/radial_kl_d512", *celeba_overrides, f"host={host}"]
-    )
-    assert status == 0
-    file = next((tmp_path / "runs").rglob("results.json"))
-    results = json.loads(file.read_text())
-    assert results["status"] == "finished"
-    assert results["steps"] == 3
+    folder = pretrain(celeba_overrides, host, tmp_path)
+    results = read_results(folder)
+    assert (results["status"], results["steps"]) == ("finished", 3)
     epoch: dict[str, Any] = results["history"][-1]
     for name in ("train_class_loss", "val_loss"):
         assert 0.3 < epoch[name] < 2.0  # binary cross-entropy of an untrained probe is about ln 2 = 0.69
     assert 20 < epoch["val_attribute_acc"] < 80
     assert not any(name.endswith(("val_acc1", "val_acc5", "train_acc1", "train_acc5")) for name in epoch)
-    checkpoint = torch.load(file.parent / "checkpoints" / "last.ckpt", weights_only=True)
-    assert not any("balanced" in name for name in checkpoint["state_dict"])  # older checkpoints load as strictly
-    exact, mean_of_batches = balanced_accuracy_of(file.parent, [4, 2])
+    assert not any("balanced" in name for name in weights_of(folder))  # older checkpoints load as strictly
+    exact, mean_of_batches = balanced_accuracy_of(folder, [4, 2])
     assert epoch["val_balanced_accuracy"] == pytest.approx(exact, abs=1e-3)
     assert results["probes"]["online_linear"]["balanced_accuracy"] == pytest.approx(exact, abs=1e-3)
     assert abs(mean_of_batches - exact) > 0.1
@@ -99,17 +99,10 @@ def test_without_online_probes_the_results_have_the_host_s_own_figures(
 ) -> None:
     # It would score the host's probe once more, with a figure for every attribute.
     monkeypatch.setattr(OnlineProbes, "results", lambda self: {})
-    status = cli.main(
-        ["pretrain", "--config-name", "celeba/resnet18/vicreg_d512", *celeba_overrides, f"host={host}", "max_epochs=1"]
-    )
-    assert status == 0
-    results = json.loads(next((tmp_path / "runs").rglob("results.json")).read_text())
-    epoch = results["history"][-1]
-    figures = {key: value for key, value in results["probes"]["online_linear"].items() if key != "origin"}
-    assert figures == {
-        "balanced_accuracy": epoch["val_balanced_accuracy"],
-        "accuracy": epoch["val_attribute_acc"],
-    }
+    results = read_results(pretrain(celeba_overrides, host, tmp_path))
+    epoch, figures = results["history"][-1], results["probes"]["online_linear"]
+    del figures["origin"]
+    assert figures == {"balanced_accuracy": epoch["val_balanced_accuracy"], "accuracy": epoch["val_attribute_acc"]}
 
 
 @pytest.mark.slow
@@ -120,24 +113,18 @@ def test_two_processes_count_all_validation_images(
     two = ["host=standalone", "devices=2", "strategy=ddp", "optimizer.batch_size=2"]
     done = run_python("-m", "radial_vicreg.cli", "pretrain", *cell, *two)
     assert done.returncode == 0, done.stderr
-    file = next((tmp_path / "runs").rglob("results.json"))
-    results = json.loads(file.read_text())
-    exact, _ = balanced_accuracy_of(file.parent, [2, 2, 2])
+    results = read_results(folder := only_run(tmp_path / "runs"))
+    exact, _ = balanced_accuracy_of(folder, [2, 2, 2])
     assert results["history"][-1]["val_balanced_accuracy"] == pytest.approx(exact, abs=1e-3)
     assert results["probes"]["online_linear"]["balanced_accuracy"] == pytest.approx(exact, abs=1e-3)
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_training_batch_carries_the_attributes_that_its_images_show(host: str, celeba_overrides: list[str]) -> None:
-    plain = [
-        "augment.crop_min_scale=1.0",
-        "augment.horizontal_flip=0",
-        "augment.gaussian_blur=0",
-        "augment.grayscale=0",
-    ]
+    plain = [f"augment.{name}=0" for name in ("horizontal_flip", "gaussian_blur", "grayscale")]
     whole = ["augment.crop_size=64", "augmentations.0.color_jitter.prob=0", "augmentations.0.rrc.enabled=false"]
-    overrides = [*celeba_overrides[:3], *celeba_overrides[4:], *plain, *whole]
-    config = prepare(run_config(compose("celeba/resnet18/vicreg_d512", overrides)))
+    overrides = [*without(celeba_overrides, "augment.crop_size"), *plain, *whole]
+    config = prepare(run_config(composed("celeba/resnet18/vicreg_d512", *overrides)))
     build = build_solo if host == "solo" else build_standalone
     for _, views, targets in build(config, open_data(config)).train_loader:
         for view in views:

@@ -1,4 +1,4 @@
-"""Decoded images: what comes out is what was in the files, and memory is asked for first."""
+"""Decoded images, in memory or on the training device: what comes out is what was in the files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from configs import make_config
 from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision.transforms import functional as F
 
 from radial_vicreg.data import decoded as decoded_module
+from radial_vicreg.data.batch_augmentation import BatchAugmentation
 from radial_vicreg.data.decoded import CachedImages, DecodedImages, free_memory
+from radial_vicreg.data.device_sets import DeviceTrainingSet, DeviceValidationSet
 from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.errors import UserError
 
@@ -35,30 +38,20 @@ def decode(dataset: Any, **settings: Any) -> DecodedImages:
     return DecodedImages(dataset, **{"threads": 2, "option": "data.cache=ram", **settings})
 
 
-def same(left: Image.Image, right: Image.Image) -> bool:
-    return (left.mode, left.size, left.tobytes()) == (right.mode, right.size, right.tobytes())
-
-
 @pytest.mark.parametrize("block", [1024, 7, 1])
-@pytest.mark.parametrize("threads", [0, 3])
-def test_images_of_any_size_come_back_bit_for_bit(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, block: int, threads: int
+def test_images_of_any_size_come_back_bit_for_bit_without_their_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
     monkeypatch.setattr(decoded_module, "_BLOCK", block)
+    expected = [(F.pil_to_tensor(image), target) for image, target in LabelledFolder(folder)]
     dataset = LabelledFolder(folder)
-    decoded = decode(dataset, threads=threads)
-    assert len(decoded) == 20
-    assert decoded.targets.tolist() == dataset.targets
-    assert all(same(decoded[index], dataset[index][0]) for index in range(20))
-
-
-def test_files_are_not_opened_again(folder: Path) -> None:
-    dataset = LabelledFolder(folder)
-    cached = CachedImages(decode(dataset), F.to_tensor)
+    cached = CachedImages(decode(dataset), F.pil_to_tensor)
     for path, _ in dataset.samples:
         Path(path).unlink()
-    assert [cached[index][1] for index in range(20)] == [0] * 10 + [1] * 10
-    assert type(cached[0][1]) is int
+    for index, (pixels, target) in enumerate(expected):
+        assert torch.equal(cached[index][0], pixels)
+        assert cached[index][1] == target
+        assert type(cached[index][1]) is int
 
 
 @pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
@@ -72,27 +65,8 @@ def test_workers_see_the_same_images_however_they_are_started(folder: Path, star
 
 
 def test_tensor_targets_stay_tensors() -> None:
-    class Attributes(torch.utils.data.Dataset):  # type: ignore[type-arg]
-        def __len__(self) -> int:
-            return 3
-
-        def __getitem__(self, index: int) -> tuple[Image.Image, torch.Tensor]:
-            return Image.new("RGB", (2, 2)), torch.tensor([index, 1.0])
-
-    target = CachedImages(decode(Attributes()), F.to_tensor)[2][1]
-    assert torch.equal(target, torch.tensor([2.0, 1.0]))
-
-
-@pytest.mark.parametrize("block", [1024, 3])
-def test_pixels_of_one_size_are_handed_over_as_one_tensor(
-    make_folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, block: int
-) -> None:
-    monkeypatch.setattr(decoded_module, "_BLOCK", block)
-    dataset = LabelledFolder(make_folder(a=4, b=3))
-    decoded = decode(dataset, same_size=True)
-    pixels = decoded.move_to(torch.device("cpu"))
-    assert torch.equal(pixels, torch.stack([F.pil_to_tensor(dataset[index][0]) for index in range(7)]))
-    assert not decoded.blocks
+    pairs = [(Image.new("RGB", (2, 2)), torch.tensor([index, 1.0])) for index in range(3)]
+    assert torch.equal(CachedImages(decode(pairs), F.to_tensor)[2][1], torch.tensor([2.0, 1.0]))
 
 
 @pytest.mark.parametrize("odd", [0, 25])
@@ -103,18 +77,20 @@ def test_images_of_two_sizes_are_refused_where_one_is_needed(make_folder: Callab
         decode(LabelledFolder(root), option="data.format=device", same_size=True)
 
 
-@pytest.mark.parametrize(("side", "copies", "needed"), [(1000, 1, "57.2"), (500, 2, "57.2")])
+@pytest.mark.parametrize(("side", "copies"), [(1000, 1), (500, 2)])
 def test_too_little_memory_is_an_error_before_the_images_are_decoded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, side: int, copies: int, needed: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, side: int, copies: int
 ) -> None:
-    dataset = LabelledFolder(folder)
     opened: list[int] = []
-    monkeypatch.setattr(
-        type(dataset), "__getitem__", lambda self, index: opened.append(index) or (Image.new("RGB", (side, 1000)), 0)
-    )
+
+    def read(self: LabelledFolder, index: int) -> tuple[Image.Image, int]:
+        opened.append(index)
+        return Image.new("RGB", (side, 1000)), 0
+
+    monkeypatch.setattr(LabelledFolder, "__getitem__", read)
     monkeypatch.setattr(decoded_module, "free_memory", lambda: 40 * 2**20)
-    with pytest.raises(UserError, match=rf"data.cache=ram needs {needed} MiB for the pixels, but 40.0 MiB of memory"):
-        decode(dataset, copies=copies)
+    with pytest.raises(UserError, match=r"data.cache=ram needs 57.2 MiB for the pixels, but 40.0 MiB of memory"):
+        decode(LabelledFolder(folder), copies=copies)
     assert len(opened) < 20
 
 
@@ -129,3 +105,64 @@ def test_free_memory_is_the_control_groups_where_that_is_less(tmp_path: Path, mo
     unlimited = free_memory()
     assert (unlimited is None) == (machine is None)
     assert unlimited is None or unlimited > 4_000_000
+
+
+# ---- on the training device ----
+
+AUGMENTED = make_config().augmentations[0]
+BARE = make_config(augmentations=[{"crop_size": 32, "num_crops": 2}]).augmentations[0]
+SMALL = make_config(augmentations__0__crop_size=16).augmentations[0]
+
+
+@pytest.fixture(params=[1024, 5])
+def levels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DecodedImages:
+    """Image ``i`` of 12 is all of level ``10 i`` and has the target ``i``."""
+    monkeypatch.setattr(decoded_module, "_BLOCK", request.param)
+    pairs = [(Image.new("RGB", (8, 8), (10 * index,) * 3), index) for index in range(12)]
+    return decode(pairs, option="data.format=device", same_size=True)
+
+
+def test_a_batch_holds_the_images_that_were_asked_for(levels: DecodedImages) -> None:
+    dataset = DeviceTrainingSet(levels, False, [BatchAugmentation("custom", BARE)], [2])
+    indexes, crops, targets = dataset.collate([3, 11, 0])
+    assert not levels.blocks  # handed over
+    assert indexes.tolist() == targets.tolist() == [3, 11, 0]
+    assert [crop.shape for crop in crops] == [(3, 3, 32, 32)] * 2
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    for crop in crops:
+        found = (crop.permute(0, 2, 3, 1) * std + mean) * 255
+        assert torch.allclose(found, torch.tensor([30.0, 110.0, 0.0]).view(3, 1, 1, 1).expand_as(found), atol=1e-3)
+
+
+def test_pipelines_give_their_numbers_of_crops_in_order_by_the_seed_alone(levels: DecodedImages) -> None:
+    pipelines = [BatchAugmentation("custom", augmentation) for augmentation in (AUGMENTED, SMALL)]
+    dataset = DeviceTrainingSet(levels, False, pipelines, [2, 3])
+    draws = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        _, crops, _ = dataset.collate([7, 8, 9, 10])
+        assert [crop.shape[-1] for crop in crops] == [32, 32, 16, 16, 16]
+        assert not torch.equal(crops[0], crops[1])
+        draws.append(torch.cat(crops[:2]))
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+def test_validation_images_are_only_normalised(levels: DecodedImages) -> None:
+    images, targets = DeviceValidationSet(levels, False, "cifar10", AUGMENTED).collate([5])
+    assert targets.tolist() == [5]
+    assert images.shape == (1, 3, 8, 8)
+    assert images[0, 0, 0, 0] == pytest.approx((50 / 255 - 0.4914) / 0.2470, abs=1e-6)
+
+
+@pytest.mark.gpu
+def test_a_batch_on_a_gpu_never_waits_for_it(levels: DecodedImages) -> None:
+    dataset = DeviceTrainingSet(levels, True, [BatchAugmentation("custom", AUGMENTED)], [2])
+    dataset.collate([0])  # moves pixels and constants
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        _, crops, targets = dataset.collate([1, 2, 3])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert crops[0].is_cuda
+    assert targets.tolist() == [1, 2, 3]

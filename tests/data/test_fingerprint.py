@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from celeba_copy import write_copy
 from configs import make_config
 from helpers import write_images
 
 from radial_vicreg.data import fingerprint as module
-from radial_vicreg.data.celeba import prepare_celeba
 from radial_vicreg.data.fingerprint import fingerprints_of, listed_once
 from radial_vicreg.runs.origin import Images, compare_fingerprints, images_of, names_only
 
@@ -38,12 +36,13 @@ def test_images_are_told_apart_by_names_and_sizes_and_not_by_path(
     (moved / "cat" / "notes.txt").touch()
     assert of_folder(images) == of_folder(moved)
     found = [of_folder(images)]
-    (moved / "cat" / "0.png").rename(moved / "dog" / "7.png")
-    found.append(of_folder(moved))
-    (moved / "dog").rename(moved / "wolf")
-    found.append(of_folder(moved))
-    (moved / "wolf" / "8.JPEG").touch()
-    found.append(of_folder(moved))
+    for change in (
+        lambda: (moved / "cat" / "0.png").rename(moved / "dog" / "7.png"),
+        lambda: (moved / "dog").rename(moved / "wolf"),
+        lambda: (moved / "wolf" / "8.JPEG").touch(),
+    ):
+        change()
+        found.append(of_folder(moved))
     for version in (0, 1):
         assert len({marks[version] for marks in found}) == 4
 
@@ -55,6 +54,23 @@ def test_names_alone_do_not_tell_64_pixels_from_16(tmp_path: Path) -> None:
     assert compare_fingerprints(one, other).same is False
     assert compare_fingerprints(one[:1], other) == (True, 1, (one[0], other[0]))
     assert compare_fingerprints(one[1:], other[:1]).same is None
+
+
+def test_what_is_not_there_is_not_known_and_no_validation_is_known_as_such(tmp_path: Path) -> None:
+    assert fingerprints_of(make_config(data__train_path=str(tmp_path / "absent"))).train is None
+    for more in ({"data__val_path": None}, {"data__val_path": str(tmp_path), "limit_val_batches": 0}):
+        config = make_config(data__train_path=str(tmp_path), **more)
+        assert fingerprints_of(config).val == images_of(config).val == ()
+
+
+def test_a_ring_of_links_and_a_link_that_leads_nowhere_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "1.png").touch()
+    before = of_folder(tmp_path)
+    (tmp_path / "class" / "loop").symlink_to(tmp_path)
+    assert of_folder(tmp_path) == before
+    (tmp_path / "class" / "2.png").symlink_to(tmp_path / "gone")
+    assert names_only(of_folder(tmp_path)) is not None
 
 
 def test_images_without_labels_and_a_file_of_all_images_have_fingerprints(tmp_path: Path) -> None:
@@ -80,35 +96,14 @@ def test_cifar_is_known_by_its_name_also_of_earlier_versions(tmp_path: Path) -> 
     assert fingerprints_of(hundred).train != found.train
 
 
-def test_celeba_is_known_by_its_attributes_as_well(tmp_path: Path) -> None:
-    train = prepare_celeba(tmp_path / "celeba", write_copy(tmp_path / "copy")) / "train"
+def test_celeba_is_known_by_its_attributes_as_well(celeba: Path) -> None:
+    train = celeba / "train"
     before = of_folder(train, "celeba", data__multi_label=True)
     with (train / "attributes.csv").open("a") as stream:
         stream.write("\n")
     after = of_folder(train, "celeba", data__multi_label=True)
     assert before[0] == after[0]
     assert before[1] != after[1]
-
-
-def test_a_folder_that_is_not_there_is_not_known(tmp_path: Path) -> None:
-    assert fingerprints_of(make_config(data__train_path=str(tmp_path / "absent"))).train is None
-
-
-def test_no_validation_is_known_as_such(tmp_path: Path) -> None:
-    for more in ({"data__val_path": None}, {"data__val_path": str(tmp_path), "limit_val_batches": 0}):
-        config = make_config(data__train_path=str(tmp_path), **more)
-        assert fingerprints_of(config).val == ()
-        assert images_of(config).val == ()
-
-
-def test_a_ring_of_links_and_a_link_that_leads_nowhere_are_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "class").mkdir()
-    (tmp_path / "class" / "1.png").touch()
-    before = of_folder(tmp_path)
-    (tmp_path / "class" / "loop").symlink_to(tmp_path)
-    assert of_folder(tmp_path) == before
-    (tmp_path / "class" / "2.png").symlink_to(tmp_path / "gone")
-    assert names_only(of_folder(tmp_path)) is not None
 
 
 def test_a_folder_is_listed_once_for_all_processes_inside(

@@ -6,11 +6,12 @@ import io
 import json
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
 import pytest
+from helpers import one_line
 from PIL import Image
 
 from radial_vicreg import cli
@@ -19,7 +20,6 @@ from radial_vicreg.data.prepare import imagenet10
 from radial_vicreg.data.prepare.imagenet10 import (
     CLASSES,
     COUNTS,
-    default_folder,
     describe_imagenet10,
     prepare_imagenet10,
 )
@@ -48,11 +48,6 @@ def write(file: Path, size: tuple[int, int] = SIZES[0]) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(jpeg(size))
     return file
-
-
-def files_of(folder: Path) -> set[tuple[str, str]]:
-    """Class and name of every image of a folder, links followed."""
-    return {(file.parent.name, file.name) for file in folder.glob("*/*.JPEG") if file.exists()}
 
 
 @pytest.fixture(autouse=True)
@@ -88,15 +83,19 @@ def imagenette(imagenet: Path) -> Path:
 
 
 @pytest.fixture
-def own_imagenet(imagenet: Path, tmp_path: Path) -> Path:
-    """A copy to change."""
-    return Path(shutil.copytree(imagenet, tmp_path / "imagenet"))
+def own(imagenet: Path, imagenette: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """Copies one of the two, by its name, to be changed."""
+
+    def copy(name: str) -> Path:
+        source = {"imagenet": imagenet, "imagenette2": imagenette}[name]
+        return Path(shutil.copytree(source, tmp_path / name))
+
+    return copy
 
 
-@pytest.fixture
-def own_imagenette(imagenette: Path, tmp_path: Path) -> Path:
-    """A copy to change."""
-    return Path(shutil.copytree(imagenette, tmp_path / "imagenette2"))
+def files_of(folder: Path) -> set[tuple[str, str]]:
+    """Class and name of every image of a folder, links followed."""
+    return {(file.parent.name, file.name) for file in folder.glob("*/*.JPEG") if file.exists()}
 
 
 @pytest.fixture
@@ -115,22 +114,13 @@ def run(
     return command
 
 
-def test_the_default_classes_are_those_of_the_authors_script() -> None:
+def test_classes_and_counts_are_those_of_the_authors_script_and_the_published_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()
     paper = json.loads(resources.files("radial_vicreg").joinpath("paper/paper.json").read_text())
     assert list(TEN) == paper["imagenet10_synsets"]["synsets"]
     assert {len(set(names)) for names in CLASSES.values()} == {10}
-
-
-def test_table_2_counts_images_of_500_over_three_seeds() -> None:
-    paper = json.loads(resources.files("radial_vicreg").joinpath("paper/paper.json").read_text())
-    methods = [paper["tables"]["2"][name] for name in ("radialvicreg", "vicreg")]
-    accuracies = [mean for method in methods for cell in method.values() for mean, _ in cell.values()]
-    assert len(accuracies) == 12
-    assert [round(round(value * 15) / 15, 2) for value in accuracies] == accuracies
-
-
-def test_the_counts_are_those_of_the_published_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
     sums = {key: tuple(sum(counts.values()) for counts in parts.values()) for key, parts in COUNTS.items()}
     assert sums == {
         ("imagenette", "imagenet"): (12_894, 500),
@@ -160,13 +150,13 @@ def test_imagenettes_archive_gives_imagenets_own_division(imagenet: Path, imagen
         folder = LabelledFolder(out / part)
         assert (len(folder), folder.classes) == (sum(counts.values()), list(TEN))
     assert all(file.is_symlink() for file in out.glob("*/*/*.JPEG"))
-
-
-def test_its_own_division_is_a_choice(imagenette: Path, tmp_path: Path) -> None:
-    out = prepare_imagenet10(imagenette, tmp_path / "out", split="imagenette")
+    before = (out / "train").stat().st_ino
+    prepare_imagenet10(imagenette, out)  # a second time changes nothing
+    assert (out / "train").stat().st_ino == before
+    own_division = prepare_imagenet10(imagenette, tmp_path / "own", split="imagenette")
     for part in ("train", "val"):
-        assert files_of(out / part) == files_of(imagenette / part)
-        assert all((out / part / name).is_symlink() for name in TEN)
+        assert files_of(own_division / part) == files_of(imagenette / part)
+        assert all((own_division / part / name).is_symlink() for name in TEN)
 
 
 def test_images_without_imagenets_names_stay_in_the_part_they_lie_in(tmp_path: Path) -> None:
@@ -178,117 +168,64 @@ def test_images_without_imagenets_names_stay_in_the_part_they_lie_in(tmp_path: P
     assert all((out / part / name).is_symlink() for part in ("train", "val") for name in TEN)
 
 
-@pytest.mark.parametrize("source", ["imagenet", "imagenette"])
-def test_a_second_time_changes_nothing(source: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    folder = request.getfixturevalue(source)
-    out = prepare_imagenet10(folder, tmp_path / "out")
-    before = (out / "train").stat().st_ino
-    prepare_imagenet10(folder, out)
-    assert (out / "train").stat().st_ino == before
-
-
-def test_a_folder_with_dead_links_is_refused_and_replaced_on_request(own_imagenette: Path, tmp_path: Path) -> None:
-    out = prepare_imagenet10(own_imagenette, tmp_path / "out")
+def test_a_folder_with_dead_links_is_refused_and_replaced_on_request(
+    own: Callable[[str], Path], tmp_path: Path
+) -> None:
+    source = own("imagenette2")
+    out = prepare_imagenet10(source, tmp_path / "out")
     (out / "note.txt").write_text("mine")
-    moved = own_imagenette.rename(tmp_path / "moved")
+    moved = source.rename(tmp_path / "moved")
     assert len(files_of(out / "val")) == 0
-    with pytest.raises(
-        UserError, match=rf"contains other images \(imagenet {own_imagenette}\) than requested " f".*{moved}"
-    ):
+    with pytest.raises(UserError, match=rf"contains other images \(imagenet {source}\) than requested .*{moved}"):
         prepare_imagenet10(moved, out)
     assert (out / "note.txt").read_text() == "mine"
     assert len(files_of(prepare_imagenet10(moved, out, replace=True) / "val")) == 20
 
 
-def test_an_interrupted_run_leaves_no_folder(imagenette: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: Iterator[int] = iter(range(30))
-    link = Path.symlink_to
+def test_what_is_wrong_with_a_folder_is_named_and_nothing_is_written(
+    own: Callable[[str], Path], tmp_path: Path
+) -> None:
+    def refused(root: Path, message: str, **choice: str) -> None:
+        with pytest.raises(UserError, match=message):
+            prepare_imagenet10(root, tmp_path / "out", **choice)
+        assert not (tmp_path / "out").exists()
 
-    def stopped(self: Path, target: Path) -> None:
-        if next(made, None) is None:
-            raise KeyboardInterrupt
-        link(self, target)
-
-    monkeypatch.setattr(Path, "symlink_to", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        prepare_imagenet10(imagenette, tmp_path / "links" / "out")
-    monkeypatch.setattr(Path, "symlink_to", link)
-    assert [path.name for path in (tmp_path / "links").iterdir()] == [".out.lock"]
-    assert len(files_of(prepare_imagenet10(imagenette, tmp_path / "links" / "out") / "val")) == 20
-
-
-def test_wrong_numbers_are_named_class_by_class(own_imagenet: Path, tmp_path: Path) -> None:
-    next((own_imagenet / "train" / SAW).iterdir()).unlink()
-    next((own_imagenet / "val" / TEN[0]).iterdir()).unlink()
-    with pytest.raises(UserError, match="incomplete: repeat both") as caught:
-        prepare_imagenet10(own_imagenet, tmp_path / "out")
-    assert f"train 28 of 29 images: {SAW} (chain saw) 1 of 2; val 19 of 20 images: {TEN[0]} (tench) 1 of 2." in str(
-        caught.value
-    )
-    assert not (tmp_path / "out").exists()
-
-
-def test_images_too_many_are_an_error_as_well(own_imagenet: Path, tmp_path: Path) -> None:
-    write(own_imagenet / "train" / TEN[1] / f"{TEN[1]}_9999.JPEG")
-    with pytest.raises(UserError, match=rf"{TEN[1]} \(English springer\) 4 of 3\. Remove added or duplicate files"):
-        prepare_imagenet10(own_imagenet, tmp_path / "out")
-
-
-def test_imagenets_division_is_not_taken_for_imagenettes(imagenet: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"This is ImageNet's split: omit --split imagenette"):
-        prepare_imagenet10(imagenet, tmp_path / "out", split="imagenette")
-
-
-def test_imagenettes_division_with_other_names_is_explained(own_imagenette: Path, tmp_path: Path) -> None:
-    for index, file in enumerate(sorted(own_imagenette.glob("*/*/*.JPEG"))):
+    root = own("imagenet")
+    refused(root, "This is ImageNet's split: omit --split imagenette", split="imagenette")
+    one_more = write(root / "train" / TEN[1] / f"{TEN[1]}_9999.JPEG")
+    refused(root, rf"{TEN[1]} \(English springer\) 4 of 3\. Remove added or duplicate files")
+    one_more.unlink()
+    next((root / "train" / SAW).iterdir()).unlink()
+    next((root / "val" / TEN[0]).iterdir()).unlink()
+    numbers = rf"train 28 of 29 images: {SAW} \(chain saw\) 1 of 2; val 19 of 20 images: {TEN[0]} \(tench\) 1 of 2\."
+    refused(root, numbers + ".* incomplete: repeat both")
+    (root / "val" / TEN[3]).rename(tmp_path / "elsewhere")
+    refused(root, f"lacks the classes {TEN[3]}$")
+    (root / "val").rename(tmp_path / "sorted")
+    write(root / "val" / "ILSVRC2012_val_00000001.JPEG")
+    refused(root, "sorted into one folder per class")
+    archive = own("imagenette2")
+    refused(archive, "it has the classes of --classes imagenette$", classes="clustering")
+    refused(archive, "does not contain --classes clustering", classes="clustering", split="imagenette")
+    for index, file in enumerate(sorted(archive.glob("*/*/*.JPEG"))):
         file.rename(file.with_name(f"{index}.JPEG"))
-    with pytest.raises(UserError, match=r"lack ImageNet's names.*--split imagenette"):
-        prepare_imagenet10(own_imagenette, tmp_path / "out")
+    refused(archive, "lack ImageNet's names.*--split imagenette")
 
 
-def test_a_missing_class_is_named(own_imagenet: Path, tmp_path: Path) -> None:
-    (own_imagenet / "val" / TEN[3]).rename(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match=f"lacks the classes {TEN[3]}$"):
-        prepare_imagenet10(own_imagenet, tmp_path / "out")
-
-
-def test_a_folder_of_the_other_ten_classes_is_recognised(imagenette: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"it has the classes of --classes imagenette$"):
-        prepare_imagenet10(imagenette, tmp_path / "out", classes="clustering")
-    with pytest.raises(UserError, match=r"Imagenette does not contain --classes clustering"):
-        prepare_imagenet10(imagenette, tmp_path / "out", "imagenette", "clustering")
-
-
-def test_an_unsorted_validation_folder_is_explained(own_imagenet: Path, tmp_path: Path) -> None:
-    (own_imagenet / "val").rename(tmp_path / "sorted")
-    write(own_imagenet / "val" / "ILSVRC2012_val_00000001.JPEG")
-    with pytest.raises(UserError, match="sorted into one folder per class"):
-        prepare_imagenet10(own_imagenet, tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("imagenette2.tgz", r"is an archive: unpack it \(tar xf imagenette2.tgz\)"),
-        (".", r"has no train/ and val/ .*: use --imagenet .*imagenette2"),
-        ("imagenette2/train", r"has no train/ and val/ .*: use --imagenet .*imagenette2$"),
-        ("imagenette2/val/n03000684", r"has no train/ and val/ with one folder per class \(SYNSET/\*.JPEG\)$"),
-        ("nowhere", r"--imagenet=.*nowhere does not exist"),
-        ("imagenette2/noisy_imagenette.csv", r"is not a folder"),
-    ],
-)
-def test_another_path_is_answered_with_the_right_one(own_imagenette: Path, given: str, message: str) -> None:
-    (own_imagenette.parent / "imagenette2.tgz").touch()
-    with pytest.raises(UserError, match=message):
-        prepare_imagenet10(own_imagenette.parent / given, own_imagenette.parent / "out")
-
-
-def test_a_folder_of_something_else_is_left_alone(imagenet: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine").touch()
-    with pytest.raises(UserError, match="not prepared by this command"):
-        prepare_imagenet10(imagenet, tmp_path / "out")
-    assert (tmp_path / "out" / "mine").exists()
+def test_another_path_is_answered_with_the_right_one(own: Callable[[str], Path], run: Callable[..., list[str]]) -> None:
+    root = own("imagenette2").parent
+    (root / "imagenette2.tgz").touch()
+    for given, message in (
+        ("imagenette2.tgz", "is an archive: unpack it (tar xf imagenette2.tgz)"),
+        (".", f"SYNSET/*.JPEG): use --imagenet {root}/imagenette2\n"),
+        ("imagenette2/train", f"SYNSET/*.JPEG): use --imagenet {root}/imagenette2\n"),
+        ("imagenette2/val/n03000684", "has no train/ and val/ with one folder per class (SYNSET/*.JPEG)\n"),
+        ("nowhere", f"--imagenet={root}/nowhere does not exist"),
+        ("imagenette2/noisy_imagenette.csv", "is not a folder"),
+    ):
+        status, _, error = run("--imagenet", root / given, "--out", "out")
+        assert status == "2"
+        one_line(error, message)
 
 
 def test_a_prepared_folder_is_never_replaced_by_other_images(imagenet: Path, imagenette: Path, tmp_path: Path) -> None:
@@ -314,25 +251,20 @@ def test_a_folder_of_the_first_version_is_known_as_the_clustering_ten(
     assert describe_imagenet10(out)[0].startswith("30 training and 20 validation images")
 
 
-def test_the_resized_forms_are_known_by_their_folders_name(own_imagenette: Path, run: Callable[..., list[str]]) -> None:
-    small = own_imagenette.rename(own_imagenette.with_name("imagenette2-160"))
+def test_the_resized_forms_are_known_by_their_folders_name_or_their_images(
+    own: Callable[[str], Path], run: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    small = own("imagenette2").rename(tmp_path / "imagenette2-160")
     status, out, error = run("--imagenette", small)
     assert (status, out) == ("0", "datasets/imagenet10-160\n")
     assert "resized: the shorter sides have 160 pixels" in error
     assert "data.train_path=datasets/imagenet10-160/train" in error
     assert run("--imagenette", small) == [status, out, error]
-
-
-def test_the_resized_forms_are_known_by_their_images(own_imagenette: Path, tmp_path: Path) -> None:
-    for index, file in enumerate(sorted(own_imagenette.glob("*/*/*.JPEG"))):
+    for index, file in enumerate(sorted(small.rename(tmp_path / "renamed").glob("*/*/*.JPEG"))):
         write(file, (40, 32) if index % 5 else (28, 40))  # some were smaller from the start
-    out = prepare_imagenet10(own_imagenette, tmp_path / "out")
-    assert any("shorter sides have 32 pixels" in line for line in describe_imagenet10(out))
-    assert default_folder(resized=32) == Path("datasets/imagenet10-32")
-
-
-def test_images_that_cannot_be_read_do_not_count_as_resized(tmp_path: Path) -> None:
-    (tmp_path / "broken.JPEG").write_bytes(b"")
+    out_of_images = prepare_imagenet10(tmp_path / "renamed", tmp_path / "out")
+    assert any("shorter sides have 32 pixels" in line for line in describe_imagenet10(out_of_images))
+    (tmp_path / "broken.JPEG").write_bytes(b"")  # does not count as resized
     assert shorter_side_of_resized(tmp_path, {("train", TEN[0]): [tmp_path / "broken.JPEG"]}) is None
 
 
@@ -350,12 +282,6 @@ def test_the_command_prints_the_folder_and_says_what_it_holds(
     assert "not the paper's ImageNet-10" in error
 
 
-def test_the_command_says_in_one_line_what_is_wrong(run: Callable[..., list[str]]) -> None:
-    status, _, error = run("--imagenet", "nowhere", "--out", "out")
-    assert (status, error.count("\n")) == (str(2), 1)
-    assert "--imagenet=nowhere does not exist" in error
-
-
 @pytest.fixture(scope="module")
 def real_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """ImageNet's own files: one of each class of the clustering choice, and a hundred of other classes."""
@@ -369,7 +295,7 @@ def real_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("side", [None, 320, 160])
+@pytest.mark.parametrize("side", [None, 160])
 def test_of_imagenets_own_files_only_the_resized_ones_are_called_so(
     real_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int | None
 ) -> None:

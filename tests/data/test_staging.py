@@ -6,15 +6,18 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from helpers import one_line
 
 from radial_vicreg.cli import main
 from radial_vicreg.data import staging
+from radial_vicreg.data.prepare import digits
 from radial_vicreg.data.staging import MARKER, prepare_folder
 from radial_vicreg.errors import UserError
 
@@ -41,56 +44,39 @@ def content(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A prepared folder, in which its user has put a note, a run and one more image."""
-    prepare(tmp_path / "data")
+    assert prepare(tmp_path / "data")
     for name in ("note.txt", "runs/results.json", "train/mine.png", ".DS_Store"):
         (tmp_path / "data" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "data" / name).write_bytes(b"mine")
     return tmp_path / "data"
 
 
-def test_a_complete_folder_is_left_as_it_is_whatever_else_is_in_it(folder: Path) -> None:
+def test_a_complete_folder_is_left_as_it_is_whatever_else_is_in_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = content(folder.parent)
     assert not prepare(folder)
     assert not prepare(folder, replace=True)
     assert content(folder.parent) == before
-
-
-def test_a_complete_folder_may_be_read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    monkeypatch.setattr(os, "access", lambda *_: False)  # read-only; root may write everywhere
     assert not prepare(folder)
 
 
-def lost(folder: Path) -> str:
-    (folder / "train/a.png").unlink()
-    return "lacks 1 of its 2 files, for example train/a.png"
-
-
-def dead(folder: Path) -> str:
-    (folder / "train/a.png").unlink()
-    (folder / "train/a.png").symlink_to(folder / "gone.png")
-    return "lacks 1 of its 2 files, for example train/a.png"
-
-
-def other(folder: Path) -> str:
-    (folder / MARKER).write_text('{"dataset": "one", "num_images": 2}')
-    return "contains other images (dataset one) than requested (dataset two)"
-
-
-def without_marker(folder: Path) -> str:
-    (folder / MARKER).unlink()
-    return "was not prepared by this command"
-
-
-def bad_marker(folder: Path) -> str:
-    (folder / MARKER).write_text('"precious"')
-    return "was not prepared by this command"
-
-
-@pytest.mark.parametrize("change", [lost, dead, other, without_marker, bad_marker])
+@pytest.mark.parametrize(
+    ("name", "written", "reason"),
+    [
+        ("train/a.png", None, "lacks 1 of its 2 files, for example train/a.png"),
+        (MARKER, '{"dataset": "one", "num_images": 2}', "contains other images (dataset one) than requested (dataset"),
+        (MARKER, None, "was not prepared by this command"),
+        (MARKER, '"precious"', "was not prepared by this command"),
+    ],
+)
 def test_anything_else_is_refused_by_name_and_moved_aside_on_request(
-    folder: Path, change: Callable[[Path], str], capsys: pytest.CaptureFixture[str]
+    folder: Path, name: str, written: str | None, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reason = change(folder)
+    (folder / name).unlink()
+    if written is not None:
+        (folder / name).write_text(written)
     before = content(folder)
     with pytest.raises(UserError, match=r"--replace") as caught:
         prepare(folder)
@@ -117,19 +103,13 @@ def test_an_empty_mount_point_is_refused_before_the_work(tmp_path: Path, monkeyp
         prepare(tmp_path)
 
 
-@pytest.fixture
-def umask() -> Iterator[Callable[[int], int]]:
-    """Sets the umask until the test ends."""
-    before = os.umask(0o022)
-    yield os.umask
-    os.umask(before)
-
-
-def test_permissions_are_those_of_the_umask_or_of_the_empty_folder(tmp_path: Path, umask: Callable[[int], int]) -> None:
-    for mask, mode in ((0o027, 0o750), (0o002, 0o775)):
-        umask(mask)
-        prepare(tmp_path / f"{mode:o}")
-        assert stat.S_IMODE((tmp_path / f"{mode:o}").stat().st_mode) == mode
+def test_permissions_are_those_of_the_umask_or_of_the_empty_folder(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        prepare(tmp_path / "shared")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o750
     (tmp_path / "private").mkdir(mode=0o700)
     prepare(tmp_path / "private")
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
@@ -160,17 +140,9 @@ def test_without_locks_the_folder_of_the_first_job_stays(tmp_path: Path, monkeyp
         (tmp_path / "data" / "note.txt").write_text("mine")
         fill(folder)
 
-    monkeypatch.setattr(staging, "changing", lambda *_: memory_lock())
+    monkeypatch.setattr(staging, "changing", lambda *_: nullcontext())
     assert not prepare_folder(tmp_path / "data", DESCRIPTION, FILES, overtaken)
     assert set(content(tmp_path)) == {f"data/{name}" for name in (*FILES, MARKER, "note.txt")}
-
-
-class memory_lock:
-    """A lock of a file system that has none."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 def test_a_place_without_renaming_or_links_is_refused_in_one_line(
@@ -194,7 +166,7 @@ def test_a_place_without_renaming_or_links_is_refused_in_one_line(
 def test_a_folder_that_was_moved_aside_comes_back_where_the_new_one_cannot_take_its_place(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost(folder)
+    (folder / "train/a.png").unlink()
     before = content(folder.parent)
     rename = Path.rename
 
@@ -209,24 +181,20 @@ def test_a_folder_that_was_moved_aside_comes_back_where_the_new_one_cannot_take_
     assert content(folder.parent) == before
 
 
-@pytest.mark.parametrize("name", ["digits", "cifar10", "imagenet10", "celeba", "study"])
-def test_every_set_can_move_a_folder_aside(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["data", name, "--help"])
-    assert "--replace" in capsys.readouterr().out
-
-
-def test_the_command_keeps_a_note_a_run_and_one_image_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_keeps_what_is_complete_and_says_what_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = SimpleNamespace(target=np.arange(60) % 10, images=np.zeros((60, 8, 8)))
+    monkeypatch.setattr(digits, "load_digits", lambda: few)
     command = ["data", "digits", "--size", "8", "--out", str(tmp_path / "digits")]
     assert main(command) == 0
-    (tmp_path / "digits" / "runs").mkdir()
-    for extra in ("note.txt", "runs/results.json", "train/0/mine.png"):
-        (tmp_path / "digits" / extra).write_text("mine")
+    (tmp_path / "digits" / "train" / "0" / "mine.png").write_text("mine")
     before = content(tmp_path)
     assert main(command) == 0
-    assert "nothing to do" in capsys.readouterr().out
+    assert "already contains the 60 digits at 8 px: nothing to do" in capsys.readouterr().out
     assert content(tmp_path) == before
     next((tmp_path / "digits" / "val").rglob("*.png")).unlink()
     assert main(command) == 2
-    one_line(capsys.readouterr().err, "lacks 1 of its 1,797 files", "--replace")
+    one_line(capsys.readouterr().err, "lacks 1 of its 60 files", "--replace")
     assert main([*command, "--replace"]) == 0
-    assert len(content(tmp_path / "digits")) == 1798
+    assert len(content(tmp_path / "digits")) == 61

@@ -24,30 +24,21 @@ from radial_vicreg.runs.stored import stored_runs
 HUGE = 10**400
 #: Values that no run writes, by their dotted keys, and what is said of the file.
 STRANGE: dict[str, tuple[Any, str]] = {
-    "max_epochs": (HUGE, "max_epochs cannot be 1000"),
-    "epochs": (10**30, "epochs cannot be 1000"),
     "seed": (HUGE, "seed cannot be 1000"),
-    "steps": (-HUGE, "steps cannot be -1000"),
-    "processes": (HUGE, "processes cannot be 1000"),
     "schema_version": (HUGE, "schema_version cannot be 1000"),
     "seconds": (float("nan"), "seconds cannot be nan"),
     "config.max_epochs": (HUGE, "config.max_epochs cannot be 1000"),
     "config.optimizer.lr": (float("inf"), "config.optimizer.lr cannot be inf"),
     "config.probes.knn_neighbours": ([1, float("nan")], "config.probes.knn_neighbours.1 cannot be nan"),
     "config.data": (["x"], "its configuration is not of VICReg or Radial-VICReg"),
-    "config.data.fingerprints": ({"val": 5}, "its configuration is not of VICReg or Radial-VICReg"),
     "config.optimizer": (None, "VICReg: optimizer must be a section with keys, got None"),
-    "config.augmentations": (5, "VICReg: augmentations must be "),
     "config.tag": ("\x1b[2Ja\nb", r"VICReg: tag must be a text of one line, or null, got '\x1b[2Ja\nb'"),
     "config.precision": (["x"], "VICReg: precision must be one of "),
-    "config.data.fingerprint": ([1], "VICReg: data.fingerprint must be a text, or null, got [1]"),
     "config.method_kwargs.radial_objective": ("$\\nosuch$", "VICReg: method_kwargs.radial_objective must be one of kl"),
     "config.loss": (5, "its configuration is not of VICReg or Radial-VICReg"),
-    "config.method_kwargs": ("x", "its configuration is not of VICReg or Radial-VICReg"),
     "probes.online_linear": ({"top1": float("nan")}, "probes.online_linear.top1 cannot be nan"),
     "history": ([{"epoch": HUGE}], "history.0.epoch cannot be 1000"),
     "radii": ([1], "radii cannot be [1]"),
-    "versions": ([1], "versions cannot be [1]"),
     "probes": ({"online_linear": {"top1": "high"}}, "probes.online_linear.top1 cannot be 'high'"),
     "radii.final": (
         {"histogram": {"edges": [0.0, 1.0], "density": [1.0, 2.0]}},
@@ -106,10 +97,7 @@ def test_a_list_of_runs_has_a_line_for_each_file(runs: Path, capsys: pytest.Capt
     assert cli.main(["runs", str(runs), "--json"]) == 0
     assert {Path(run["run"]).name for run in json.loads(capsys.readouterr().out)}.isdisjoint(STRANGE)
     assert cli.main(["runs", str(runs), "--check"]) == 0
-
-
-def test_what_sweeps_and_resumed_runs_look_through_holds_the_good_runs(runs: Path) -> None:
-    names = {run.folder.name for run in stored_runs(runs)}
+    names = {run.folder.name for run in stored_runs(runs)}  # what sweeps and resumed runs look through
     assert "good" in names
     assert names.isdisjoint(STRANGE)
 
@@ -152,9 +140,8 @@ def test_results_are_never_interpolated(run_folder: Path) -> None:
         lambda below: f"${{{below}}}" * 9,
         lambda below: [f"${{{below}}}"] * 9,
         lambda below: {f"k{index}": f"${{...{below}}}" for index in range(9)},
-        lambda below: {"a": {"b": [f"${{{below}}}"] * 9}},
     ],
-    ids=["text", "list", "relative", "sections"],
+    ids=["text", "list", "relative"],
 )
 def test_references_of_args_json_that_blow_up_are_refused(
     level: Callable[[str], Any], run_folder: Path, capsys: pytest.CaptureFixture[str]
