@@ -561,7 +561,7 @@ _TRAIN = (
         "EpochSeed.on_train_epoch_start",
         "_RANK_STRIDE * trainer.global_rank",
         "0 * trainer.global_rank",
-        ("test_epoch_seed.py",),
+        ("test_random_numbers.py",),
     ),
     Mutant(
         "train/a-resumed-epoch-repeats-the-first",
@@ -610,7 +610,7 @@ _TRAIN = (
         "PretrainingModule.configure_optimizers",
         '"weight_decay": 0.0,',
         '"weight_decay": self.config.optimizer.weight_decay,',
-        ("test_module.py",),
+        ("test_pretrain.py::test_the_classifier_has_its_own_rate_and_no_decay",),
     ),
     Mutant(
         "train/the-guard-is-a-step-impatient",

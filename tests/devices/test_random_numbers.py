@@ -1,15 +1,19 @@
-"""Random numbers of the device: a resumed run has those of an uninterrupted one, and only ``EpochSeed`` sets them."""
+"""Random numbers: a resumed run has those of an uninterrupted one, and only ``EpochSeed`` sets them."""
 
 from __future__ import annotations
 
 import ast
+import random
 import shutil
 import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
 from configs import make_config
@@ -28,6 +32,7 @@ from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.runtime import random_state
 from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.train import run as train
+from radial_vicreg.train.callbacks.epoch_seed import EpochSeed
 from radial_vicreg.train.loss import check_objective
 
 STEPS = 2 * 3
@@ -56,6 +61,21 @@ def test_a_resumed_run_draws_on_the_device_as_an_uninterrupted_one(
     device.generator.manual_seed(99)  # another process begins with another state
     assert cli.main([*settings, f"ckpt='{folder / 'checkpoints' / 'epoch-1.ckpt'}'"]) == 0
     assert_same_run(folder, expected)
+
+
+def drawn(seed: int, epoch: int, rank: int) -> tuple[float, float, float]:
+    trainer: Any = SimpleNamespace(current_epoch=epoch, global_rank=rank)
+    EpochSeed(seed).on_train_epoch_start(trainer, pl.LightningModule())
+    return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+
+def test_seed_epoch_and_process_alone_decide_the_random_numbers_of_every_generator() -> None:
+    places = [(seed, epoch, rank) for seed in (5, 6) for epoch in (0, 2) for rank in (0, 1, 2)]
+    found = [drawn(*place) for place in places]
+    assert [drawn(*place) for place in places] == found
+    apart = [drawn(*place) for place in ((5, 0, 0), (5, 1, 0), (5, 0, 1), (5, 1, 1))]
+    for values in zip(*apart, strict=True):
+        assert len(set(values)) == len(apart)
 
 
 #: Whatever changes the state of a GPU's generator.

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from configs import make_config
 from helpers import HOSTS_SOLO_SLOW, one_line, only_run
 from PIL import Image
 
 from radial_vicreg import cli
-from radial_vicreg.data.sets import data_set
 from radial_vicreg.train import check as train_check
-
-ACCUMULATED = "accumulate_grad_batches=2"
 
 
 @pytest.fixture
 def check(tiny_overrides: list[str]) -> Callable[..., int]:
+    """Type the command with overrides; returns its exit status."""
     return lambda *overrides: cli.main(["pretrain", "--check", *tiny_overrides, "host=standalone", *overrides])
 
 
@@ -46,9 +42,8 @@ def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(
 @pytest.mark.parametrize(
     ("overrides", "steps"),
     [
-        ([ACCUMULATED], "4 (2 epochs of 2), global batch 8, 2 of them per step"),
+        (["accumulate_grad_batches=2"], "4 (2 epochs of 2), global batch 8, 2 of them per step"),
         (["+max_steps=4"], "4 (2 epochs of 3, cut by max_steps)"),
-        (["+limit_train_batches=2", "max_epochs=5"], "10 (5 epochs of 2)"),
         (["+limit_train_batches=0.34"], "2 (2 epochs of 1)"),
         (["devices=2", "strategy=ddp", "optimizer.batch_size=4"], "6 (2 epochs of 3), global batch 8"),
     ],
@@ -89,9 +84,7 @@ def test_a_run_that_would_go_on_is_named_with_its_checkpoint(
     [
         (["optimizer.batch_size=500"], "has 24 images, too few for a batch of 500"),
         (["ckpt=last"], "ckpt=last: no checkpoint of this configuration"),
-        (["data.val_path=null", "probes.frozen_linear=true"], "probes.frozen_linear needs labels and data.val_path"),
         (["checkpoint.dir=mine"], "checkpoint.dir=mine is read by solo-learn's main_pretrain.py only"),
-        (["optimizer.learning_rate=1"], "did you mean optimizer.lr?"),
     ],
     ids=str,
 )
@@ -103,16 +96,16 @@ def test_what_would_stop_the_run_is_said(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("option", ["data.cache=ram", "data.format=device"])
 def test_images_that_would_be_kept_in_memory_are_only_listed(
-    option: str, check: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    check: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("decoded")
 
     monkeypatch.setattr("radial_vicreg.data.loader.DecodedImages", refuse)
-    assert check(option) == 0
-    assert "images: 24 for training" in capsys.readouterr().out
+    for option in ("data.cache=ram", "data.format=device"):
+        assert check(option) == 0
+        assert "images: 24 for training" in capsys.readouterr().out
 
 
 def test_a_cifar_that_is_not_there_is_not_downloaded(
@@ -122,7 +115,6 @@ def test_a_cifar_that_is_not_there_is_not_downloaded(
         raise AssertionError("downloaded")
 
     monkeypatch.setattr("torchvision.datasets.CIFAR100.download", refuse)
-    shutil.rmtree(tmp_path / "train")
     cifar = ["radialvicreg/dataset=cifar100", f"data.train_path={tmp_path}/cifar", "data.val_path=null"]
     assert check(*cifar, "max_epochs=1") == 0
     said = capsys.readouterr().out
@@ -130,15 +122,8 @@ def test_a_cifar_that_is_not_there_is_not_downloaded(
     assert "images: 50,000 for training, 10,000 for validation" in said
     assert "steps: 6,250 (1 epoch of 6,250)" in said
     assert not (tmp_path / "cifar").exists()
-    assert check(*cifar, "data.fraction=0.1") == 0
-    assert "images: 5,000 for training, 10,000 for validation" in capsys.readouterr().out
-    assert check(*cifar, "optimizer.batch_size=60000") == 2
-    one_line(capsys.readouterr().err.splitlines(True)[-1], "too few for a batch of 60000")
-
-
-def test_other_data_sets_are_never_missing() -> None:
-    assert data_set("custom").to_download(make_config(data__train_path="gone").data) is None
-    assert data_set("cifar10").to_download(make_config(data__dataset="cifar10").data) is None
+    assert check(*cifar, "data.fraction=0.1", "optimizer.batch_size=6000") == 2
+    assert "5,000 images, too few for a batch of 6000" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -191,30 +176,17 @@ def test_a_check_names_every_image_that_cannot_be_read(
         assert ("--all-images opens every image" in said) == (not more)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "override", "message"),
-    [
-        ([(32, 32), (40, 40)], "data.format=device", "data.format=device needs images of one size, got 2 or more"),
-        (
-            [(32, 32), (40, 32)],
-            "augmentations.0.rrc.enabled=false",
-            "images of 32 x 32 and 40 x 32 pixels cannot be in",
-        ),
-        ([(32, 32), (40, 40)], "augmentations.0.rrc.enabled=false", None),
-        ([(32, 32), (40, 32)], "data.cache=ram", None),
-    ],
-)
 def test_a_check_names_two_sizes_at_which_the_run_would_stop(
-    sizes: list[tuple[int, int]],
-    override: str,
-    message: str | None,
-    check: Callable[..., int],
-    photos: Callable[..., list[str]],
-    capsys: pytest.CaptureFixture[str],
+    check: Callable[..., int], photos: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert check(*photos(sizes), override) == (0 if message is None else 2)
-    error = capsys.readouterr().err
-    assert error == "" if message is None else message in error
+    given = photos([(32, 32), (40, 32)])
+    for override, message in {
+        "data.cache=ram": None,
+        "data.format=device": "data.format=device needs images of one size, got 2 or more",
+        "augmentations.0.rrc.enabled=false": "images of 32 x 32 and 40 x 32 pixels cannot be in",
+    }.items():
+        assert check(*given, override) == (0 if message is None else 2)
+        assert (message or "") in capsys.readouterr().err
 
 
 def test_all_images_are_opened_by_a_check_only(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:

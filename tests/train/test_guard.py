@@ -11,10 +11,16 @@ NAMES = ["radial_ce", "loss"]
 GOOD, BAD = torch.tensor([1.0, 2.0]), torch.tensor([float("nan"), 2.0])
 
 
-def test_the_first_bad_step_stops_a_run_and_is_named() -> None:
-    guard = FiniteGuard()
+@pytest.mark.parametrize(
+    ("checkpoint", "said"),
+    [("runs/x/epoch-3.ckpt", "Last good checkpoint: runs/x/epoch-3.ckpt"), (None, "There is no checkpoint yet")],
+)
+def test_the_first_bad_step_stops_a_run_and_names_step_term_and_last_good_checkpoint(
+    checkpoint: str | None, said: str
+) -> None:
+    guard = FiniteGuard(last_checkpoint=lambda: checkpoint)
     guard.watch(NAMES, GOOD, step=0)
-    with pytest.raises(NonFiniteLossError, match="step 1: radial_ce"):
+    with pytest.raises(NonFiniteLossError, match=f"not finite at step 1: radial_ce(?s:.*){said}"):
         guard.watch(NAMES, BAD, step=1)
 
 
@@ -30,34 +36,18 @@ def test_a_loss_scaler_may_skip_overflows_but_not_for_ever() -> None:
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_the_step_is_judged_one_step_later() -> None:
+def test_on_a_gpu_a_step_is_judged_one_step_later_or_before_the_checkpoint_of_its_epoch() -> None:
     guard = FiniteGuard()
     guard.watch(NAMES, BAD.cuda(), step=0)
     with pytest.raises(NonFiniteLossError, match="step 0"):
         guard.watch(NAMES, GOOD.cuda(), step=1)
-
-
-@pytest.mark.gpu
-def test_the_last_step_of_an_epoch_is_judged_before_its_checkpoint() -> None:
-    guard = FiniteGuard()
     guard.watch(NAMES, BAD.cuda(), step=7)
     with pytest.raises(NonFiniteLossError, match="step 7"):
         guard.flush()
     guard.flush()  # nothing is waiting any more
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "said"),
-    [("runs/x/epoch-3.ckpt", "Last good checkpoint: runs/x/epoch-3.ckpt"), (None, "There is no checkpoint yet")],
-)
-def test_the_message_names_step_term_and_last_good_checkpoint(checkpoint: str | None, said: str) -> None:
-    guard = FiniteGuard(last_checkpoint=lambda: checkpoint)
-    with pytest.raises(NonFiniteLossError, match="not finite at step 5: radial_ce") as caught:
-        guard.watch(NAMES, BAD, step=5)
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
 def test_weights_that_a_finite_loss_left_non_finite_are_found(value: float) -> None:
     weights = [torch.zeros(3, 4), torch.tensor([1.0, value])]
     FiniteGuard().check_weights(weights[:1], step=9)
