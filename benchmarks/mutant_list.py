@@ -738,7 +738,7 @@ _TRAIN = (
         "check_same_run",
         "if (reason := other_images(Images(train=images.train), Images(train=own.train))) is not None:",
         "if (reason := other_images(Images(train=images.train), Images(train=images.train))) is not None:",
-        ("test_origin.py", "test_other_images.py"),
+        ("test_origin.py",),
     ),
     Mutant(
         "train/a-finished-run-is-resumed",

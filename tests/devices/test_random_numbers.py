@@ -6,8 +6,6 @@ import ast
 import random
 import shutil
 import traceback
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from configs import make_config
-from helpers import HOSTS_SOLO_SLOW, TINY_VIT, assert_same_run, only_run, write_finished_run
+from helpers import HOSTS_SOLO_SLOW, TINY_VIT, assert_same_run, composed, only_run, write_finished_run
 from PIL import Image
 from stand_in import DeviceGenerator
 
@@ -120,28 +118,19 @@ def _run(tmp_path: Path) -> Path:
     return write_finished_run(tmp_path, compose("radialvicreg", [*TINY_VIT, "data.train_path=x"]))
 
 
-#: What draws for itself outside of a run's training, prepared and then called.
-ELSEWHERE: dict[str, Callable[[Path], Callable[[], object]]] = {
-    "open_run": lambda tmp_path: partial(open_run, _run(tmp_path), untrained=True),
-    "mlp": lambda _: partial(MLPProbe([1e-2], hidden_dim=4).fit, torch.randn(20, 3), torch.arange(20) % 2),
-    "backbone": lambda _: partial(build_named, "timm", "test_resnet", pretrained=False, seed=1),
-    "check_backbone": lambda _: partial(
-        check_backbone, make_config(backbone={"name": "timm:test_vit"}, augmentations__0__crop_size=160)
-    ),
-    "check_objective": lambda _: partial(
-        check_objective, make_config(method="mse", loss={"_target_": "torch.nn.MSELoss"}), torch.device("cpu")
-    ),
-}
-
-
-@pytest.mark.parametrize("what", ELSEWHERE)
 def test_what_draws_for_itself_leaves_every_state_as_it_was(
-    what: str, setters: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setters: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("radial_vicreg.probes.mlp._FEWEST_STEPS", 2)
-    call = ELSEWHERE[what](tmp_path)
+    run = write_finished_run(tmp_path, composed("radialvicreg", *TINY_VIT, "data.train_path=x"))
+    features, labels = torch.randn(20, 3), torch.arange(20) % 2
+    mse = make_config(method="mse", loss={"_target_": "torch.nn.MSELoss"})
     before = torch.get_rng_state()
-    call()
+    open_run(run, untrained=True)
+    MLPProbe([1e-2], hidden_dim=4).fit(features, labels)
+    build_named("timm", "test_resnet", pretrained=False, seed=1)
+    check_backbone(make_config(backbone={"name": "timm:test_vit"}, augmentations__0__crop_size=160))
+    check_objective(mse, torch.device("cpu"))
     assert setters == []
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -167,15 +156,10 @@ def test_one_gpu_s_numbers_are_seeded_and_restored_and_no_other_gpu_s(
         assert torch.equal(torch.rand(3), expected)
         assert torch.equal(torch.rand(3, generator=own), expected)
         assert torch.equal(other.get_state(), states[1])
+    with own_random_numbers(5):  # no device is named
+        assert torch.equal(own.get_state(), states[2])
     for generator, state in zip((torch.default_generator, other, own), states, strict=True):
         assert torch.equal(generator.get_state(), state)
-
-
-def test_a_gpu_is_left_alone_where_no_device_is_named(two_gpus: tuple[torch.Generator, torch.Generator]) -> None:
-    states = [generator.get_state() for generator in two_gpus]
-    with own_random_numbers(5):
-        assert [torch.equal(gpu.get_state(), state) for gpu, state in zip(two_gpus, states, strict=True)] == [True] * 2
-    assert random_state.device_generator(torch.device("cpu")) is None
 
 
 def test_images_on_a_device_move_to_a_gpu_with_its_index(two_gpus: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,16 +22,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import killed_runs
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 import pytest
-from helpers import make_solo_vit_small, read_results
-from killed_runs import in_fork
+from helpers import assert_same_run, make_solo_vit_small, read_results
+from killed_runs import in_fork, run_script
 
 from radial_vicreg import cli
 from radial_vicreg.errors import UserError
 from radial_vicreg.report.collect import collect
 from radial_vicreg.runs.loaded import open_run
+from radial_vicreg.solo.register import register
 from radial_vicreg.train.step import RadialTraining
 
 CHANGES = ("os.rename", "os.remove", "os.symlink", "os.link")
@@ -121,7 +121,7 @@ def compare(folder: Path, whole: Path, left: dict[str, Any]) -> None:
         shape, (saved,) = shape_of(results), run.glob(f"*-ep={wanted['epochs'] - 1}.ckpt")
         assert (shape, results["checkpoint"]["name"]) == (shape_of(wanted), saved.name)
     else:
-        killed_runs.assert_same_run(run, expected)
+        assert_same_run(run, expected)
         assert names(run) == names(expected)
     if left["opened"] == wanted["epochs"] and left["run"] == str(run):
         assert without_word(results) == without_word(left["results"])
@@ -160,8 +160,7 @@ def resume(train: Callable[[], int], place: Path, whole: Path, answer: Path) -> 
 def main(folder: Path, program: str, arguments: list[str]) -> int:
     place, whole, copies = folder / "runs", folder / "whole", folder / "copies"
     if program == "main_pretrain":
-        from killed_main_pretrain import run_script
-
+        register()  # imports solo-learn, here once as well
         inner = place / "trained_models"  # not what other loggers write in the working directory
 
         def train() -> int:

@@ -55,11 +55,3 @@ def test_the_last_good_checkpoint_is_named_and_no_bad_one_written(
     weights = checkpoint_of(folder)["state_dict"]
     assert all(bool(value.isfinite().all()) for value in weights.values() if isinstance(value, torch.Tensor))
     assert [path.name for path in (folder / "checkpoints").glob("epoch-*")] == ["epoch-1.ckpt"]
-
-
-def test_a_hazardous_setting_is_told_before_the_first_step(
-    run_settings: list[str], recwarn: pytest.WarningsRecorder
-) -> None:
-    settings = ["radial_objective=kl", "radial_ce_normalize=false", "radial_ce_loss_weight=1000"]
-    assert cli.main([*run_settings, *(f"method_kwargs.{text}" for text in settings), "host=standalone"]) in (0, 1)
-    assert any("past stability" in str(warning.message) for warning in recwarn)

@@ -6,21 +6,29 @@ import errno
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lightning.pytorch as pl
 import pytest
-from helpers import HOSTS, HOSTS_SOLO_SLOW, AtStep, assert_same_run, checkpoint_of, only_run, results_of, with_resnet
+from helpers import (
+    HOSTS,
+    HOSTS_SOLO_SLOW,
+    RUN_COMMANDS,
+    AtStep,
+    assert_same_run,
+    checkpoint_of,
+    on_a_mount,
+    only_run,
+    results_of,
+    with_resnet,
+)
 
 from radial_vicreg import cli
 from radial_vicreg.io.locks import HeldLock
 from radial_vicreg.train.callbacks.stop_on_signal import SIGNALS
 
 STEPS_PER_EPOCH = 3
-WORKERS = ["data.num_workers=2"]  # where two runs are compared: without any, random numbers come from one process
 Add = Callable[[pl.Callback], None]
 
 
@@ -35,33 +43,21 @@ def _handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-@pytest.fixture
-def uninterrupted(run_settings: list[str], tmp_path: Path) -> Callable[[str], Path]:
-    """Runs the whole thing in a folder of its own."""
-
-    def run(host: str) -> Path:
-        assert cli.main([*run_settings, f"host={host}", *WORKERS, f"runs_dir={tmp_path / 'whole'}"]) == 0
-        return only_run(tmp_path / "whole")
-
-    return run
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("host", HOSTS)
 def test_sigterm_stops_cleanly_and_the_run_goes_on_to_the_same_end(
-    host: str, run_settings: list[str], tmp_path: Path, add_callback: Add, uninterrupted: Callable[[str], Path],
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    expected = uninterrupted(host)
-    settings = [*run_settings, f"host={host}", *WORKERS, "ckpt=auto"]
+    host: str, run_settings: list[str], tmp_path: Path, add_callback: Add, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [*run_settings, f"host={host}", "data.num_workers=2"]
+    assert cli.main([*settings, f"runs_dir={tmp_path / 'whole'}"]) == 0
     add_callback(AtStep(STEPS_PER_EPOCH + 2, lambda: os.kill(os.getpid(), signal.SIGTERM)))
-    assert cli.main(settings) == 143
+    assert cli.main([*settings, "ckpt=auto"]) == 143
     folder = only_run(tmp_path / "runs")
     assert results_of(folder)["status"] == "interrupted"
     assert "stopped by a signal in epoch 2 at step 5" in (said := capsys.readouterr().err)
     assert str(folder / "checkpoints" / "epoch-1.ckpt") in said
-    assert cli.main(settings) == 0
-    assert_same_run(only_run(tmp_path / "runs"), expected)
+    assert cli.main([*settings, "ckpt=auto"]) == 0
+    assert_same_run(folder, only_run(tmp_path / "whole"))
 
 
 @pytest.mark.parametrize(
@@ -96,18 +92,19 @@ def test_a_run_that_is_stopped_before_its_first_checkpoint_says_so(
     run_settings: list[str], add_callback: Add, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_callback(AtStep(1, lambda: os.kill(os.getpid(), signal.SIGTERM)))
-    assert cli.main([*run_settings, "host=standalone"]) == 143
+    assert cli.main([*run_settings, "host=standalone", "diagnostics.enabled=false"]) == 143
     assert "before the first checkpoint" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_a_truncated_newest_checkpoint_falls_back_to_the_one_before(
-    run_settings: list[str], tmp_path: Path, uninterrupted: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+def test_a_damaged_checkpoint_gives_way_to_the_one_before_and_without_any_nothing_is_overwritten(
+    run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected = uninterrupted("standalone")
-    settings = [*run_settings, "host=standalone", *WORKERS]
+    settings = [*run_settings, "host=standalone", "data.num_workers=2"]
     assert cli.main(settings) == 0
-    checkpoints = only_run(tmp_path / "runs") / "checkpoints"
+    folder = only_run(tmp_path / "runs")
+    expected = Path(shutil.copytree(folder, tmp_path / "whole", symlinks=True))
+    checkpoints = folder / "checkpoints"
     assert sorted(file.name for file in checkpoints.iterdir()) == ["epoch-2.ckpt", "epoch-3.ckpt", "last.ckpt"]
     newest = checkpoints / "epoch-3.ckpt"
     newest.write_bytes(newest.read_bytes()[:-1000])
@@ -116,21 +113,15 @@ def test_a_truncated_newest_checkpoint_falls_back_to_the_one_before(
     line = next(line for line in capsys.readouterr().out.splitlines() if "cannot be read" in line)
     assert str(newest) in line
     assert line.endswith(f"resuming from {checkpoints / 'epoch-2.ckpt'}")
-    assert_same_run(checkpoints.parent, expected)
+    assert_same_run(folder, expected)
 
-
-@pytest.mark.slow
-def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(
-    run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main([*run_settings, "host=standalone", "max_epochs=1"]) == 0
-    folder = only_run(tmp_path / "runs")
     before = (folder / "results.json").read_bytes()
-    capsys.readouterr()
-    for damage, ckpt in ((b"", "last"), (b"no checkpoint", "auto"), (b"", str(folder / "checkpoints" / "last.ckpt"))):
-        (folder / "checkpoints" / "epoch-1.ckpt").write_bytes(damage)
-        assert cli.main([*run_settings, "host=standalone", "max_epochs=1", f"ckpt='{ckpt}'"]) == 2
-        assert "epoch-1.ckpt" in (said := capsys.readouterr().err) or "last.ckpt" in said
+    for damage, ckpt in ((b"", "last"), (b"no checkpoint", "auto"), (b"", f"'{checkpoints / 'last.ckpt'}'")):
+        for file in checkpoints.glob("epoch-*.ckpt"):
+            file.write_bytes(damage)
+        assert cli.main([*settings, f"ckpt={ckpt}"]) == 2
+        said = capsys.readouterr().err
+        assert "epoch-3.ckpt" in said or "last.ckpt" in said
         assert "can be read" in said or "cannot be read" in said
     assert (folder / "results.json").read_bytes() == before
 
@@ -157,38 +148,16 @@ def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(
     assert cli.main([*run_settings, "host=standalone", "ckpt=last"]) == 0
 
 
-#: A file system in memory in a namespace of its own, a run on it, and a copy of what the run left.
-_ON_A_SMALL_DISK = """
-mount -t tmpfs -o size=140m tmpfs "$1" || exit
-small=$1 copy=$2; shift 2
-"$@"; status=$?
-cp -r "$small" "$copy"
-exit $status
-"""
-
-
 @pytest.mark.slow
 def test_a_file_system_that_fills_up_in_the_second_checkpoint(run_settings: list[str], tmp_path: Path) -> None:
-    small, copy = tmp_path / "small", tmp_path / "copy"
-    small.mkdir()
     settings = [*with_resnet(run_settings), "host=standalone"]  # a checkpoint fits, two do not
-    run = [sys.executable, "-m", "radial_vicreg.cli", *settings, f"runs_dir={small}"]
-    if shutil.which("unshare") is None:
-        pytest.skip("unshare is not installed")
-
-    def on_a_small_disk(copy: Path, *command: str) -> subprocess.CompletedProcess[str]:
-        shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _ON_A_SMALL_DISK, "sh", small, copy]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.run([*shell, *command], env=environment, capture_output=True, text=True)
-
-    trial = on_a_small_disk(tmp_path / "trial", "true")
-    if trial.returncode != 0:
-        pytest.skip(f"no file system may be mounted here: {trial.stderr.strip()}")
-    done = on_a_small_disk(copy, *run)
-    assert done.returncode == 1, done.stderr
+    disk = 'mount -t tmpfs -o size=140m tmpfs "$mount"'
+    commands = " ".join([*settings, "runs_dir=$mount"])
+    done = on_a_mount(disk, f'{RUN_COMMANDS}cp -r "$mount" copy', tmp_path, commands=commands)
+    assert (tmp_path / "statuses").read_text().split() == ["1"], done.stderr
     assert "no space left to write" in (said := done.stderr.splitlines()[-1])
     assert "checkpoints/epoch-2.ckpt" in said
-    folder = only_run(copy)
+    folder = only_run(tmp_path / "copy")
     assert sorted(file.name for file in (folder / "checkpoints").iterdir()) == ["epoch-1.ckpt", "last.ckpt"]
     assert results_of(folder)["status"] == "failed"
     assert cli.main([*settings, f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]) == 0
@@ -217,21 +186,3 @@ def test_the_last_epoch_is_kept_whatever_the_frequency(run_settings: list[str], 
     folder = only_run(tmp_path / "runs")
     assert checkpoint_of(folder)["epoch"] == 2
     assert sorted(file.name for file in (folder / "checkpoints").glob("e*")) == ["epoch-2.ckpt", "epoch-3.ckpt"]
-
-
-@pytest.mark.slow
-def test_every_checkpoint_is_kept_when_asked_and_what_a_killed_process_had_begun_is_removed(
-    run_settings: list[str], tmp_path: Path
-) -> None:
-    settings = [*run_settings, "host=standalone", "max_epochs=2", "checkpoint.keep_prev=true"]
-    assert cli.main(settings) == 0
-    folder = only_run(tmp_path / "runs")
-    checkpoints = folder / "checkpoints"
-    assert len(list(checkpoints.glob("epoch-*.ckpt"))) == 2
-    leftovers = [folder / ".results.json.1.tmp", checkpoints / ".epoch-2.ckpt.1-0123abcd.tmp"]
-    others = [folder / ".draft.tmp", checkpoints / "notes.tmp"]
-    for file in (*leftovers, *others):
-        file.write_bytes(b"half")
-    assert cli.main([*settings, f"ckpt='{checkpoints / 'epoch-1.ckpt'}'"]) == 0
-    assert not any(file.exists() for file in leftovers)
-    assert all(file.exists() for file in others)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +20,7 @@ from helpers import (
 )
 
 from radial_vicreg import cli
-from radial_vicreg.report.collect import collect, group
-from radial_vicreg.runs.identity import Identity
-
-QUICK = ["host=standalone", "diagnostics.enabled=false", "max_epochs=1"]
+from radial_vicreg.io.files import write_json
 
 
 @pytest.fixture
@@ -37,12 +33,15 @@ def finished(finished_run: Callable[[str], Path]) -> Path:
 def its_command(finished: Path, tmp_path: Path) -> list[str]:
     """The command that trained it, with runs of the test's own."""
     root = finished.parents[2]
-    return [
-        "pretrain",
-        *tiny_settings(root / "train", root / "val", tmp_path),
-        "host=standalone",
-        "probes.frozen_linear=true",
-    ]
+    settings = tiny_settings(root / "train", root / "val", tmp_path)
+    return ["pretrain", *settings, "host=standalone", "probes.frozen_linear=true"]
+
+
+@pytest.fixture
+def found(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it where its command looks for runs."""
+    place = tmp_path / "runs" / finished.parent.name / finished.name
+    return Path(shutil.copytree(finished, place, symlinks=True))
 
 
 def runs_below(folder: Path) -> list[Path]:
@@ -50,49 +49,51 @@ def runs_below(folder: Path) -> list[Path]:
 
 
 def test_other_validation_images_are_another_run_of_the_same_training(
-    tiny_overrides: list[str], image_folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Path,
+    its_command: list[str],
+    image_folder: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = ["pretrain", *tiny_overrides, *QUICK]
-    assert cli.main(command) == 0
-    run = only_run(tmp_path / "runs")
-    other = [*command, f"data.val_path={image_folder('other', per_class=5)}"]
-    capsys.readouterr()
+    other = [*its_command, f"data.val_path={image_folder('other', per_class=5)}"]
     assert cli.main([*other, "ckpt=last"]) == 2
-    one_line(capsys.readouterr().err, "ckpt=last: no checkpoint of this configuration", str(run), "validated on other")
-    assert cli.main([*other, "ckpt=auto"]) == 0
+    wanted = ("ckpt=last: no checkpoint of this configuration", str(found), "validated on other")
+    one_line(capsys.readouterr().err, *wanted)
+    assert cli.main([*other, "ckpt=auto", "diagnostics.enabled=false"]) == 0
     assert len(runs_below(tmp_path / "runs")) == 2
     said = capsys.readouterr().out
-    assert f"{run} is not used: validated on other images (" in said
-    assert f"radial-vicreg probe {run} --val {tmp_path / 'other'}" in said
+    assert f"{found} is not used: validated on other images (" in said
+    assert f"radial-vicreg probe {found} --val {tmp_path / 'other'}" in said
+
+
+def test_a_run_goes_on_with_its_images_wherever_they_lie_and_with_no_others(
+    found: Path, finished: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = found / "checkpoints" / "epoch-1.ckpt"
+    other = f"data.train_path={write_images(tmp_path / 'other', per_class=9)}"
+    same_names = f"data.train_path={write_images(tmp_path / 'larger', size=64)}"
+    for more, said in (
+        ([other, "ckpt=last"], "ckpt=last: no checkpoint of this configuration"),
+        ([other, f"ckpt='{checkpoint}'"], "epoch-1.ckpt was trained on other images"),
+        ([same_names, "ckpt=last"], "trained on other images"),
+    ):
+        assert cli.main([*its_command, *more]) == 2
+        assert said in capsys.readouterr().err
+    moved = shutil.copytree(finished.parents[2] / "train", tmp_path / "moved")
+    assert cli.main([*its_command, f"data.train_path={moved}", "ckpt=last"]) == 0
+    assert only_run(tmp_path / "runs") == found
 
 
 def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["pretrain", *tiny_overrides, *QUICK]
-    assert cli.main(command) == 0
-    run = only_run(tmp_path / "runs")
-    capsys.readouterr()
-    assert cli.main([*command, "ckpt=auto"]) == 0
+    assert cli.main([*its_command, "ckpt=auto"]) == 0
     assert "measured with" not in capsys.readouterr().out
-    assert cli.main([*command, "ckpt=auto", "probes.mlp_hidden_dim=9"]) == 0
-    width = read_results(run)["config"]["probes"]["mlp_hidden_dim"]
+    assert cli.main([*its_command, "ckpt=auto", "probes.mlp_hidden_dim=9"]) == 0
+    width = read_results(found)["config"]["probes"]["mlp_hidden_dim"]
     said = f"its results were measured with probes.mlp_hidden_dim={width}, not 9"
     assert said in capsys.readouterr().out
-    assert only_run(tmp_path / "runs") == run
-
-
-@pytest.mark.parametrize("part", ["train", "val"])
-def test_other_images_under_the_same_names_are_other_images(
-    part: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["pretrain", *tiny_overrides, *QUICK]
-    assert cli.main(command) == 0
-    shutil.rmtree(tmp_path / part)
-    write_images(tmp_path / part, per_class=8 if part == "train" else 4, size=64)
-    assert cli.main([*command, "ckpt=last"]) == 2
-    wanted = "trained on other images" if part == "train" else "validated on other images"
-    assert wanted in capsys.readouterr().err
+    assert only_run(tmp_path / "runs") == found
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(
@@ -184,62 +185,36 @@ def test_every_figure_names_its_weights_and_its_images(host: str, finished_run: 
     assert radii["final"]["origin"] == {"checkpoint": last, "val": known["val"]}
 
 
-def test_seeds_validated_on_other_images_are_not_averaged(finished: Path, tmp_path: Path) -> None:
-    for seed, val in ((5, "aaaaaaaa"), (6, "bbbbbbbb")):
-        folder = Path(shutil.copytree(finished, tmp_path / f"seed{seed}", ignore=shutil.ignore_patterns("*.ckpt")))
-        content = read_results(folder)
-        content["seed"] = content["config"]["seed"] = seed
-        content["config"]["data"]["fingerprints"]["val"] = ["1:cccccccc", f"2:{val}"]
-        (folder / "results.json").write_text(json.dumps(content))
-    experiments, _ = group(collect(tmp_path)[0])
-    assert [len(found.runs) for found in experiments] == [1, 1]
-    for found in experiments:
-        assert any("validated on other images" in note for note in found.notes)
-
-
 def test_a_probe_of_other_images_is_no_figure_of_the_run(
-    finished: Path, image_folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Path,
+    finished: Path,
+    image_folder: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = Path(shutil.copytree(finished, tmp_path / "run", symlinks=True))
-    command = ["probe", str(run), "--probe", "knn", "--workers", "0", "--add-to-results"]
+    command = ["probe", str(found), "--probe", "knn", "--workers", "0", "--add-to-results"]
     assert cli.main([*command, "--val", str(image_folder("other", per_class=5))]) == 0
     said = capsys.readouterr().out
-    probes = read_results(run)["probes"]
+    probes = read_results(found)["probes"]
     assert "offline_knn_encoder" not in probes
     (name,) = (name for name in probes if name.startswith("offline_knn_encoder_images_"))
     assert f"probes.{name}" in said
-    known = read_results(run)["config"]["data"]["fingerprints"]
+    known = read_results(found)["config"]["data"]["fingerprints"]
     assert probes[name]["origin"]["train"] == known["train"]
     assert probes[name]["origin"]["val"] != known["val"]
     moved = shutil.copytree(finished.parents[2] / "val", tmp_path / "moved")
     assert cli.main([*command, "--val", str(moved)]) == 0
-    figures: dict[str, Any] = read_results(run)["probes"]
+    figures: dict[str, Any] = read_results(found)["probes"]
     assert figures["offline_knn_encoder"]["origin"]["val"] == known["val"]
     assert figures["offline_knn_encoder"]["origin"]["checkpoint"] == {"epoch": 2, "step": 6}
-    assert {file.name for file in (run / "probes").glob("*.json")} == {
-        "knn-encoder.json",
-        f"knn-encoder-{name.removeprefix('offline_knn_encoder_').replace('_', '-')}.json",
-    }
-
-
-def test_keys_that_differ_are_listed_with_both_values() -> None:
-    first = {"optimizer": {"lr": 0.3, "kwargs": {}}, "crops": [{"size": 32.0}], "seed": 5.0}
-    second = {"optimizer": {"lr": 0.1, "kwargs": {"eta": 0.02}}, "crops": [{"size": 32.0}, {"size": 16.0}], "seed": 5.0}
-    assert Identity(first).differences(Identity(first)) == []
-    assert Identity(first).differences(Identity(second)) == [
-        ("crops.1.size", None, 16.0),
-        ("optimizer.kwargs", {}, None),
-        ("optimizer.kwargs.eta", None, 0.02),
-        ("optimizer.lr", 0.3, 0.1),
-    ]
+    assert len(list((found / "probes").glob("*.json"))) == 2
 
 
 def test_compare_says_why_two_runs_are_kept_apart(
-    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Path, finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = Path(shutil.copytree(finished, tmp_path / "other", ignore=shutil.ignore_patterns("*.ckpt")))
-    content = read_results(other)
+    content = read_results(found)
     content["config"]["data"]["fingerprints"]["val"] = ["1:cccccccc", "2:dddddddd"]
-    (other / "results.json").write_text(json.dumps(content))
-    assert cli.main(["compare", str(finished), str(other)]) == 0
+    write_json(found / "results.json", content)
+    assert cli.main(["compare", str(finished), str(found)]) == 0
     assert "validated on other images (2:" in capsys.readouterr().out

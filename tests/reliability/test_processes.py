@@ -39,13 +39,12 @@ def test_a_killed_worker_is_reported_with_the_cause(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 1])
 def test_an_image_that_breaks_during_the_run_is_named_in_one_line(
-    workers: int, run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = tmp_path / "train" / "class_0" / "0.png"
     broken.write_bytes(broken.read_bytes()[:100])
-    assert cli.main([*run_settings, *ARGUMENTS, f"data.num_workers={workers}"]) == 2
+    assert cli.main([*run_settings, *ARGUMENTS, "data.num_workers=1"]) == 2
     said = capsys.readouterr().err.splitlines()
     assert said[-1].startswith(f"radial-vicreg pretrain: error: cannot read the image {broken}")
     assert not any("Traceback" in line for line in said)

@@ -29,7 +29,6 @@ from radial_vicreg.config import RunConfig  # noqa: E402
 from radial_vicreg.config.reading import read_config  # noqa: E402
 from radial_vicreg.data.build import open_data  # noqa: E402
 from radial_vicreg.errors import UserError  # noqa: E402
-from radial_vicreg.runs.identity import config_hash  # noqa: E402
 from radial_vicreg.solo.data import configured_rates, solo_config  # noqa: E402
 from radial_vicreg.train.run import prepare  # noqa: E402
 
@@ -72,14 +71,13 @@ def test_importing_the_former_place_of_the_host_registers_the_method(monkeypatch
 
 
 @pytest.mark.parametrize(
-    "off",
+    ("dim", "off"),
     [
-        ["method_kwargs.radial_objective=none"],
-        ["method_kwargs.radial_ce_loss_weight=0", "method_kwargs.radial_ent_loss_weight=0"],
+        (4, ["method_kwargs.radial_objective=none"]),
+        (16, ["method_kwargs.radial_ce_loss_weight=0", "method_kwargs.radial_ent_loss_weight=0"]),
     ],
-    ids=["objective none", "weights 0"],
+    ids=["N > d, objective none", "N < d, weights 0"],
 )
-@pytest.mark.parametrize("dim", [4, 16], ids=["N > d", "N < d"])
 def test_without_radial_weights_it_is_solo_learns_vicreg(tiny_config: MakeConfig, off: list[str], dim: int) -> None:
     config = tiny_config(*off, f"method_kwargs.proj_output_dim={dim}")
     # float64: with eight images, BatchNorm magnifies rounding until it hides what is compared.
@@ -93,10 +91,6 @@ def test_without_radial_weights_it_is_solo_learns_vicreg(tiny_config: MakeConfig
     assert losses[0] == pytest.approx(losses[1], rel=1e-10)
     for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         assert torch.allclose(mine.grad, other.grad, rtol=1e-7, atol=1e-9), name
-
-
-def test_parameter_groups_are_those_of_solo_learns_vicreg(tiny_config: MakeConfig) -> None:
-    ours, theirs = build(tiny_config()), build(tiny_config(), "vicreg")
     described = [
         [{key: value for key, value in group.items() if key != "params"} for group in model.learnable_params]
         for model in (ours, theirs)
@@ -113,10 +107,7 @@ def test_without_labels_the_total_stays_finite_and_every_parameter_gets_a_gradie
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("dataset", "stem", "kernel"),
-    [("custom", "true", 3), ("cifar10", "auto", 3), ("cifar10", "false", 7)],
-)
+@pytest.mark.parametrize(("dataset", "stem", "kernel"), [("cifar10", "auto", 3), ("cifar10", "false", 7)])
 def test_the_small_stem_follows_the_data_set_or_the_setting(
     tiny_config: MakeConfig, dataset: str, stem: str, kernel: int
 ) -> None:
@@ -125,18 +116,6 @@ def test_the_small_stem_follows_the_data_set_or_the_setting(
     assert backbone.conv1.kernel_size == (kernel, kernel)
     assert isinstance(backbone.maxpool, torch.nn.Identity) == (kernel == 3)
     assert backbone(torch.randn(2, 3, 32, 32)).shape == (2, 512)
-
-
-def test_validation_images_of_another_size_are_warned_about_once(tiny_config: MakeConfig) -> None:
-    model = build(tiny_config())
-    large = [torch.randn(2, 3, 64, 64), torch.zeros(2, dtype=torch.long)]
-    with pytest.warns(UserWarning, match="validation images have 64 pixels but the network trains on 32"):
-        model.validation_step(large, 0)
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.validation_step(large, 1)
 
 
 def test_everything_that_solo_learn_fills_in_is_a_key_of_ours(script_cfg: MakeCfg) -> None:
@@ -149,7 +128,6 @@ def test_everything_that_solo_learn_fills_in_is_a_key_of_ours(script_cfg: MakeCf
 @pytest.mark.parametrize(
     ("overrides", "scale", "classifier_scale"),
     [
-        ([], 8 / 256, 8 / 256),
         (["data.val_path=null"], 8 / 256, 1),  # solo-learn's rule
         (["devices=[0,1]", "num_nodes=3"], 48 / 256, 48 / 256),
     ],
@@ -172,8 +150,10 @@ def test_results_carry_the_rates_as_written(
 @pytest.mark.parametrize(
     "overrides",
     [
-        *(["data.val_path=null"], ["devices=[0,1]", "optimizer.batch_size=16"], ["devices=auto", "num_nodes=null"]),
-        *(["devices=2", "num_nodes=3"], ["devices='0,1'"]),
+        ["data.val_path=null"],
+        ["devices=auto", "num_nodes=null"],
+        ["devices=2", "num_nodes=3"],
+        ["devices='0,1'", "optimizer.batch_size=16"],
     ],
     ids=str,
 )
@@ -184,7 +164,7 @@ def test_solo_learn_scales_the_rates_as_the_standalone_host_does(tiny_config: Ma
     assert cfg.devices == config.plain()["devices"]
 
 
-@pytest.mark.parametrize("dataset", ["celeba", "a data set of tomorrow", "imagenet100"])
+@pytest.mark.parametrize("dataset", ["celeba", "imagenet100"])
 def test_a_data_set_that_solo_learn_does_not_know_is_a_folder_to_it(tiny_config: MakeConfig, dataset: str) -> None:
     config = tiny_config("data.dataset=custom")
     named = config.model_copy(update={"data": config.data.model_copy(update={"dataset": dataset})})
@@ -203,12 +183,6 @@ def test_an_assertion_of_solo_learns_without_a_text_is_shown_itself(
         solo_config(config, open_data(config))
 
 
-def test_both_hosts_give_one_configuration_one_hash(tiny_config: MakeConfig, script_cfg: MakeCfg) -> None:
-    config = prepare(tiny_config())
-    assert config_hash(build(config).results_config()) == config_hash(config.plain())
-    assert config_hash(build_under_script(script_cfg()).results_config()) == config_hash(config.plain())
-
-
 def prepared(cfg: DictConfig) -> DictConfig:
     """The configuration as main_pretrain.py hands it to auto-resume, checkpoints and W&B."""
     return METHODS["radialvicreg"].add_and_assert_specific_cfg(parse_cfg(cfg))
@@ -225,26 +199,18 @@ def finished(script_cfg: MakeCfg, tmp_path: Path) -> Callable[[DictConfig], Path
     return lambda cfg: resumer.find_checkpoint(cfg)[0]
 
 
-@pytest.mark.slow
-def test_a_run_resumes_however_its_numbers_are_written_and_never_from_one_that_differs_in_a_value(
-    script_cfg: MakeCfg, finished: Callable[[DictConfig], Path | None]
-) -> None:
-    again = ["method_kwargs.radial_ce_loss_weight=100", "method_kwargs.sim_loss_weight=25", "optimizer.lr=3e-1"]
-    assert finished(prepared(script_cfg(*again))) is not None
-    for swept in ("seed=6", "optimizer.lr=0.03", "method_kwargs.radial_spacing=2", "augment.solarization=0.3"):
-        assert finished(prepared(script_cfg(swept))) is None, swept
-
-
-def test_a_run_resumes_from_its_images_wherever_they_lie_and_from_no_others(
+def test_a_run_resumes_with_its_own_images_and_values_however_they_are_written_and_with_no_others(
     script_cfg: MakeCfg,
     finished: Callable[[DictConfig], Path | None],
     image_folder: Callable[..., Path],
     tmp_path: Path,
 ) -> None:
     moved = shutil.copytree(tmp_path / "train", tmp_path / "scratch" / "job-17")
-    assert finished(prepared(script_cfg(f"data.train_path={moved}"))) is not None
+    for again in (["method_kwargs.radial_ce_loss_weight=100", "optimizer.lr=3e-1"], [f"data.train_path={moved}"]):
+        assert finished(prepared(script_cfg(*again))) is not None
     other = image_folder("other", per_class=9)
-    assert finished(prepared(script_cfg(f"data.train_path={other}"))) is None
+    for swept in ("seed=6", "method_kwargs.radial_spacing=2", f"data.train_path={other}"):
+        assert finished(prepared(script_cfg(swept))) is None, swept
 
 
 def test_what_solo_learn_copies_holds_values_and_no_interpolations(
@@ -263,30 +229,11 @@ def test_what_solo_learn_copies_holds_values_and_no_interpolations(
     assert len(copied["name"]) <= 120
 
 
-def test_lightning_gets_the_checkpoint_that_a_small_last_ckpt_names(
-    script_cfg: MakeCfg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    last = tmp_path / "last.ckpt"
-    last.write_text("epoch-2.ckpt\n")
-    (tmp_path / "epoch-2.ckpt").touch()
-    monkeypatch.setattr("radial_vicreg.solo.method.check_same_run", lambda *_: None)
-    cfg = parse_cfg(script_cfg(f"resume_from_checkpoint='{last}'"))
-    METHODS["radialvicreg"].add_and_assert_specific_cfg(cfg)  # which the script does when it builds the model
-    assert cfg.resume_from_checkpoint == str(tmp_path / "epoch-2.ckpt")
-
-
 def test_a_secret_of_the_environment_is_not_resolved(script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
     cfg = script_cfg()
     cfg.note = "${oc.env:WANDB_API_KEY}"
     assert plain(prepared(cfg))["note"] == "${oc.env:WANDB_API_KEY}"
-
-
-def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_images(script_cfg: MakeCfg) -> None:
-    first = plain(prepared(script_cfg()))  # args.json, as main_knn.py and main_umap.py read it
-    first["data"]["train_path"] = "/nowhere"
-    again = METHODS["radialvicreg"].add_and_assert_specific_cfg(OmegaConf.create(first))
-    assert again.name == first["name"]
 
 
 @pytest.mark.parametrize(
@@ -298,7 +245,7 @@ def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_ima
         ("probes=3", "probes must be a section with keys, got 3"),
         ("method_kwargs.radial_ce_loss_weight=-1", "radial_ce_loss_weight must be a finite number, 0 or more, got -1"),
     ],
-)  # fmt: skip
+)
 def test_solo_learns_script_refuses_misspelt_keys_and_bad_values_of_ours(
     script_cfg: MakeCfg, override: str, said: str
 ) -> None:
