@@ -17,7 +17,7 @@ import pytest
 import torch
 from helpers import (
     LAUNCHED,
-    Typed,
+    Pretrain,
     finished,
     make_solo_vit_small,
     only_run,
@@ -146,7 +146,7 @@ def tiny_overrides(
 
 
 @pytest.fixture
-def pretrain(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> Callable[..., Typed]:
+def pretrain(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> Pretrain:
     """:func:`helpers.pretrainer` with a run of a second."""
     return pretrainer(tiny_overrides, capsys)
 

@@ -326,7 +326,11 @@ class Typed(NamedTuple):
         return read_results(self.run)
 
 
-def pretrainer(settings: Sequence[str], capsys: pytest.CaptureFixture[str]) -> Callable[..., Typed]:
+Pretrain = Callable[..., Typed]
+"""What :func:`pretrainer` returns."""
+
+
+def pretrainer(settings: Sequence[str], capsys: pytest.CaptureFixture[str]) -> Pretrain:
     """Type ``radial-vicreg pretrain`` on the standalone host with these and more overrides.
 
     Returns:

@@ -103,14 +103,8 @@ def test_the_analytic_backward_stays_on_the_device_and_never_waits(
         assert [gradient.shape for gradient in gradients[:number] if gradient is not None] == [shape] * number
 
 
-class Pictures(torch.utils.data.Dataset[tuple[Image.Image, int]]):
-    """Four images of one pixel: sizes are read from tensors, and fake ones hold 1 everywhere."""
-
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return Image.new("RGB", (1, 1)), index
+#: Images of one pixel: sizes are read from tensors, and fake ones hold 1 everywhere.
+PICTURES: Any = [(Image.new("RGB", (1, 1)), label) for label in range(4)]
 
 
 @pytest.mark.parametrize("cropped", [True, False])
@@ -118,7 +112,7 @@ def test_batches_are_augmented_on_the_device_without_waiting(cropped: bool, monk
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**30, 2**30))
     config = make_config(augmentations__0__rrc__enabled=cropped)
-    train, val = (DecodedImages(Pictures(), 1, "data.format=device", same_size=True) for _ in range(2))
+    train, val = (DecodedImages(PICTURES, 1, "data.format=device", same_size=True) for _ in range(2))
     augment = BatchAugmentation("custom", config.augmentations[0])
     with fake_gpu(MAY_WAIT) as waiting:
         training = DeviceTrainingSet(train, True, [augment], [2])

@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 import torch
 from configs import make_config
-from helpers import HOSTS_SOLO_SLOW, TINY_VIT, assert_same_run, composed, only_run, write_finished_run
+from helpers import HOSTS_SOLO_SLOW, TINY_VIT, Pretrain, assert_same_run, composed, write_finished_run
 from PIL import Image
-from stand_in import DeviceGenerator
 
-from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device_sets import DeviceTrainingSet
@@ -36,8 +34,14 @@ from radial_vicreg.train.loss import check_objective
 STEPS = 2 * 3
 #: What draws on the device, by the settings that ask for it, and what draws in a step.
 DRAWING = {
-    "images, dropout and lejepa": (["data.format=device", "+backbone.kwargs.proj_drop_rate=0.2", "lejepa"], 3),
-    "drop path and visreg": (["+backbone.kwargs.drop_path_rate=0.5", "backbone.kwargs.depth=2", "visreg"], 2),
+    "images, dropout and lejepa": (
+        ["data.format=device", "+backbone.kwargs.proj_drop_rate=0.2", "radialvicreg/method=lejepa"],
+        3,
+    ),
+    "drop path and visreg": (
+        ["+backbone.kwargs.drop_path_rate=0.5", "backbone.kwargs.depth=2", "radialvicreg/method=visreg"],
+        2,
+    ),
 }
 
 
@@ -45,19 +49,17 @@ DRAWING = {
     "what", [pytest.param(what, marks=pytest.mark.slow if "path" in what else ()) for what in DRAWING]
 )
 def test_a_resumed_run_draws_on_the_device_as_an_uninterrupted_one(
-    what: str, device: DeviceGenerator, tiny_overrides: list[str], tmp_path: Path
+    what: str, device: Any, pretrain: Pretrain, tmp_path: Path
 ) -> None:
-    (*drawing, method), times = DRAWING[what]
-    more = ["host=standalone", "checkpoint.keep_prev=true", "diagnostics.enabled=false", *drawing]
-    settings = ["pretrain", *tiny_overrides, *more, f"radialvicreg/method={method}"]
-    assert cli.main(settings) == 0
+    drawing, times = DRAWING[what]
+    settings = ["checkpoint.keep_prev=true", "diagnostics.enabled=false", *drawing]
+    folder = pretrain(*settings).run
     assert device.draws >= times * STEPS
-    folder = only_run(tmp_path / "runs")
     expected = shutil.copytree(folder, tmp_path / "whole")
     for name in ("epoch-2.ckpt", "last.ckpt"):
         (folder / "checkpoints" / name).unlink()
     device.generator.manual_seed(99)  # another process begins with another state
-    assert cli.main([*settings, f"ckpt='{folder / 'checkpoints' / 'epoch-1.ckpt'}'"]) == 0
+    pretrain(*settings, f"ckpt='{folder / 'checkpoints' / 'epoch-1.ckpt'}'")
     assert_same_run(folder, expected)
 
 
@@ -99,7 +101,7 @@ def setters(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_nothing_but_the_seed_of_an_epoch_sets_a_device_s_state(
-    host: str, setters: list[str], tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch
+    host: str, setters: list[str], pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = train.fit
 
@@ -108,8 +110,7 @@ def test_nothing_but_the_seed_of_an_epoch_sets_a_device_s_state(
         real(*arguments)
 
     monkeypatch.setattr(train, "fit", fit)
-    more = [f"host={host}", "probes.frozen_linear=true", "probes.encoder_knn=true", "diagnostics.every_n_epochs=1"]
-    assert cli.main(["pretrain", *tiny_overrides, *more]) == 0
+    pretrain(f"host={host}", "probes.frozen_linear=true", "probes.encoder_knn=true", "diagnostics.every_n_epochs=1")
     ours = [caller for caller in setters if caller != LIGHTNING_RESTORES]
     assert ours == ["epoch_seed.py:on_train_epoch_start"] * 2
 
@@ -170,20 +171,11 @@ def test_images_on_a_device_move_to_a_gpu_with_its_index(two_gpus: object, monke
         raise MemoryError  # as far as it goes without a GPU
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", free)
-    images = DecodedImages(Squares(), threads=1, option="data.format=device", same_size=True)
+    squares = [(Image.new("RGB", (4, 4)), label) for label in range(2)]
+    images = DecodedImages(squares, threads=1, option="data.format=device", same_size=True)
     with pytest.raises(MemoryError):
         DeviceTrainingSet(images, on_gpu=True, pipelines=[], num_crops=[]).collate([0])
     assert [device.index for device in asked] == [1]
-
-
-class Squares(torch.utils.data.Dataset[tuple[Image.Image, int]]):
-    """Two black images."""
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return Image.new("RGB", (4, 4)), index
 
 
 def test_no_other_module_seeds_the_generators_that_all_share() -> None:

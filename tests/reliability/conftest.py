@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import TESTS, first_on_path
+from helpers import TESTS, Pretrain, first_on_path, pretrainer
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -19,6 +19,12 @@ def run_settings(tiny_overrides: list[str]) -> list[str]:
     """``pretrain`` with everything that draws random numbers: the Wasserstein objective, a kNN bank."""
     more = ["method_kwargs.radial_objective=wasserstein", "probes.encoder_knn=true", "max_epochs=3"]
     return ["pretrain", *tiny_overrides, *more, "diagnostics.every_n_epochs=2"]
+
+
+@pytest.fixture
+def pretrain(run_settings: list[str], capsys: pytest.CaptureFixture[str]) -> Pretrain:
+    """:func:`helpers.pretrainer` with these."""
+    return pretrainer(run_settings[1:], capsys)
 
 
 @pytest.fixture

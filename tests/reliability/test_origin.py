@@ -11,8 +11,10 @@ import pytest
 import torch
 from helpers import (
     HOSTS_SOLO_SLOW,
+    Pretrain,
     one_line,
     only_run,
+    pretrainer,
     pull_the_plug,
     read_results,
     tiny_settings,
@@ -30,11 +32,10 @@ def finished(finished_run: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture
-def its_command(finished: Path, tmp_path: Path) -> list[str]:
+def again(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Pretrain:
     """The command that trained it, with runs of the test's own."""
     root = finished.parents[2]
-    settings = tiny_settings(root / "train", root / "val", tmp_path)
-    return ["pretrain", *settings, "host=standalone", "probes.frozen_linear=true"]
+    return pretrainer([*tiny_settings(root / "train", root / "val", tmp_path), "probes.frozen_linear=true"], capsys)
 
 
 @pytest.fixture
@@ -49,110 +50,90 @@ def runs_below(folder: Path) -> list[Path]:
 
 
 def test_other_validation_images_are_another_run_of_the_same_training(
-    found: Path,
-    its_command: list[str],
-    image_folder: Callable[..., Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    found: Path, again: Pretrain, tmp_path: Path
 ) -> None:
-    other = [*its_command, f"data.val_path={image_folder('other', per_class=5)}"]
-    assert cli.main([*other, "ckpt=last"]) == 2
+    val = write_images(tmp_path / "other", per_class=5)
+    other = f"data.val_path={val}"
     wanted = ("ckpt=last: no checkpoint of this configuration", str(found), "validated on other")
-    one_line(capsys.readouterr().err, *wanted)
-    assert cli.main([*other, "ckpt=auto", "diagnostics.enabled=false"]) == 0
-    assert len(runs_below(tmp_path / "runs")) == 2
-    said = capsys.readouterr().out
-    assert f"{found} is not used: validated on other images (" in said
-    assert f"radial-vicreg probe {found} --val {tmp_path / 'other'}" in said
+    one_line(again(other, "ckpt=last", status=2).stderr, *wanted)
+    anew = again(other, "ckpt=auto", "diagnostics.enabled=false")
+    assert len(runs_below(anew.folder)) == 2
+    assert f"{found} is not used: validated on other images (" in anew.stdout
+    assert f"radial-vicreg probe {found} --val {val}" in anew.stdout
 
 
 def test_a_run_goes_on_with_its_images_wherever_they_lie_and_with_no_others(
-    found: Path, finished: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Path, finished: Path, again: Pretrain, tmp_path: Path
 ) -> None:
-    checkpoint = found / "checkpoints" / "epoch-1.ckpt"
     other = f"data.train_path={write_images(tmp_path / 'other', per_class=9)}"
     same_names = f"data.train_path={write_images(tmp_path / 'larger', size=64)}"
-    for more, said in (
-        ([other, "ckpt=last"], "ckpt=last: no checkpoint of this configuration"),
-        ([other, f"ckpt='{checkpoint}'"], "epoch-1.ckpt was trained on other images"),
-        ([same_names, "ckpt=last"], "trained on other images"),
+    checkpoint = found / "checkpoints" / "epoch-1.ckpt"
+    for images, ckpt, said in (
+        (other, "last", "ckpt=last: no checkpoint of this configuration"),
+        (other, f"'{checkpoint}'", "epoch-1.ckpt was trained on other images"),
+        (same_names, "last", "trained on other images"),
     ):
-        assert cli.main([*its_command, *more]) == 2
-        assert said in capsys.readouterr().err
+        assert said in again(images, f"ckpt={ckpt}", status=2).stderr
     moved = shutil.copytree(finished.parents[2] / "train", tmp_path / "moved")
-    assert cli.main([*its_command, f"data.train_path={moved}", "ckpt=last"]) == 0
-    assert only_run(tmp_path / "runs") == found
+    assert again(f"data.train_path={moved}", "ckpt=last").run == found
 
 
-def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word(
-    found: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main([*its_command, "ckpt=auto"]) == 0
-    assert "measured with" not in capsys.readouterr().out
-    assert cli.main([*its_command, "ckpt=auto", "probes.mlp_hidden_dim=9"]) == 0
-    width = read_results(found)["config"]["probes"]["mlp_hidden_dim"]
-    said = f"its results were measured with probes.mlp_hidden_dim={width}, not 9"
-    assert said in capsys.readouterr().out
-    assert only_run(tmp_path / "runs") == found
+def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word(found: Path, again: Pretrain) -> None:
+    assert "measured with" not in again("ckpt=auto").stdout
+    handed = again("ckpt=auto", "probes.mlp_hidden_dim=9")
+    width = handed.results["config"]["probes"]["mlp_hidden_dim"]
+    assert f"its results were measured with probes.mlp_hidden_dim={width}, not 9" in handed.stdout
+    assert handed.run == found
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("optimizer.lr=0.001", "optimizer.lr is 0.3 there and 0.001 here"),
+        ("max_epochs=3", "max_epochs is 2 there and 3 here"),
+        ("method=vicreg", "method_kwargs.radial_objective is kl there and none here"),
+    ],
+)
 def test_a_checkpoint_of_another_configuration_is_refused(
-    finished: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: str, said: str, finished: Path, again: Pretrain
 ) -> None:
     checkpoint = finished / "checkpoints" / "epoch-1.ckpt"
-    changes = {
-        "optimizer.lr=0.001": "optimizer.lr is 0.3 there and 0.001 here",
-        "max_epochs=3": "max_epochs is 2 there and 3 here",
-        "method=vicreg": "method_kwargs.radial_objective is kl there and none here",
-    }
-    for change, said in changes.items():
-        assert cli.main([*its_command, change, f"ckpt='{checkpoint}'"]) == 2
-        one_line(capsys.readouterr().err, f"ckpt={checkpoint} is of another run: ", said, "omit ckpt")
-    assert not list(tmp_path.glob("runs/*/*"))
+    refused = again(change, f"ckpt='{checkpoint}'", status=2)
+    one_line(refused.stderr, f"ckpt={checkpoint} is of another run: ", said, "omit ckpt")
+    assert runs_below(refused.folder) == []
 
 
-def test_a_checkpoint_knows_its_run_wherever_it_lies(
-    finished: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkpoint_knows_its_run_wherever_it_lies(finished: Path, again: Pretrain, tmp_path: Path) -> None:
     alone = Path(shutil.copy(finished / "checkpoints" / "epoch-1.ckpt", tmp_path / "alone.ckpt"))
-    assert cli.main([*its_command, "optimizer.lr=0.001", f"ckpt='{alone}'"]) == 2
-    one_line(capsys.readouterr().err, "optimizer.lr is 0.3 there and 0.001 here")
+    one_line(again("optimizer.lr=0.001", f"ckpt='{alone}'", status=2).stderr, "optimizer.lr is 0.3 there and 0.001")
     content = torch.load(alone, weights_only=True)  # as version 0.2 has left it
     for state in content["callbacks"].values():
         state.pop("config", None)
     torch.save(content, tmp_path / "old.ckpt")
-    assert cli.main([*its_command, f"ckpt='{tmp_path / 'old.ckpt'}'"]) == 2
-    one_line(capsys.readouterr().err, "does not contain its configuration", "results.json")
-    assert cli.main([*its_command, f"ckpt='{alone}'"]) == 0
-    run = only_run(tmp_path / "runs")
-    assert [entry["epoch"] for entry in read_results(run)["history"]] == [1, 2]
+    refused = again(f"ckpt='{tmp_path / 'old.ckpt'}'", status=2)
+    one_line(refused.stderr, "does not contain its configuration", "results.json")
+    assert [entry["epoch"] for entry in again(f"ckpt='{alone}'").results["history"]] == [1, 2]
 
 
 def test_a_finished_run_has_nothing_left_to_train_for_other_validation_images(
-    finished: Path, its_command: list[str], image_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    finished: Path, again: Pretrain, tmp_path: Path
 ) -> None:
-    checkpoint = finished / "checkpoints" / "last.ckpt"
-    other = image_folder("other", per_class=5)
-    assert cli.main([*its_command, f"data.val_path={other}", f"ckpt='{checkpoint}'"]) == 2
-    one_line(capsys.readouterr().err, "is finished and was validated on other images (2:", f"--val {other}` measures")
+    other = write_images(tmp_path / "other", per_class=5)
+    refused = again(f"data.val_path={other}", f"ckpt='{finished / 'checkpoints' / 'last.ckpt'}'", status=2)
+    one_line(refused.stderr, "is finished and was validated on other images (2:", f"--val {other}` measures")
 
 
 def test_a_training_that_goes_on_with_other_validation_images_keeps_no_figure_of_the_first(
-    tiny_overrides: list[str],
-    image_folder: Callable[..., Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    again: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["pretrain", *tiny_overrides, "host=standalone", "probes.frozen_linear=true"]
     with monkeypatch.context() as patch:
         pull_the_plug(patch, epochs=1)
         with pytest.raises(ConnectionAbortedError):
-            cli.main(command)
+            again()
     run = only_run(tmp_path / "runs")
     before = (run / "results.json").read_bytes()
-    other = f"data.val_path={image_folder('other', per_class=5)}"
-    assert cli.main([*command, other, f"ckpt='{run / 'checkpoints' / 'last.ckpt'}'"]) == 0
+    other = f"data.val_path={write_images(tmp_path / 'other', per_class=5)}"
+    again(other, f"ckpt='{run / 'checkpoints' / 'last.ckpt'}'")
     assert (run / "results.json").read_bytes() == before
     (new,) = (folder for folder in runs_below(tmp_path / "runs") if folder != run)
     results = read_results(new)
@@ -186,14 +167,10 @@ def test_every_figure_names_its_weights_and_its_images(host: str, finished_run: 
 
 
 def test_a_probe_of_other_images_is_no_figure_of_the_run(
-    found: Path,
-    finished: Path,
-    image_folder: Callable[..., Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    found: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["probe", str(found), "--probe", "knn", "--workers", "0", "--add-to-results"]
-    assert cli.main([*command, "--val", str(image_folder("other", per_class=5))]) == 0
+    assert cli.main([*command, "--val", str(write_images(tmp_path / "other", per_class=5))]) == 0
     said = capsys.readouterr().out
     probes = read_results(found)["probes"]
     assert "offline_knn_encoder" not in probes

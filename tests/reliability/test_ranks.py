@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from configs import make_config
 from helpers import (
+    Pretrain,
     assert_same_run,
     finished,
     on_two_nodes,
@@ -25,7 +26,6 @@ from helpers import (
 )
 from lightning.pytorch.utilities import rank_zero_only
 
-from radial_vicreg import cli
 from radial_vicreg.errors import UserError
 from radial_vicreg.train.processes import check_processes
 
@@ -38,41 +38,38 @@ ENVIRONMENTS = {
 }
 
 
-@pytest.fixture
-def settings(run_settings: list[str]) -> list[str]:
-    more = ["host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false", "max_epochs=1"]
-    return [*run_settings, *more]
+QUICK = ["host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false", "max_epochs=1"]
 
 
-def assert_trained_as_the_first(tmp_path: Path, printed: str) -> None:
+def assert_trained_as_the_first(run: Path, printed: str) -> None:
     assert "host: standalone" in printed
     assert "epoch 1/1" in printed
-    with (only_run(tmp_path / "runs") / "epochs.csv").open() as stream:
+    with (run / "epochs.csv").open() as stream:
         assert any(row.get("train_loss_epoch") for row in csv.DictReader(stream))
 
 
 def test_a_rank_that_lightning_has_read_from_the_environment_counts_for_nothing(
-    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in ENVIRONMENTS["slurm"].items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(rank_zero_only, "rank", 1)  # what it reads there when it is imported
-    assert cli.main(settings) == 0
-    assert_trained_as_the_first(tmp_path, capsys.readouterr().out)
+    done = pretrain(*QUICK)
+    assert_trained_as_the_first(done.run, done.stdout)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ENVIRONMENTS)
 def test_one_process_is_the_first_whatever_is_left_finds_its_run_again_and_logs_to_wandb(
-    launcher: str, settings: list[str], tmp_path: Path, run_python: RunPython
+    launcher: str, run_settings: list[str], tmp_path: Path, run_python: RunPython
 ) -> None:
     pytest.importorskip("wandb")
-    command = ["-m", "radial_vicreg.cli", *settings, "wandb.enabled=true", "wandb.offline=true"]
+    command = ["-m", "radial_vicreg.cli", *run_settings, *QUICK, "wandb.enabled=true", "wandb.offline=true"]
     environment = {**ENVIRONMENTS[launcher], "WANDB_SILENT": "true"}
     done = run_python(*command, **environment)
     assert done.returncode == 0, done.stderr
-    assert_trained_as_the_first(tmp_path, done.stdout)
     run = only_run(tmp_path / "runs")
+    assert_trained_as_the_first(run, done.stdout)
     assert list(run.rglob("offline-run-*/*.wandb"))
     assert run_python(*command, "ckpt=auto", **environment).returncode == 0
     assert only_run(tmp_path / "runs") == run  # and not started anew beside it
@@ -116,29 +113,19 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_another_number_of_processes_is_one_line_before_anything_is_written(
+def test_another_number_of_processes_is_one_line_before_anything_is_written_and_of_a_check_too(
     environment: dict[str, str],
     overrides: list[str],
     words: tuple[str, ...],
-    settings: list[str],
-    tmp_path: Path,
+    pretrain: Pretrain,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert cli.main([*settings, *overrides]) == 2
-    one_line(capsys.readouterr().err, *words)
-    assert not list(tmp_path.glob("runs/*"))
-
-
-def test_check_finds_another_number_of_processes(
-    settings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in TORCHRUN.items():
-        monkeypatch.setenv(name, value)
-    assert cli.main([*settings, "--check"]) == 2
-    one_line(capsys.readouterr().err, "process", "request")
+    for more in ([], ["--check"]):
+        refused = pretrain(*QUICK, *overrides, *more, status=2)
+        one_line(refused.stderr, *words)
+        assert not list(refused.folder.glob("*"))
 
 
 @pytest.mark.parametrize("started", [1, 3])

@@ -9,9 +9,8 @@ from pathlib import Path
 import lightning.pytorch as pl
 import pytest
 import torch
-from helpers import HOSTS_SOLO_SLOW, AtStep, assert_same_run, only_run, read_results
+from helpers import HOSTS_SOLO_SLOW, AtStep, Pretrain, assert_same_run, only_run, read_results
 
-from radial_vicreg import cli
 from radial_vicreg.io.files import write_json
 from radial_vicreg.runs.checkpoints import find_checkpoint
 
@@ -34,25 +33,24 @@ def break_off() -> None:
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_a_run_that_broke_off_after_a_step_is_resumed_to_the_same_end(
-    host: str, run_settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]
+    host: str, pretrain: Pretrain, tmp_path: Path, add_callback: Callable[[pl.Callback], None]
 ) -> None:
-    settings = [*run_settings, f"host={host}", "data.num_workers=2", "max_epochs=2", "data.val_path=null"]
-    assert cli.main([*settings, f"runs_dir={tmp_path / 'whole'}"]) == 0
-
+    settings = [f"host={host}", "data.num_workers=2", "max_epochs=2", "data.val_path=null"]
+    whole = pretrain(*settings, f"runs_dir={tmp_path / 'whole'}").run
     add_callback(AtStep(random_step(2, host), break_off))
     with pytest.raises(ConnectionAbortedError, match="pulled"):
-        cli.main(settings)
-    broken = read_results(only_run(tmp_path / "runs"))
+        pretrain(*settings)
+    run = only_run(tmp_path / "runs")
+    broken = read_results(run)
     assert broken["status"] == "failed"
     assert "pulled" in broken["error"]
     began = "2026-01-01T00:00:00+00:00"
-    write_json(only_run(tmp_path / "runs") / "results.json", {**broken, "started": began})
-    add_seconds(only_run(tmp_path / "runs"), 1000.0)
-    assert cli.main([*settings, "ckpt=last"]) == 0
-    assert_same_run(only_run(tmp_path / "runs"), only_run(tmp_path / "whole"))
-    resumed = read_results(only_run(tmp_path / "runs"))
-    assert resumed["started"] == began
-    assert resumed["seconds"] > 1000  # of all starts together
+    write_json(run / "results.json", {**broken, "started": began})
+    add_seconds(run, 1000.0)
+    resumed = pretrain(*settings, "ckpt=last")
+    assert_same_run(resumed.run, whole)
+    assert resumed.results["started"] == began
+    assert resumed.results["seconds"] > 1000  # of all starts together
 
 
 def add_seconds(run: Path, seconds: float) -> None:
@@ -65,17 +63,14 @@ def add_seconds(run: Path, seconds: float) -> None:
 
 @pytest.mark.parametrize("setting", ["+max_steps=5", pytest.param("+overfit_batches=2", marks=pytest.mark.slow)])
 def test_a_run_that_would_not_end_alike_is_not_resumed(
-    setting: str,
-    run_settings: list[str],
-    add_callback: Callable[[pl.Callback], None],
-    capsys: pytest.CaptureFixture[str],
+    setting: str, pretrain: Pretrain, add_callback: Callable[[pl.Callback], None]
 ) -> None:
-    settings = [*run_settings, "host=standalone", "data.val_path=null", setting]
+    settings = ["diagnostics.enabled=false", "data.val_path=null", setting]
     add_callback(AtStep(4, break_off))
     with pytest.raises(ConnectionAbortedError, match="pulled"):
-        cli.main(settings)
-    assert cli.main([*settings, "ckpt=auto"]) == 2
-    assert f"a run with {setting[1:].partition('=')[0]} cannot be resumed" in capsys.readouterr().err
+        pretrain(*settings)
+    refused = pretrain(*settings, "ckpt=auto", status=2).stderr
+    assert f"a run with {setting[1:].partition('=')[0]} cannot be resumed" in refused
 
 
 @pytest.mark.slow

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import HOSTS_SOLO_SLOW
+from helpers import HOSTS_SOLO_SLOW, Pretrain
 from lightning.pytorch.loggers.logger import Logger
 
-from radial_vicreg import cli
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.names.terms import ADDED, RADIAL_OBJECTIVES
 from radial_vicreg.train import trainer
@@ -46,11 +45,11 @@ class Recorder(Logger):
 
 
 @pytest.fixture
-def record(tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recorder]:
+def record(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recorder]:
     def run(*settings: str) -> Recorder:
         recorder = Recorder()
         monkeypatch.setattr(trainer, "build_loggers", lambda *_: [recorder])
-        assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
+        pretrain(*settings)
         return recorder
 
     return run

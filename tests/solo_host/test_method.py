@@ -23,13 +23,18 @@ pytest.importorskip("solo.methods", reason="solo-learn is not installed")
 
 from solo.args.pretrain import parse_cfg  # noqa: E402
 from solo.methods import METHODS  # noqa: E402
+from solo.methods.base import BaseMethod  # noqa: E402
 from solo.utils.auto_resumer import AutoResumer  # noqa: E402
 
-from radial_vicreg.config import RunConfig  # noqa: E402
+from radial_vicreg.config import MethodConfig, RunConfig  # noqa: E402
 from radial_vicreg.config.reading import read_config  # noqa: E402
 from radial_vicreg.data.build import open_data  # noqa: E402
 from radial_vicreg.errors import UserError  # noqa: E402
-from radial_vicreg.solo.data import configured_rates, solo_config  # noqa: E402
+from radial_vicreg.report.setting import Setting  # noqa: E402
+from radial_vicreg.runs.loaded import open_run  # noqa: E402
+from radial_vicreg.runs.results import RunResults  # noqa: E402
+from radial_vicreg.solo.data import solo_config  # noqa: E402
+from radial_vicreg.solo.host import build_solo  # noqa: E402
 from radial_vicreg.train.run import prepare  # noqa: E402
 
 
@@ -123,28 +128,6 @@ def test_everything_that_solo_learn_fills_in_is_a_key_of_ours(script_cfg: MakeCf
     filled = plain(prepared(script_cfg()))
     assert filled["data"]["num_large_crops"] == 2
     read_config(filled, "pretrain")
-
-
-@pytest.mark.parametrize(
-    ("overrides", "scale", "classifier_scale"),
-    [
-        (["data.val_path=null"], 8 / 256, 1),  # solo-learn's rule
-        (["devices=[0,1]", "num_nodes=3"], 48 / 256, 48 / 256),
-    ],
-    ids=str,
-)
-def test_results_carry_the_rates_as_written(
-    script_cfg: MakeCfg, overrides: list[str], scale: float, classifier_scale: float
-) -> None:
-    cfg = script_cfg(*overrides)
-    lr, classifier_lr, name = cfg.optimizer.lr, cfg.optimizer.classifier_lr, cfg.name
-    completed = parse_cfg(cfg)
-    assert completed.optimizer.lr == pytest.approx(lr * scale)
-    assert completed.optimizer.classifier_lr == pytest.approx(classifier_lr * classifier_scale)
-    written = configured_rates(completed)
-    assert written["optimizer"]["lr"] == lr
-    assert written["optimizer"]["classifier_lr"] == classifier_lr
-    assert written["name"] == name
 
 
 @pytest.mark.parametrize(
@@ -259,3 +242,70 @@ def test_solo_learns_script_takes_keys_that_are_somebody_elses(script_cfg: MakeC
 
 def plain(cfg: DictConfig) -> Any:
     return OmegaConf.to_container(cfg)  # unresolved, as solo-learn's Checkpointer writes it
+
+
+ADDED = {"add_projector_classifier": False, "logging_interval": 1}
+
+
+@pytest.fixture
+def fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork of solo-learn whose base class fills in keys of its own and reads them when it is built."""
+    stock_cfg, stock_init = BaseMethod.add_and_assert_specific_cfg, BaseMethod.__init__
+
+    def with_keys(cfg: DictConfig) -> DictConfig:
+        cfg = stock_cfg(cfg)
+        cfg.method_kwargs = OmegaConf.select(cfg, "method_kwargs", default={})
+        for key, value in ADDED.items():
+            cfg.method_kwargs[key] = OmegaConf.select(cfg, f"method_kwargs.{key}", default=value)
+        return cfg
+
+    def reads(self: Any, cfg: DictConfig) -> None:
+        stock_init(self, cfg)
+        self.read = {key: self.cfg.method_kwargs[key] for key in ADDED}
+
+    monkeypatch.setattr(BaseMethod, "add_and_assert_specific_cfg", staticmethod(with_keys))
+    monkeypatch.setattr(BaseMethod, "__init__", reads)
+
+
+@pytest.mark.usefixtures("fork")
+def test_keys_that_the_base_class_adds_pass_and_may_be_set(script_cfg: MakeCfg) -> None:
+    model = build_under_script(script_cfg("+method_kwargs.logging_interval=50"))
+    assert model.read == {**ADDED, "logging_interval": 50}
+    assert set(model.cfg.method_kwargs) == {*MethodConfig.model_fields, *ADDED}
+    saved = OmegaConf.create(OmegaConf.to_container(model.cfg, resolve=True))
+    assert METHODS["radialvicreg"](saved).cfg == saved
+
+
+@pytest.mark.usefixtures("fork")
+def test_radial_vicreg_pretrain_trains_on_such_a_base_class(tiny_config: MakeConfig) -> None:
+    config = tiny_config()
+    model: Any = build_solo(config, open_data(config)).model
+    assert model.read == ADDED
+    assert model.results_config() == config.plain()
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("+method_kwargs.radial_ce_loss_wieght=1", "did you mean method_kwargs.radial_ce_loss_weight"),
+        ("+method_kwargs.add_projector_clasifier=1", "did you mean method_kwargs.add_projector_classifier"),
+        ("method_kwargs.radial_ce_loss_weight=-1", "radial_ce_loss_weight.*-1"),
+    ],
+)
+@pytest.mark.usefixtures("fork")
+def test_misspelt_keys_and_bad_values_are_still_refused(script_cfg: MakeCfg, override: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        build_under_script(script_cfg(override))
+
+
+@pytest.mark.usefixtures("fork")
+def test_results_and_checkpoints_with_such_keys_are_read(script_cfg: MakeCfg, tmp_path: Path) -> None:
+    model = build_under_script(script_cfg("data.val_path=null"))
+    config = model.results_config()
+    results = RunResults.model_validate({"schema_version": 2, "status": "finished", "config": config})
+    setting = Setting.of(results)
+    assert (setting.dim, setting.objective, setting.weight("beta1")) == (16, "kl", 100)
+    (tmp_path / "args.json").write_text(json.dumps(config))
+    torch.save({"state_dict": model.state_dict(), "epoch": 0, "global_step": 1}, tmp_path / "run-ep=0.ckpt")
+    encoder = open_run(tmp_path).model
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in encoder.state_dict().items())

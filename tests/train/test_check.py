@@ -8,16 +8,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from helpers import HOSTS_SOLO_SLOW, Typed, one_line
+from helpers import HOSTS_SOLO_SLOW, Pretrain, one_line
 from PIL import Image
 
 from radial_vicreg.train import check as train_check
 
-Command = Callable[..., Typed]
-
 
 @pytest.fixture
-def check(pretrain: Command) -> Command:
+def check(pretrain: Pretrain) -> Pretrain:
     return partial(pretrain, "--check")
 
 
@@ -26,7 +24,7 @@ def files(folder: Path) -> dict[Path, int]:
 
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
-def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(host: str, check: Command, tmp_path: Path) -> None:
+def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(host: str, check: Pretrain, tmp_path: Path) -> None:
     before = files(tmp_path)
     said = check(f"host={host}").stdout
     assert f"host: {host}" in said
@@ -47,18 +45,20 @@ def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(host: str, che
     ],
     ids=str,
 )
-def test_steps_are_those_of_the_run(overrides: list[str], steps: str, check: Command) -> None:
+def test_steps_are_those_of_the_run(overrides: list[str], steps: str, check: Pretrain) -> None:
     assert f"steps: {steps}, " in check(*overrides).stdout
 
 
-def test_warnings_are_those_of_the_run(check: Command) -> None:
+def test_warnings_are_those_of_the_run(check: Pretrain) -> None:
     past = check("method_kwargs.radial_ce_normalize=false", "optimizer.lr=30")
     assert "warning: the radial cross-entropy is past stability" in past.stdout
     pulling_away = check("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=10")
     assert "note: the radial term alone is minimal at radii of" in pulling_away.stdout
 
 
-def test_a_run_that_would_go_on_is_named_with_its_checkpoint(pretrain: Command, check: Command, tmp_path: Path) -> None:
+def test_a_run_that_would_go_on_is_named_and_its_checkpoint(
+    pretrain: Pretrain, check: Pretrain, tmp_path: Path
+) -> None:
     folder = pretrain("diagnostics.enabled=false").run
     (folder / "checkpoints" / "last.ckpt").unlink()  # which a run would make again
     before = files(tmp_path)
@@ -76,19 +76,19 @@ def test_a_run_that_would_go_on_is_named_with_its_checkpoint(pretrain: Command, 
         ("checkpoint.dir=mine", "checkpoint.dir=mine is read by solo-learn's main_pretrain.py only"),
     ],
 )
-def test_what_would_stop_the_run_is_said(override: str, said: str, check: Command, tmp_path: Path) -> None:
+def test_what_would_stop_the_run_is_said(override: str, said: str, check: Pretrain, tmp_path: Path) -> None:
     assert said in check(override, status=2).stderr
     assert not (tmp_path / "runs").exists()
 
 
-def test_images_that_would_be_kept_in_memory_are_only_listed(check: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_that_would_be_kept_in_memory_are_only_listed(check: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("radial_vicreg.data.loader.DecodedImages")
     for option in ("data.cache=ram", "data.format=device"):
         assert "images: 24 for training" in check(option).stdout
 
 
 def test_a_cifar_that_is_not_there_is_not_downloaded(
-    check: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("torchvision.datasets.CIFAR10.download")  # which CIFAR-100 inherits
     cifar = ["radialvicreg/dataset=cifar100", f"data.train_path={tmp_path}/cifar", "data.val_path=null"]
@@ -120,7 +120,7 @@ def photos(tmp_path: Path) -> Callable[..., list[str]]:
 
 
 def test_a_check_opens_images_and_tells_their_sizes_and_two_at_which_the_run_would_stop(
-    check: Command, photos: Callable[..., list[str]]
+    check: Pretrain, photos: Callable[..., list[str]]
 ) -> None:
     given = photos([(32, 32), (40, 32)])
     said = check(*given, "data.cache=ram").stdout
@@ -133,7 +133,7 @@ def test_a_check_opens_images_and_tells_their_sizes_and_two_at_which_the_run_wou
 
 
 def test_a_check_names_every_image_that_cannot_be_read(
-    check: Command, photos: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    check: Pretrain, photos: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = photos(truncated=(0, 5))
     said = check(*given, status=2).stderr
@@ -148,5 +148,5 @@ def test_a_check_names_every_image_that_cannot_be_read(
         assert ("--all-images opens every image" in said) == (not more)
 
 
-def test_all_images_are_opened_by_a_check_only(pretrain: Command) -> None:
+def test_all_images_are_opened_by_a_check_only(pretrain: Pretrain) -> None:
     one_line(pretrain("--all-images", status=2).stderr, "--all-images needs --check")

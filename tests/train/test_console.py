@@ -14,11 +14,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers import composed, only_run, read_results, tiny_settings, write_images
+from helpers import Pretrain, composed, only_run, tiny_settings, write_images
 
 from radial_vicreg import cli
 from radial_vicreg.compose import run_config
@@ -132,31 +131,26 @@ def test_a_pipe_gets_plain_lines_and_one_an_epoch(show: Show) -> None:
     assert text.index("the loss is negative") < text.index("epoch 1/2  loss")
 
 
-def test_vicreg_has_no_target_and_no_radial_term(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    vicreg = ["host=standalone", "radialvicreg/method=vicreg", "max_epochs=1"]
-    assert cli.main(["pretrain", *tiny_overrides, *vicreg]) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch 1/1"))
+def test_vicreg_has_no_target_and_no_radial_term(pretrain: Pretrain) -> None:
+    done = pretrain("radialvicreg/method=vicreg", "max_epochs=1")
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("epoch 1/1"))
     assert "radius" in line
     assert "W1 to chi in batches" in line
     assert "target" not in line
     assert "radial" not in line
-    assert read_results(only_run(tmp_path / "runs"))["loss_terms"]["train_radial_loss"] == 0
+    assert done.results["loss_terms"]["train_radial_loss"] == 0
 
 
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [([], 1), pytest.param(["method_kwargs.radial_center=true"], 0, marks=pytest.mark.slow)],
 )
-def test_an_offset_is_named_once(
-    overrides: list[str], said: int, settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_offset_is_named_once(overrides: list[str], said: int, pretrain: Pretrain) -> None:
     """Without variance and covariance, the radial term alone makes one long vector of all images."""
     alone = ["method_kwargs.var_loss_weight=0", "method_kwargs.cov_loss_weight=0", "method_kwargs.sim_loss_weight=1000"]
     more = ["diagnostics.enabled=false", "max_epochs=3", "scheduler.warmup_epochs=0", "optimizer.lr=0.02"]
-    assert cli.main(["pretrain", *settings, f"runs_dir={tmp_path}", *alone, *more, *overrides]) == 0
-    assert capsys.readouterr().out.count("of the mean squared radius is a common offset of all embeddings") == said
+    done = pretrain(*alone, *more, *overrides)
+    assert done.stdout.count("of the mean squared radius is a common offset of all embeddings") == said
 
 
 @pytest.mark.parametrize("columns", [60, None])
@@ -165,20 +159,6 @@ def test_a_probe_has_bars_in_a_terminal_alone(columns: int | None, show: Show, r
     seen = list(dict.fromkeys(bar[1] for bar in bars(text)))
     assert seen == (["train images", "val images", "linear probe"] if columns else [])
     assert text.count("linear probe of") == 1
-
-
-def test_the_bar_of_a_run_that_goes_on_begins_where_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[dict[str, Any]] = []
-
-    class Recorded(terminal.Bar):
-        def __init__(self, label: str, **counts: Any) -> None:
-            made.append({"label": label, **counts})
-            super().__init__(label, **counts)
-
-    monkeypatch.setattr(console, "Bar", Recorded)
-    trainer: Any = SimpleNamespace(is_global_zero=True, num_training_batches=11, max_epochs=7, current_epoch=3)
-    console.RunBar().on_train_start(trainer, None)  # type: ignore[arg-type]
-    assert made == [{"label": "epoch 4/7", "total": 77, "done": 33}]
 
 
 @pytest.mark.parametrize(

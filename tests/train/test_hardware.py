@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 from configs import make_config
-from helpers import only_run, pull_the_plug, read_results
+from helpers import Pretrain, only_run, pull_the_plug
 
-from radial_vicreg import cli
 from radial_vicreg.train import hardware
 from radial_vicreg.train.hardware import effective_hardware, precision_as_begun, precision_note
 from radial_vicreg.train.same_run import begun_precision
-
-AUTO = ["host=standalone", "precision=auto", "diagnostics.enabled=false"]
 
 
 @pytest.fixture
@@ -84,26 +81,22 @@ def test_what_differs_from_the_request_is_said(processor: Callable[[str], None])
 
 
 def test_a_run_resumes_in_the_precision_in_which_it_began(
-    processor: Callable[[str], None],
-    tiny_overrides: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    processor: Callable[[str], None], pretrain: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = [*tiny_overrides, *AUTO]
+    settings = ["precision=auto", "diagnostics.enabled=false"]
     processor("amx_bf16")
     with monkeypatch.context() as patch:
         pull_the_plug(patch, epochs=1)
         with pytest.raises(ConnectionAbortedError):
-            cli.main(["pretrain", *settings])
+            pretrain(*settings)
     run = only_run(tmp_path / "runs")
     copied = shutil.copy(run / "checkpoints" / "epoch-1.ckpt", tmp_path / "copy.ckpt")
     assert begun_precision(Path(copied)) == "bf16-mixed"
     processor("sse")  # another machine
-    assert cli.main(["pretrain", *settings, "ckpt=auto"]) == 0
+    resumed = pretrain(*settings, "ckpt=auto")
     said = "precision: bf16-mixed, in which this run began; a new run on this machine would take 32-true"
-    assert said in capsys.readouterr().out
-    results = read_results(run)
+    assert said in resumed.stdout
+    results = resumed.results
     assert (results["status"], results["effective"]["precision"]) == ("finished", "bf16-mixed")
     assert results["config"]["precision"] == "auto"
     assert results["loss_terms"]["train_loss"] is not None

@@ -17,10 +17,10 @@ from helpers import (
     HOSTS,
     HOSTS_SOLO_SLOW,
     RESNET,
+    Pretrain,
     assert_same_run,
     free_port,
     one_line,
-    only_run,
     pull_the_plug,
 )
 from hosts_fixtures import MakeConfig, fixed_loader, quiet_trainer, tiny_config  # noqa: F401
@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
-from radial_vicreg import cli
 from radial_vicreg.data.build import open_data
 from radial_vicreg.errors import UserError
 from radial_vicreg.losses import RadialVICRegLoss
@@ -81,20 +80,19 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     host: str,
     network: list[str],
     another_size: int,
-    tiny_overrides: list[str],
+    pretrain: Pretrain,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = ["pretrain", *tiny_overrides, *network, f"host={host}", MICRO, "diagnostics.enabled=false"]
-    assert cli.main([*settings, f"runs_dir={tmp_path / 'whole'}"]) == 0
+    settings = [*network, f"host={host}", MICRO, "diagnostics.enabled=false"]
+    whole = pretrain(*settings, f"runs_dir={tmp_path / 'whole'}").run
     with monkeypatch.context() as patch:
         pull_the_plug(patch, 1)
         with pytest.raises(ConnectionAbortedError):
-            cli.main(settings)
-    assert cli.main([*settings, "ckpt=last"]) == 0
-    assert_same_run(only_run(tmp_path / "runs"), only_run(tmp_path / "whole"))
+            pretrain(*settings)
+    assert_same_run(pretrain(*settings, "ckpt=last").run, whole)
     # Another size is another run where BatchNorm's statistics follow it.
-    assert cli.main([*settings, "optimizer.micro_batch_size=4", "ckpt=last"]) == another_size
+    pretrain(*settings, "optimizer.micro_batch_size=4", "ckpt=last", status=another_size)
 
 
 def with_batch_norm() -> nn.Module:
@@ -126,13 +124,10 @@ def test_synchronised_batch_norm_is_refused_where_several_processes_would_have_i
 
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
-def test_a_size_too_small_for_batch_norm_is_refused_before_anything_is_written(
-    host: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = ["pretrain", *tiny_overrides, *RESNET, f"host={host}", "optimizer.micro_batch_size=2"]
-    assert cli.main(settings) == 2
-    one_line(capsys.readouterr().err, "optimizer.micro_batch_size=2 is too small for the BatchNorm layers of resnet18")
-    assert not (tmp_path / "runs").exists()
+def test_a_size_too_small_for_batch_norm_is_refused_before_anything_is_written(host: str, pretrain: Pretrain) -> None:
+    refused = pretrain(*RESNET, f"host={host}", "optimizer.micro_batch_size=2", status=2)
+    one_line(refused.stderr, "optimizer.micro_batch_size=2 is too small for the BatchNorm layers of resnet18")
+    assert not refused.folder.exists()
 
 
 def test_whose_statistics_batch_norm_has_and_what_accumulates_is_said() -> None:
@@ -145,13 +140,11 @@ def test_whose_statistics_batch_norm_has_and_what_accumulates_is_said() -> None:
     assert accumulation_note(config_of(None)) is None
 
 
-def test_a_check_and_the_start_of_a_run_say_it(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    settings = ["pretrain", *tiny_overrides, *TEST_RESNET, "host=standalone", MICRO, "diagnostics.enabled=false"]
-    for more in (["--check"], ["max_epochs=1"]):
-        assert cli.main([*settings, *more]) == 0
-        said = capsys.readouterr().out
+def test_a_check_and_the_start_of_a_run_say_it(pretrain: Pretrain) -> None:
+    for more in ("--check", "max_epochs=1"):
+        said = pretrain(*TEST_RESNET, MICRO, "diagnostics.enabled=false", more).stdout
         assert said.count("statistics of at most 3 images, not of 8") == 1
-        assert ("global batch 8, the backbone sees at most 3 at a time, optimizer.lr" in said) == ("--check" in more)
+        assert ("global batch 8, the backbone sees at most 3 at a time, optimizer.lr" in said) == (more == "--check")
 
 
 # Two processes

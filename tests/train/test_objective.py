@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import torch
 from configs import plain_config
-from helpers import assert_equal, one_line, only_run, read_results, weights_of
+from helpers import Pretrain, assert_equal, one_line, only_run, read_results, weights_of
 from torch import Tensor, nn
 
-from radial_vicreg import cli
 from radial_vicreg.config import RunConfig, read_config
 from radial_vicreg.errors import MissingPackageError, UserError
 from radial_vicreg.train.loss import CustomLoss, build_objective, check_objective
@@ -168,7 +167,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_module_in_the_working_directory_trains_to_the_end_and_its_terms_are_logged(
-    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pretrain: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = """
     def __init__(self, start):
@@ -179,19 +178,18 @@ def test_a_module_in_the_working_directory_trains_to_the_end_and_its_terms_are_l
         return {'loss': apart - z1.std(), 'apart': apart}
     """
     own = [*write_loss("lies_here", tmp_path, monkeypatch, body), "+loss.start=0.5"]
-    assert cli.main(["pretrain", *tiny_overrides, *own, "host=auto"]) == 0
-    folder = only_run(tmp_path / "runs")
-    results = read_results(folder)
+    done = pretrain(*own, "host=auto")
+    results = done.results
     assert (results["status"], results["method"], results["host"]) == ("finished", "mine", "standalone")
     assert results["loss_terms"]["train_apart"] > 0
     assert results["config"]["loss"] == {"_target_": "lies_here.Loss", "start": 0.5}
     assert not [key for key in results["config"]["method_kwargs"] if "weight" in key]
     assert results["radii"]["final"]["eval"]["w1_chi"] > 0
-    assert float(weights_of(folder)["objective.loss.scale"]) != 0.5
+    assert float(weights_of(done.run)["objective.loss.scale"]) != 0.5
 
 
 def test_a_value_error_of_the_loss_on_finite_views_is_no_divergence(
-    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pretrain: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = """
     calls = 0
@@ -201,31 +199,24 @@ def test_a_value_error_of_the_loss_on_finite_views_is_no_divergence(
             raise ValueError('the second batch is not for me')
         return (z1 - z2).square().mean()
     """
-    own = [*write_loss("gives_up", tmp_path, monkeypatch, body), "diagnostics.enabled=false", "host=standalone"]
+    own = [*write_loss("gives_up", tmp_path, monkeypatch, body), "diagnostics.enabled=false"]
     with pytest.raises(ValueError, match=r"^the second batch is not for me$"):
-        cli.main(["pretrain", *tiny_overrides, *own])
+        pretrain(*own)
     results = read_results(only_run(tmp_path / "runs"))
     assert results["status"] == "failed"
     assert "the second batch is not for me" in results["error"]
     assert "diverged" not in results["error"]
 
 
-def test_the_same_loss_as_one_s_own_gives_the_weights_of_the_method(tiny_overrides: list[str], tmp_path: Path) -> None:
-    standalone = [*tiny_overrides, "host=standalone", "max_epochs=1"]
-    added = "++method_kwargs.e2mc_loss_weight=10"
-    assert cli.main(["pretrain", *standalone, "radialvicreg/method=vicreg", added]) == 0
-    expected = weights_of(only_run(tmp_path / "runs"))
-    own = ["radialvicreg/method=e2mc", "loss.e2mc_loss_weight=10"]
-    assert cli.main(["pretrain", *standalone, *own, f"runs_dir={tmp_path / 'others'}"]) == 0
-    found = weights_of(only_run(tmp_path / "others"))
-    assert_equal(found, expected, "weights")
+def test_the_same_loss_as_one_s_own_gives_the_weights_of_the_method(pretrain: Pretrain, tmp_path: Path) -> None:
+    quick = ["max_epochs=1", "diagnostics.enabled=false"]
+    expected = pretrain(*quick, "radialvicreg/method=vicreg", "++method_kwargs.e2mc_loss_weight=10").run
+    own = ["radialvicreg/method=e2mc", "loss.e2mc_loss_weight=10", f"runs_dir={tmp_path / 'others'}"]
+    assert_equal(weights_of(pretrain(*quick, *own).run), weights_of(expected), "weights")
 
 
-def test_a_failing_choice_writes_nothing(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    wrong = ["radialvicreg/method=own", "method=mine", "loss._target_=nowhere.Loss"]
-    assert cli.main(["pretrain", *tiny_overrides, *wrong]) == 2
+def test_a_failing_choice_writes_nothing(pretrain: Pretrain) -> None:
+    refused = pretrain("radialvicreg/method=own", "method=mine", "loss._target_=nowhere.Loss", status=2)
     said = "No module named 'nowhere'. It must be a class's dotted name, importable here"
-    one_line(capsys.readouterr().err, "loss._target_=nowhere.Loss cannot be built", said)
-    assert not (tmp_path / "runs").exists()
+    one_line(refused.stderr, "loss._target_=nowhere.Loss cannot be built", said)
+    assert not refused.folder.exists()

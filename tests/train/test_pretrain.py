@@ -13,12 +13,12 @@ import pytest
 import torch
 from helpers import (
     HOSTS,
+    Pretrain,
     checkpoint_of,
     one_line,
-    only_run,
     read_results,
     weights_of,
-    with_resnet,
+    write_images,
 )
 
 from radial_vicreg import cli
@@ -66,38 +66,29 @@ def test_the_classifier_has_its_own_rate_and_no_decay(host: str, finished_run: C
         assert group["initial_lr"] == pytest.approx(ratio * others[0]["initial_lr"])
 
 
-def test_every_epoch_is_logged_however_short(tiny_overrides: list[str], tmp_path: Path) -> None:
+def test_every_epoch_is_logged_however_short(pretrain: Pretrain) -> None:
     """The rates come from a step's log: without one, an epoch has the last one's, and none after a resume."""
-    settings = [*tiny_overrides, "host=standalone", "+limit_train_batches=2", "diagnostics.enabled=false"]
-    assert cli.main(["pretrain", *settings]) == 0
-    history = read_results(only_run(tmp_path / "runs"))["history"]
-    rates = [entry["lr-Lars/projector"] for entry in history]
-    assert len(set(rates)) == 2
+    history = pretrain("+limit_train_batches=2", "diagnostics.enabled=false").results["history"]
+    assert len({entry["lr-Lars/projector"] for entry in history}) == 2
 
 
 def test_a_run_that_was_cut_short_is_not_handed_out_as_the_whole_one_and_has_a_folder_of_its_own(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    pretrain: Pretrain, tmp_path: Path
 ) -> None:
-    settings = [*tiny_overrides, "host=standalone", "max_epochs=1"]
     short = ["+limit_train_batches=1", "+gradient_clip_val=0.01"]
     for more in (short, short, ["ckpt=auto"]):
-        assert cli.main(["pretrain", *settings, *more]) == 0
+        pretrain("max_epochs=1", "diagnostics.enabled=false", *more)
     steps = [read_results(file.parent)["steps"] for file in tmp_path.glob("runs/*/*/results.json")]
     assert sorted(steps) == [1, 1, 3]
-    capsys.readouterr()
     assert cli.main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]) == 0
     table = (tmp_path / "report" / "experiments.csv").read_text()
     assert "gradient_clip_val=0.01" in table
     assert len(table.splitlines()) == 3, "a header and two experiments"
 
 
-def test_unlabelled_images_train_without_probe_and_stay_finite(
-    tiny_overrides: list[str], tmp_path: Path, image_folder: Callable[..., Path]
-) -> None:
-    flat = image_folder("flat", classes=1, per_class=16) / "class_0"
-    settings = [*tiny_overrides, f"data.train_path={flat}", "data.val_path=null", "data.no_labels=true"]
-    assert cli.main(["pretrain", *settings, "host=standalone", "max_epochs=1"]) == 0
-    results = read_results(only_run(tmp_path / "runs"))
+def test_unlabelled_images_train_without_probe_and_stay_finite(pretrain: Pretrain, tmp_path: Path) -> None:
+    flat = write_images(tmp_path / "flat", classes=1, per_class=16) / "class_0"
+    results = pretrain(f"data.train_path={flat}", "data.val_path=null", "data.no_labels=true", "max_epochs=1").results
     assert results["loss_terms"]["train_loss"] is not None  # null would be NaN
     assert results["radii"]["images"] == "training, augmented"
     assert results["probes"]["online_linear"]["top1"] is None
@@ -124,59 +115,33 @@ def test_unlabelled_images_train_without_probe_and_stay_finite(
         ("radialvicreg/optimizer=lers", "lers"),
     ],
 )
-def test_wrong_input_is_one_line_exit_status_2_and_no_folder(
-    override: str,
-    message: str,
-    tiny_overrides: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    given = [*tiny_overrides, "host=standalone", "probes.frozen_linear=true", override]
-    assert cli.main(["pretrain", *given]) == 2
-    error = capsys.readouterr().err.strip().splitlines()[-1]
+def test_wrong_input_is_one_line_exit_status_2_and_no_folder(override: str, message: str, pretrain: Pretrain) -> None:
+    refused = pretrain("probes.frozen_linear=true", override, status=2)
+    error = refused.stderr.strip().splitlines()[-1]
     assert error.startswith("radial-vicreg pretrain: error:")
     assert message in error
-    assert not list(tmp_path.glob("runs/*/*"))
+    assert not list(refused.folder.glob("*/*"))
 
 
 def test_a_configuration_of_ones_own_may_use_the_packages_groups(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "study.yaml").write_text(
-        "defaults:\n  - /radialvicreg\n  - _self_\nmethod_kwargs:\n  radial_center: true\nseed: 42\n"
-    )
-    arguments = ["pretrain", "--config-path", str(tmp_path / "mine"), "--config-name", "study", "--cfg"]
-    assert cli.main(arguments) == 0
+    study = "defaults: [/radialvicreg, _self_]\nmethod_kwargs: {radial_center: true}\nseed: 42\n"
+    (tmp_path / "study.yaml").write_text(study)
+    assert cli.main(["pretrain", "--config-path", str(tmp_path), "--config-name", "study", "--cfg"]) == 0
     printed = capsys.readouterr().out
     assert "radial_center: true" in printed
     assert "seed: 42" in printed
 
 
 @pytest.mark.slow
-@pytest.mark.solo
-def test_two_processes_make_one_run_on_solo_learn_too(
-    tiny_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any]
-) -> None:
-    """The standalone host: ``tests/reliability/test_ranks.py``."""
-    settings = ["host=solo", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "max_epochs=1"]
-    done = run_python("-m", "radial_vicreg.cli", "pretrain", *with_resnet(tiny_overrides), *settings)
-    assert done.returncode == 0, done.stderr[-2000:]
-    results = read_results(only_run(tmp_path / "runs"))
-    assert (results["status"], results["processes"], results["steps"]) == ("finished", 2, 3)
-    assert done.stdout.count("run folder:") == 1
-
-
-@pytest.mark.slow
-def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: Path) -> None:
+def test_loggers_are_there_when_asked_for(pretrain: Pretrain) -> None:
     pytest.importorskip("wandb")
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    settings = ["host=standalone", "max_epochs=1", "log_every_n_steps=1"]
     loggers = ["loggers.tensorboard=true", "wandb.enabled=true", "wandb.offline=true"]
-    assert cli.main(["pretrain", *tiny_overrides, *settings, *loggers]) == 0
-    folder = only_run(tmp_path / "runs")
+    folder = pretrain("max_epochs=1", "log_every_n_steps=1", *loggers).run
     assert list(folder.rglob("*.wandb"))
     events = EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
@@ -186,11 +151,7 @@ def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: P
 
 @pytest.mark.parametrize(("key", "package"), [("loggers.tensorboard", "tensorboard"), ("wandb.enabled", "wandb")])
 def test_a_logger_without_its_package_is_one_line_that_names_the_extra(
-    key: str,
-    package: str,
-    tiny_overrides: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    key: str, package: str, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = importlib.util.find_spec
 
@@ -200,8 +161,8 @@ def test_a_logger_without_its_package_is_one_line_that_names_the_extra(
         return None if name.startswith("tensorboard") else real(name, *more)
 
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
-    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", f"{key}=true"]) == 2
-    one_line(capsys.readouterr().err, f"{key}=true needs {package}: pip install 'radial-vicreg[{package}]'")
+    refused = pretrain(f"{key}=true", status=2)
+    one_line(refused.stderr, f"{key}=true needs {package}: pip install 'radial-vicreg[{package}]'")
 
 
 def test_terms_are_logged_now_and_then_and_as_means_of_the_epoch(finished_run: Callable[[str], Path]) -> None:

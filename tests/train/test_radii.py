@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
-import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
@@ -116,20 +115,3 @@ def test_workers_change_no_figure_and_no_weight(fit: Callable) -> None:
     images = torch.stack([image for image, _ in trainer.val_dataloaders.dataset])
     at_once = measure_radii(network, [images], batch_statistics=False).statistics
     assert found[2][0][-1]["eval"] == pytest.approx(at_once, rel=1e-5)
-
-
-@pytest.mark.parametrize("precision", ["32", "bf16-mixed"])
-def test_embeddings_have_the_precision_of_the_training(fit: Callable, precision: str) -> None:
-    kinds = []
-
-    class Noting(RadiusMonitor):
-        def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-            hook = pl_module.projector.register_forward_hook(lambda *call: kinds.append(call[2].dtype))
-            super().on_train_start(trainer, pl_module)
-            hook.remove()
-
-    monitor = Noting(crop_size=8)
-    fit([monitor], epochs=1, precision=precision)
-    assert set(kinds) == {torch.bfloat16 if precision == "bf16-mixed" else torch.float32}
-    assert monitor.initial_radii is not None
-    assert monitor.initial_radii.dtype == torch.float32

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import lightning.pytorch as pl
 import pytest
 import torch
-from helpers import RESNET, composed
+from helpers import RESNET, Pretrain, composed
 from pydantic import BaseModel
 
 from radial_vicreg import cli
@@ -74,11 +74,14 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
 
 
 def test_every_key_is_read_or_refused(
-    reads: set[tuple[str, str]], tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reads: set[tuple[str, str]],
+    tiny_overrides: list[str],
+    pretrain: Pretrain,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    more = ["host=standalone", "probes.frozen_linear=true", "probes.encoder_knn=true", "max_epochs=1"]
-    more += ["scheduler.name=step", "scheduler.lr_decay_steps=[1]"]
-    assert cli.main(["pretrain", *tiny_overrides, *more]) == 0
+    step = ["scheduler.name=step", "scheduler.lr_decay_steps=[1]"]
+    pretrain("probes.frozen_linear=true", "probes.encoder_knn=true", "max_epochs=1", *step)
     # What that run has no use for: another schedule, W&B, a ResNet.
     config = run_config(compose("radialvicreg", [*tiny_overrides, *RESNET, "wandb.enabled=true"]))
     monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", Mock)
@@ -113,12 +116,10 @@ def test_what_is_read_from_plain_containers_is_there() -> None:
         ("+enable_progress_bar=false", "enable_progress_bar: set by `radial-vicreg pretrain` itself"),
     ],
 )
-def test_refusals_name_the_settings_that_take_their_place(
-    override: str, told: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", override]) == 2
-    assert re.search(told, capsys.readouterr().err)
-    assert not (tmp_path / "runs").exists()
+def test_refusals_name_the_settings_that_take_their_place(override: str, told: str, pretrain: Pretrain) -> None:
+    refused = pretrain(override, status=2)
+    assert re.search(told, refused.stderr)
+    assert not refused.folder.exists()
 
 
 @pytest.mark.parametrize("name", ["radialvicreg", "celeba/resnet18/vicreg_d512"])
