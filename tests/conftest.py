@@ -17,9 +17,11 @@ import pytest
 import torch
 from helpers import (
     LAUNCHED,
+    Pretrain,
     finished,
     make_solo_vit_small,
     only_run,
+    pretrainer,
     read_results,
     started,
     tiny_settings,
@@ -149,6 +151,12 @@ def tiny_overrides(
     if request.node.get_closest_marker("solo") is not None:
         make_solo_vit_small(monkeypatch)
     return tiny_settings(image_folder("train"), image_folder("val", per_class=4), tmp_path)
+
+
+@pytest.fixture
+def pretrain(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> Pretrain:
+    """:func:`helpers.pretrainer` with a run of a second."""
+    return pretrainer(tiny_overrides, capsys)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from PIL import Image
 
 import radial_vicreg
+from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.io.files import write_json
 from radial_vicreg.nets.models import build_encoder
@@ -308,12 +309,44 @@ def on_two_nodes(command: Sequence[str], cwd: Path, timeout: float = 300) -> lis
 
 
 class Typed(NamedTuple):
-    """A command line that has ended, in its folder."""
+    """A command line that has ended, in its folder; of ``radial-vicreg pretrain``, in that of its runs."""
 
     folder: Path
     returncode: int
     stdout: str
     stderr: str
+
+    @property
+    def run(self) -> Path:
+        """The folder of the one run."""
+        return only_run(self.folder)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        return read_results(self.run)
+
+
+Pretrain = Callable[..., Typed]
+"""What :func:`pretrainer` returns."""
+
+
+def pretrainer(settings: Sequence[str], capsys: pytest.CaptureFixture[str]) -> Pretrain:
+    """Type ``radial-vicreg pretrain`` on the standalone host with these and more overrides.
+
+    Returns:
+        A function of the overrides; the command must end with its ``status``, 0 where it is not given.
+    """
+
+    def pretrain(*overrides: str, status: int = 0) -> Typed:
+        given = [*settings, "host=standalone", *overrides]
+        runs = [item.partition("=")[2] for item in given if item.startswith("runs_dir=")]
+        capsys.readouterr()
+        ended = cli.main(["pretrain", *given])
+        said = capsys.readouterr()
+        assert ended == status, said.err
+        return Typed(Path(runs[-1]), ended, *said)
+
+    return pretrain
 
 
 def type_rows(rows: Sequence[Sequence[str]], folder: Path, timeout: float = 1500) -> list[Typed]:

@@ -10,9 +10,8 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch.distributed as dist
-from helpers import HOSTS_SOLO_SLOW, LAUNCHED
+from helpers import HOSTS_SOLO_SLOW, LAUNCHED, Pretrain
 
-from radial_vicreg import cli
 from radial_vicreg.losses import objective
 from radial_vicreg.runtime import distributed
 from radial_vicreg.train import run as train
@@ -71,11 +70,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
 
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
-def test_a_step_has_one_collective_for_everything_that_it_logs(
-    host: str, steps: Steps, tiny_overrides: list[str]
-) -> None:
-    more = [f"host={host}", "max_epochs=1", "log_every_n_steps=1", "diagnostics.enabled=false"]
-    assert cli.main(["pretrain", *tiny_overrides, *more]) == 0
+def test_a_step_has_one_collective_for_everything_that_it_logs(host: str, steps: Steps, pretrain: Pretrain) -> None:
+    pretrain(f"host={host}", "max_epochs=1", "log_every_n_steps=1", "diagnostics.enabled=false")
     middle = steps.steps[1]  # neither the first nor the last of an epoch, in which signals are asked for
     assert middle == [
         "all_gather of _checks",  # the shapes, and whether every process accepts its embeddings

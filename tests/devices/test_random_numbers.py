@@ -1,23 +1,23 @@
-"""Random numbers of the device: a resumed run has those of an uninterrupted one, and only ``EpochSeed`` sets them."""
+"""Random numbers: a resumed run has those of an uninterrupted one, and only ``EpochSeed`` sets them."""
 
 from __future__ import annotations
 
 import ast
+import random
 import shutil
 import traceback
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import lightning.pytorch as pl
+import numpy as np
 import pytest
 import torch
 from configs import make_config
-from helpers import HOSTS_SOLO_SLOW, TINY_VIT, assert_same_run, only_run, write_finished_run
+from helpers import HOSTS_SOLO_SLOW, TINY_VIT, Pretrain, assert_same_run, composed, write_finished_run
 from PIL import Image
-from stand_in import DeviceGenerator
 
-from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.data.decoded import DecodedImages
 from radial_vicreg.data.device_sets import DeviceTrainingSet
@@ -28,13 +28,20 @@ from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.runtime import random_state
 from radial_vicreg.runtime.random_state import own_random_numbers
 from radial_vicreg.train import run as train
+from radial_vicreg.train.callbacks.epoch_seed import EpochSeed
 from radial_vicreg.train.loss import check_objective
 
 STEPS = 2 * 3
 #: What draws on the device, by the settings that ask for it, and what draws in a step.
 DRAWING = {
-    "images, dropout and lejepa": (["data.format=device", "+backbone.kwargs.proj_drop_rate=0.2", "lejepa"], 3),
-    "drop path and visreg": (["+backbone.kwargs.drop_path_rate=0.5", "backbone.kwargs.depth=2", "visreg"], 2),
+    "images, dropout and lejepa": (
+        ["data.format=device", "+backbone.kwargs.proj_drop_rate=0.2", "radialvicreg/method=lejepa"],
+        3,
+    ),
+    "drop path and visreg": (
+        ["+backbone.kwargs.drop_path_rate=0.5", "backbone.kwargs.depth=2", "radialvicreg/method=visreg"],
+        2,
+    ),
 }
 
 
@@ -42,20 +49,33 @@ DRAWING = {
     "what", [pytest.param(what, marks=pytest.mark.slow if "path" in what else ()) for what in DRAWING]
 )
 def test_a_resumed_run_draws_on_the_device_as_an_uninterrupted_one(
-    what: str, device: DeviceGenerator, tiny_overrides: list[str], tmp_path: Path
+    what: str, device: Any, pretrain: Pretrain, tmp_path: Path
 ) -> None:
-    (*drawing, method), times = DRAWING[what]
-    more = ["host=standalone", "checkpoint.keep_prev=true", "diagnostics.enabled=false", *drawing]
-    settings = ["pretrain", *tiny_overrides, *more, f"radialvicreg/method={method}"]
-    assert cli.main(settings) == 0
+    drawing, times = DRAWING[what]
+    settings = ["checkpoint.keep_prev=true", "diagnostics.enabled=false", *drawing]
+    folder = pretrain(*settings).run
     assert device.draws >= times * STEPS
-    folder = only_run(tmp_path / "runs")
     expected = shutil.copytree(folder, tmp_path / "whole")
     for name in ("epoch-2.ckpt", "last.ckpt"):
         (folder / "checkpoints" / name).unlink()
     device.generator.manual_seed(99)  # another process begins with another state
-    assert cli.main([*settings, f"ckpt='{folder / 'checkpoints' / 'epoch-1.ckpt'}'"]) == 0
+    pretrain(*settings, f"ckpt='{folder / 'checkpoints' / 'epoch-1.ckpt'}'")
     assert_same_run(folder, expected)
+
+
+def drawn(seed: int, epoch: int, rank: int) -> tuple[float, float, float]:
+    trainer: Any = SimpleNamespace(current_epoch=epoch, global_rank=rank)
+    EpochSeed(seed).on_train_epoch_start(trainer, pl.LightningModule())
+    return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+
+def test_seed_epoch_and_process_alone_decide_the_random_numbers_of_every_generator() -> None:
+    places = [(seed, epoch, rank) for seed in (5, 6) for epoch in (0, 2) for rank in (0, 1, 2)]
+    found = [drawn(*place) for place in places]
+    assert [drawn(*place) for place in places] == found
+    apart = [drawn(*place) for place in ((5, 0, 0), (5, 1, 0), (5, 0, 1), (5, 1, 1))]
+    for values in zip(*apart, strict=True):
+        assert len(set(values)) == len(apart)
 
 
 #: Whatever changes the state of a GPU's generator.
@@ -81,7 +101,7 @@ def setters(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_nothing_but_the_seed_of_an_epoch_sets_a_device_s_state(
-    host: str, setters: list[str], tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch
+    host: str, setters: list[str], pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = train.fit
 
@@ -90,8 +110,7 @@ def test_nothing_but_the_seed_of_an_epoch_sets_a_device_s_state(
         real(*arguments)
 
     monkeypatch.setattr(train, "fit", fit)
-    more = [f"host={host}", "probes.frozen_linear=true", "probes.encoder_knn=true", "diagnostics.every_n_epochs=1"]
-    assert cli.main(["pretrain", *tiny_overrides, *more]) == 0
+    pretrain(f"host={host}", "probes.frozen_linear=true", "probes.encoder_knn=true", "diagnostics.every_n_epochs=1")
     ours = [caller for caller in setters if caller != LIGHTNING_RESTORES]
     assert ours == ["epoch_seed.py:on_train_epoch_start"] * 2
 
@@ -100,28 +119,19 @@ def _run(tmp_path: Path) -> Path:
     return write_finished_run(tmp_path, compose("radialvicreg", [*TINY_VIT, "data.train_path=x"]))
 
 
-#: What draws for itself outside of a run's training, prepared and then called.
-ELSEWHERE: dict[str, Callable[[Path], Callable[[], object]]] = {
-    "open_run": lambda tmp_path: partial(open_run, _run(tmp_path), untrained=True),
-    "mlp": lambda _: partial(MLPProbe([1e-2], hidden_dim=4).fit, torch.randn(20, 3), torch.arange(20) % 2),
-    "backbone": lambda _: partial(build_named, "timm", "test_resnet", pretrained=False, seed=1),
-    "check_backbone": lambda _: partial(
-        check_backbone, make_config(backbone={"name": "timm:test_vit"}, augmentations__0__crop_size=160)
-    ),
-    "check_objective": lambda _: partial(
-        check_objective, make_config(method="mse", loss={"_target_": "torch.nn.MSELoss"}), torch.device("cpu")
-    ),
-}
-
-
-@pytest.mark.parametrize("what", ELSEWHERE)
 def test_what_draws_for_itself_leaves_every_state_as_it_was(
-    what: str, setters: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setters: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("radial_vicreg.probes.mlp._FEWEST_STEPS", 2)
-    call = ELSEWHERE[what](tmp_path)
+    run = write_finished_run(tmp_path, composed("radialvicreg", *TINY_VIT, "data.train_path=x"))
+    features, labels = torch.randn(20, 3), torch.arange(20) % 2
+    mse = make_config(method="mse", loss={"_target_": "torch.nn.MSELoss"})
     before = torch.get_rng_state()
-    call()
+    open_run(run, untrained=True)
+    MLPProbe([1e-2], hidden_dim=4).fit(features, labels)
+    build_named("timm", "test_resnet", pretrained=False, seed=1)
+    check_backbone(make_config(backbone={"name": "timm:test_vit"}, augmentations__0__crop_size=160))
+    check_objective(mse, torch.device("cpu"))
     assert setters == []
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -147,15 +157,10 @@ def test_one_gpu_s_numbers_are_seeded_and_restored_and_no_other_gpu_s(
         assert torch.equal(torch.rand(3), expected)
         assert torch.equal(torch.rand(3, generator=own), expected)
         assert torch.equal(other.get_state(), states[1])
+    with own_random_numbers(5):  # no device is named
+        assert torch.equal(own.get_state(), states[2])
     for generator, state in zip((torch.default_generator, other, own), states, strict=True):
         assert torch.equal(generator.get_state(), state)
-
-
-def test_a_gpu_is_left_alone_where_no_device_is_named(two_gpus: tuple[torch.Generator, torch.Generator]) -> None:
-    states = [generator.get_state() for generator in two_gpus]
-    with own_random_numbers(5):
-        assert [torch.equal(gpu.get_state(), state) for gpu, state in zip(two_gpus, states, strict=True)] == [True] * 2
-    assert random_state.device_generator(torch.device("cpu")) is None
 
 
 def test_images_on_a_device_move_to_a_gpu_with_its_index(two_gpus: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,20 +171,11 @@ def test_images_on_a_device_move_to_a_gpu_with_its_index(two_gpus: object, monke
         raise MemoryError  # as far as it goes without a GPU
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", free)
-    images = DecodedImages(Squares(), threads=1, option="data.format=device", same_size=True)
+    squares = [(Image.new("RGB", (4, 4)), label) for label in range(2)]
+    images = DecodedImages(squares, threads=1, option="data.format=device", same_size=True)
     with pytest.raises(MemoryError):
         DeviceTrainingSet(images, on_gpu=True, pipelines=[], num_crops=[]).collate([0])
     assert [device.index for device in asked] == [1]
-
-
-class Squares(torch.utils.data.Dataset[tuple[Image.Image, int]]):
-    """Two black images."""
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return Image.new("RGB", (4, 4)), index
 
 
 def test_no_other_module_seeds_the_generators_that_all_share() -> None:

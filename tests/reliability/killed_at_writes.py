@@ -1,9 +1,8 @@
 """Trains once to the end, keeping what a ``kill -9`` before each write of the last epoch leaves; resumes each of those.
 
-    PYTHONPATH=tests python killed_at_writes.py FOLDER pretrain ARGUMENT ...
-    PYTHONPATH=tests python killed_at_writes.py FOLDER main_pretrain ARGUMENT ...
+    PYTHONPATH=tests python killed_at_writes.py FOLDER ARGUMENT ...
 
-ARGUMENT is what follows ``radial-vicreg pretrain`` or ``main_pretrain.py``. A write is the opening of a file for
+ARGUMENT is as for killed_runs.py. A write is the opening of a file for
 writing, a renaming, a removal or a link in the runs' folder, as Python's audit events report them: whatever is added to
 a run's last epoch is among them. A killed process leaves what is on the disk, so a copy of the runs' folder before each
 write stands for a run that is killed there; it is resumed where it was made, in FOLDER/runs. Two kinds of copies would
@@ -22,16 +21,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import killed_runs
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 import pytest
-from helpers import make_solo_vit_small, read_results
-from killed_runs import in_fork
+from helpers import assert_same_run, make_solo_vit_small, read_results
+from killed_runs import in_fork, train
 
-from radial_vicreg import cli
 from radial_vicreg.errors import UserError
 from radial_vicreg.report.collect import collect
 from radial_vicreg.runs.loaded import open_run
+from radial_vicreg.solo.register import register
 from radial_vicreg.train.step import RadialTraining
 
 CHANGES = ("os.rename", "os.remove", "os.symlink", "os.link")
@@ -69,7 +67,7 @@ def shows_more(name: str) -> bool:
     return not (name.startswith("open ") and name.endswith(".tmp")) and not name.endswith((".pdf", ".svg"))
 
 
-def train_and_copy(train: Callable[[], int], below: Path, place: Path, copies: Path) -> int:
+def train_and_copy(arguments: list[str], below: Path, place: Path, copies: Path) -> int:
     """Train; copy ``place`` before each write of the last epoch to ``copies``, and note the write next to the copy."""
 
     def copy(number: int, name: str) -> None:
@@ -78,7 +76,7 @@ def train_and_copy(train: Callable[[], int], below: Path, place: Path, copies: P
             (copies / f"{number}.write").write_text(name)
 
     watch_writes(below, copy)
-    return train()
+    return train(arguments, place)
 
 
 def runs_in(folder: Path) -> dict[Path, dict[str, Any]]:
@@ -121,7 +119,7 @@ def compare(folder: Path, whole: Path, left: dict[str, Any]) -> None:
         shape, (saved,) = shape_of(results), run.glob(f"*-ep={wanted['epochs'] - 1}.ckpt")
         assert (shape, results["checkpoint"]["name"]) == (shape_of(wanted), saved.name)
     else:
-        killed_runs.assert_same_run(run, expected)
+        assert_same_run(run, expected)
         assert names(run) == names(expected)
     if left["opened"] == wanted["epochs"] and left["run"] == str(run):
         assert without_word(results) == without_word(left["results"])
@@ -146,46 +144,37 @@ def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def resume(train: Callable[[], int], place: Path, whole: Path, answer: Path) -> int:
+def resume(arguments: list[str], place: Path, whole: Path, answer: Path) -> int:
     """Check what was left, run the same command again and compare the end with ``whole``."""
     left = check_what_was_left(place)
     answer.write_text(
         json.dumps({key: value for key, value in left.items() if key not in ("run", "results", "written")})
     )
-    status = train()
+    status = train(arguments, place)
     compare(place, whole, left)
     return status
 
 
-def main(folder: Path, program: str, arguments: list[str]) -> int:
+def main(folder: Path, arguments: list[str]) -> int:
     place, whole, copies = folder / "runs", folder / "whole", folder / "copies"
-    if program == "main_pretrain":
-        from killed_main_pretrain import run_script
-
-        inner = place / "trained_models"  # not what other loggers write in the working directory
-
-        def train() -> int:
-            os.chdir(place)
-            return run_script(arguments)
-    else:
-        inner = place
-
-        def train() -> int:
-            return cli.main(["pretrain", *arguments, f"runs_dir={place}", "ckpt=auto"])
-
-    if program == "main_pretrain" or "host=solo" in arguments:
+    of_the_script = arguments[0] != "pretrain"
+    # Of the script, not what other loggers write in the working directory.
+    below = place / "trained_models" if of_the_script else place
+    if of_the_script:
+        register()  # imports solo-learn, here once as well
+    if of_the_script or "host=solo" in arguments:
         make_solo_vit_small(pytest.MonkeyPatch())
     log = folder / "log"
     for made in (place, copies):
         made.mkdir()
-    if in_fork(log, lambda: train_and_copy(train, inner, place, copies)) != 0:
+    if in_fork(log, lambda: train_and_copy(arguments, below, place, copies)) != 0:
         raise SystemExit(log.read_text())
     place.rename(whole)
     for note in sorted(copies.glob("*.write"), key=lambda path: int(path.stem)):
         log.unlink()
         answer = note.with_suffix(".json")
         note.with_suffix("").rename(place)
-        status = in_fork(log, lambda answer=answer: resume(train, place, whole, answer))
+        status = in_fork(log, lambda answer=answer: resume(arguments, place, whole, answer))
         left = json.loads(answer.read_text()) if answer.exists() else None
         line = {"write": note.read_text(), "left": left, "resumed": status, "said": log.read_text()[-3000:]}
         print(json.dumps(line), flush=True)
@@ -194,4 +183,4 @@ def main(folder: Path, program: str, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -1,17 +1,21 @@
-"""Trains once to the end, then again and again with ``kill -9`` at some moment, each time followed by ``ckpt=auto``.
+"""Trains to the end; at each of some moments trains again, ``kill -9``, then the same command; compares the ends.
 
-    PYTHONPATH=tests python killed_runs.py FOLDER SEED ARGUMENT ...
+    PYTHONPATH=tests python killed_runs.py FOLDER PROCESSES MOMENTS ARGUMENT ...
 
-ARGUMENT is what follows `radial-vicreg`; the runs go to FOLDER/whole and FOLDER/<n>. Every attempt is a fork of this
-process, which has imported everything and computed nothing. Prints a line of JSON for each moment; what a run left is
-removed when it is the same as FOLDER/whole.
+MOMENTS is a list in JSON: ``["step", 4]`` after a training step, ``["call", 0.3]`` after a share of a training's
+function calls, ``["file", 2, 0.5]`` when half of the second checkpoint is in its file. ARGUMENT is what follows
+`radial-vicreg` or, where it does not begin with `pretrain`, solo-learn's ``main_pretrain.py``.
+
+The runs go to FOLDER/whole and FOLDER/<n>. Every process is a fork of this one, which has imported everything and
+computed nothing; several of them are one run as under ``torchrun`` or, of the script, as on as many nodes. Prints a
+line of JSON for each moment; what a run left is removed when it is the same as FOLDER/whole.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
+import runpy
 import shutil
 import signal
 import sys
@@ -21,16 +25,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as pl
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 import pytest
-from helpers import assert_same_run, make_solo_vit_small, only_run
+from helpers import AtStep, assert_same_run, free_port, make_solo_vit_small
 
 from radial_vicreg import cli
 from radial_vicreg.runs import checkpoints
-from radial_vicreg.train import run as train
+from radial_vicreg.solo.detect import find_solo_learn
+from radial_vicreg.train import run  # noqa: F401  here once as well
 
-CALLS = 3  # moments anywhere, by the count of function calls; the others are in the writing of a checkpoint
-real_fit, real_file = train.fit, checkpoints.atomic_file
+real_fit, real_file = pl.Trainer.fit, checkpoints.atomic_file
 
 
 def die() -> None:
@@ -47,21 +52,25 @@ def count_calls(at: Callable[[int], None]) -> None:
             number += 1
             at(number)
 
-    def fit(*arguments: Any) -> None:
+    def fit(*arguments: Any, **keywords: Any) -> None:
         nonlocal counted
         counted = os.getpid()
         sys.setprofile(profile)
-        real_fit(*arguments)
+        real_fit(*arguments, **keywords)
         sys.setprofile(None)
 
-    train.fit = fit
+    pl.Trainer.fit = fit  # type: ignore[method-assign,assignment]
 
 
-def die_at_call(moment: int) -> None:
-    count_calls(lambda number: die() if number == moment else None)
+def die_after_step(step: int) -> None:
+    def fit(trainer: pl.Trainer, *arguments: Any, **keywords: Any) -> None:
+        trainer.callbacks.insert(0, AtStep(step, die))  # type: ignore[attr-defined]
+        real_fit(trainer, *arguments, **keywords)
+
+    pl.Trainer.fit = fit  # type: ignore[method-assign,assignment]
 
 
-def die_in_file(nth: int, fraction: float) -> None:
+def die_in_file(nth: int, share: float) -> None:
     """When so much of the nth checkpoint is in its file."""
     opened = 0
 
@@ -70,7 +79,7 @@ def die_in_file(nth: int, fraction: float) -> None:
             self.stream = stream
 
         def write(self, content: memoryview) -> None:
-            self.stream.write(content[: int(len(content) * fraction)])
+            self.stream.write(content[: int(len(content) * share)])
             self.stream.flush()
             die()
 
@@ -112,60 +121,92 @@ def in_fork(log: Path, work: Callable[[], int]) -> int:
     return exit_status(fork(log, work))
 
 
-def attempt(arguments: list[str], folder: Path, arm: Callable[[], None] = lambda: None) -> int:
-    """Exit status of one run."""
+def run_script(arguments: list[str]) -> int:
+    """Run solo-learn's ``main_pretrain.py`` in this process."""
+    location = find_solo_learn().location
+    assert location is not None
+    sys.argv = [str(location.parent / "main_pretrain.py"), *arguments]
+    sys.path.insert(0, str(location.parent))
+    runpy.run_path(sys.argv[0], run_name="__main__")
+    return 0
 
-    def run() -> int:
-        arm()
+
+def train(arguments: list[str], folder: Path) -> int:
+    if arguments[0] == "pretrain":
         return cli.main([*arguments, f"runs_dir={folder}", "ckpt=auto"])
+    os.chdir(folder)
+    return run_script(arguments)
 
-    return in_fork(folder.with_suffix(".log"), run)
+
+def attempt(arguments: list[str], folder: Path, processes: int, arm: Callable[[], None] = lambda: None) -> list[int]:
+    """Exit status of each process of one run."""
+    folder.mkdir(exist_ok=True)
+    port = free_port()
+
+    def process(rank: int) -> int:
+        if processes > 1:
+            of_torchrun = {"LOCAL_RANK": rank, "RANK": rank, "NODE_RANK": 0, "WORLD_SIZE": processes}
+            # On CPUs solo-learn's script has several processes as several nodes of one device.
+            place = of_torchrun if arguments[0] == "pretrain" else {"NODE_RANK": rank}
+            os.environ.update({name: str(value) for name, value in place.items()})
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        arm()
+        return train(arguments, folder)
+
+    children = [fork(folder.with_suffix(".log"), lambda rank=rank: process(rank)) for rank in range(processes)]
+    return [exit_status(child) for child in children]
+
+
+def finished(folder: Path) -> Path:
+    found = {path.parent: json.loads(path.read_text())["status"] for path in folder.rglob("results.json")}
+    (of_a_finished_run,) = [folder for folder, status in found.items() if status == "finished"]
+    return of_a_finished_run
 
 
 def compare(folder: Path, whole: Path) -> int:
     """0 when one run under ``folder`` has finished, with the very results of ``whole``, and left no part of a file."""
-
-    def check() -> int:
-        finished = [path for path, status in statuses(folder).items() if status == "finished"]
-        assert len(finished) == 1, finished
-        assert_same_run(finished[0], only_run(whole))
-        left = list(finished[0].glob("checkpoints/.*.tmp"))
-        assert not left, left
-        return 0
-
-    return in_fork(folder.with_suffix(".log"), check)
+    found = finished(folder)
+    assert_same_run(found, finished(whole))
+    assert not list(found.glob("checkpoints/.*.tmp"))
+    return 0
 
 
-def statuses(folder: Path) -> dict[Path, str]:
-    return {path.parent: json.loads(path.read_text())["status"] for path in folder.glob("*/*/results.json")}
+def main(folder: Path, processes: int, moments: list[Any], arguments: list[str]) -> int:
+    if "host=solo" in arguments or arguments[0] != "pretrain":
+        from radial_vicreg.solo.register import register
 
-
-def main(folder: Path, seed: int, arguments: list[str]) -> int:
-    if "host=solo" in arguments:
+        register()  # imports solo-learn, here once as well
         make_solo_vit_small(pytest.MonkeyPatch())
-    calls = folder / "calls"
+    whole, calls = folder / "whole", folder / "calls"
+    calls.write_text("0")
 
     def count() -> None:
-        count_calls(lambda number: calls.write_text(str(number)) if number % 1000 == 0 else None)
+        if any(kind == "call" for kind, *_ in moments):
+            count_calls(lambda number: calls.write_text(str(number)) if number % 1000 == 0 else None)
 
-    if attempt(arguments, folder / "whole", count) != 0:
-        return 1
-    total, rng = int(calls.read_text()), random.Random(seed)
-    moments: list[tuple[str, Callable[[], None]]] = []
-    for moment in sorted(rng.randrange(1, total) for _ in range(CALLS)):
-        moments.append((f"call {moment} of {total}", lambda moment=moment: die_at_call(moment)))
-    for nth in (1, 2):
-        fraction = rng.random()
-        moments.append((f"{fraction:.0%} of checkpoint {nth}", lambda n=nth, f=fraction: die_in_file(n, f)))
-    for index, (name, arm) in enumerate(moments):
+    if any(attempt(arguments, whole, processes, count)):
+        raise SystemExit(whole.with_suffix(".log").read_text())
+    total = int(calls.read_text())
+
+    def die_at(kind: str, where: Any, share: float = 0.0) -> None:
+        if kind == "call":
+            count_calls(lambda number: die() if number == int(where * total) else None)
+        elif kind == "file":
+            die_in_file(where, share)
+        else:
+            die_after_step(where)
+
+    for index, moment in enumerate(moments):
         runs = folder / str(index)
-        line = {"moment": name, "killed": attempt(arguments, runs, arm), "left": list(statuses(runs).values())}
-        line |= {"resumed": attempt(arguments, runs), "compared": compare(runs, folder / "whole")}
-        print(json.dumps(line), flush=True)
+        log = runs.with_suffix(".log")
+        killed = attempt(arguments, runs, processes, lambda moment=moment: die_at(*moment))
+        line = {"moment": moment, "killed": killed, "resumed": attempt(arguments, runs, processes)}
+        line["compared"] = in_fork(log, lambda runs=runs: compare(runs, whole))
+        print(json.dumps({**line, "log": log.read_text()}), flush=True)
         if line["compared"] == 0:
             shutil.rmtree(runs)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:]))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
-from helpers import HOSTS_SOLO_SLOW, checkpoint_of, only_run, results_of
+from helpers import HOSTS_SOLO_SLOW, Pretrain, checkpoint_of
 
-from radial_vicreg import cli
+from radial_vicreg.train.guard import FiniteGuard, NonFiniteLossError
 
 STEPS_PER_EPOCH = 3
+NAMES = ["radial_ce", "loss"]
+GOOD, BAD = torch.tensor([1.0, 2.0]), torch.tensor([float("nan"), 2.0])
 
 
 class Poison(pl.Callback):
@@ -37,29 +38,52 @@ class Poison(pl.Callback):
     ],
 )
 def test_the_last_good_checkpoint_is_named_and_no_bad_one_written(
-    step: int,
-    said: str,
-    host: str,
-    run_settings: list[str],
-    tmp_path: Path,
-    add_callback: Callable[[pl.Callback], None],
-    capsys: pytest.CaptureFixture[str],
+    step: int, said: str, host: str, pretrain: Pretrain, add_callback: Callable[[pl.Callback], None]
 ) -> None:
     add_callback(Poison(step))
-    assert cli.main([*run_settings, f"host={host}"]) == 1
-    folder = only_run(tmp_path / "runs")
-    error = capsys.readouterr().err.splitlines()[-1]
+    failed = pretrain(f"host={host}", status=1)
+    folder, error = failed.run, failed.stderr.splitlines()[-1]
     assert said in error
     assert error.endswith(f"Last good checkpoint: {folder / 'checkpoints' / 'epoch-1.ckpt'}")
-    assert results_of(folder)["status"] == "failed"
+    assert failed.results["status"] == "failed"
     weights = checkpoint_of(folder)["state_dict"]
     assert all(bool(value.isfinite().all()) for value in weights.values() if isinstance(value, torch.Tensor))
     assert [path.name for path in (folder / "checkpoints").glob("epoch-*")] == ["epoch-1.ckpt"]
 
 
-def test_a_hazardous_setting_is_told_before_the_first_step(
-    run_settings: list[str], recwarn: pytest.WarningsRecorder
-) -> None:
-    settings = ["radial_objective=kl", "radial_ce_normalize=false", "radial_ce_loss_weight=1000"]
-    assert cli.main([*run_settings, *(f"method_kwargs.{text}" for text in settings), "host=standalone"]) in (0, 1)
-    assert any("past stability" in str(warning.message) for warning in recwarn)
+def test_the_first_bad_step_stops_a_run_and_is_named_where_there_is_no_checkpoint_yet() -> None:
+    guard = FiniteGuard()
+    guard.watch(NAMES, GOOD, step=0)
+    with pytest.raises(NonFiniteLossError, match=r"not finite at step 1: radial_ce\..*There is no checkpoint yet"):
+        guard.watch(NAMES, BAD, step=1)
+
+
+def test_a_loss_scaler_may_skip_overflows_but_not_for_ever() -> None:
+    guard = FiniteGuard(loss_scaling=True)
+    for step in range(16):
+        guard.watch(NAMES, BAD, step)
+    guard.watch(NAMES, GOOD, 16)  # recovered: counting starts anew
+    for step in range(16):
+        guard.watch(NAMES, BAD, step)
+    with pytest.raises(NonFiniteLossError, match="step 99"):
+        guard.watch(NAMES, BAD, 99)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_step_is_judged_one_step_later_or_before_the_checkpoint_of_its_epoch() -> None:
+    guard = FiniteGuard()
+    guard.watch(NAMES, BAD.cuda(), step=0)
+    with pytest.raises(NonFiniteLossError, match="step 0"):
+        guard.watch(NAMES, GOOD.cuda(), step=1)
+    guard.watch(NAMES, BAD.cuda(), step=7)
+    with pytest.raises(NonFiniteLossError, match="step 7"):
+        guard.flush()
+    guard.flush()  # nothing is waiting any more
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_weights_that_a_finite_loss_left_non_finite_are_found(value: float) -> None:
+    weights = [torch.zeros(3, 4), torch.tensor([1.0, value])]
+    FiniteGuard().check_weights(weights[:1], step=9)
+    with pytest.raises(NonFiniteLossError, match="weights are not finite after step 9"):
+        FiniteGuard().check_weights(weights, step=9)

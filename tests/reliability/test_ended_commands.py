@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import io
-import itertools
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +24,20 @@ from radial_vicreg.io.stopping import SignalReceived, signals_raise
 
 EndAt = Callable[[str, Callable[[], object]], None]
 
-#: Every command that writes, with the file at which it is ended. RUN: a finished run's folder; OUT: a new folder.
-COMMANDS = {
-    "probe RUN --probe knn": "-train.pt",
-    "export RUN --format timm": "backbone.pth",
-    "export RUN --format safetensors": "backbone.safetensors",
-    "diagnose Z --out OUT": "diagnose.json",
-    "report RUN --out OUT": "figures/",
-    "synthetic num_samples=40 steps=2 snapshots=1 out=OUT": "snapshots.npz",  # slow where Numba has not compiled it yet
-    "data digits --out OUT": "0.png",
-}
+#: Every command that writes, with the file at which it is ended, the signal and the error that end it there.
+#: RUN: a finished run's folder; OUT: a new folder.
+COMMANDS = [
+    ("probe RUN --probe knn", "-train.pt", signal.SIGTERM, errno.ENOSPC),
+    ("export RUN --format timm", "backbone.pth", signal.SIGHUP, errno.EDQUOT),
+    ("export RUN --format safetensors", "backbone.safetensors", signal.SIGUSR1, errno.EROFS),
+    ("diagnose Z --out OUT", "diagnose.json", signal.SIGTERM, errno.EACCES),
+    ("report RUN --out OUT", "figures/", signal.SIGHUP, errno.EIO),
+    pytest.param(
+        *("synthetic num_samples=40 steps=2 snapshots=1 out=OUT", "snapshots.npz", signal.SIGUSR1, errno.ENOSPC),
+        marks=pytest.mark.slow,  # where Numba has not compiled it yet
+    ),
+    ("data digits --out OUT", "0.png", signal.SIGTERM, errno.EDQUOT),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -46,24 +49,12 @@ def _signals_at_their_defaults() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def cases(numbers: Sequence[int]) -> Iterator[Any]:
-    """Every command with the file at which it is ended, and by what: each number in turn."""
-    for (command, file), number in zip(COMMANDS.items(), itertools.cycle(numbers), strict=False):
-        marks = [pytest.mark.slow] if command.startswith("synthetic") else []
-        name = f"{command.split()[0]}-{command.split()[-1]}-{number}"
-        yield pytest.param(command, file, number, id=name, marks=marks)
-
-
 @pytest.fixture
 def arguments(finished_run: Callable[[str], Path], tmp_path: Path) -> Callable[[str], list[str]]:
     """Fills in the folders of a command; its run is a copy."""
 
     def fill(command: str) -> list[str]:
-        places: dict[str, str] = {
-            "RUN": str(tmp_path / "run"),
-            "OUT": str(tmp_path / "out"),
-            "Z": str(tmp_path / "z.npy"),
-        }
+        places = {"RUN": str(tmp_path / "run"), "OUT": str(tmp_path / "out"), "Z": str(tmp_path / "z.npy")}
         if "RUN" in command:
             shutil.copytree(finished_run("standalone"), tmp_path / "run", symlinks=True)
         np.save(places["Z"], np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32))
@@ -79,6 +70,7 @@ def arguments(finished_run: Callable[[str], Path], tmp_path: Path) -> Callable[[
 @pytest.fixture
 def end_at(monkeypatch: pytest.MonkeyPatch) -> EndAt:
     """Does something once, in the middle of writing a file whose path holds a word."""
+    real = Image.Image.save
 
     def install(word: str, action: Callable[[], object]) -> None:
         done: list[str] = []
@@ -94,8 +86,6 @@ def end_at(monkeypatch: pytest.MonkeyPatch) -> EndAt:
                 except BaseException as error:
                     self.problem = error
                     raise
-
-        real = Image.Image.save
 
         def save(image: Image.Image, path: Any, *more: Any, **options: Any) -> None:
             if word in str(path) and not done:
@@ -114,51 +104,37 @@ def half_written(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob(".*") if path.name.endswith(".tmp") or path.name.startswith(".out-")]
 
 
-@pytest.mark.parametrize(("command", "file", "number"), cases(STOP_SIGNALS))
-def test_a_signal_leaves_nothing_half_written(
+@pytest.mark.parametrize(("command", "file", "number", "error"), COMMANDS, ids=lambda value: str(value).split(" ")[0])
+def test_an_error_of_the_file_system_and_a_signal_are_one_line_and_leave_nothing_half_written(
     command: str,
     file: str,
     number: signal.Signals,
+    error: int,
     arguments: Callable[[str], list[str]],
     end_at: EndAt,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = arguments(command)
+    name = f"radial-vicreg {words[0]}"
     before = [signal.getsignal(each) for each in STOP_SIGNALS]
-    end_at(file, lambda: os.kill(os.getpid(), number))
-    capsys.readouterr()
-    assert cli.main(words) == 143
-    assert capsys.readouterr().err.splitlines()[-1] == f"radial-vicreg {words[0]}: stopped by {number.name}"
-    assert half_written(tmp_path) == []
-    assert [signal.getsignal(each) for each in STOP_SIGNALS] == before
 
-
-@pytest.mark.parametrize(
-    ("command", "file", "number"), cases([errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
-)
-def test_what_the_file_system_refuses_is_one_line(
-    command: str,
-    file: str,
-    number: int,
-    arguments: Callable[[str], list[str]],
-    end_at: EndAt,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
     def fail() -> None:
-        raise OSError(
-            number, os.strerror(number), *([str(tmp_path / "out" / "0.png")] * (command.split()[0] == "data"))
-        )
+        place = [str(tmp_path / "out" / "0.png")] if words[0] == "data" else []
+        raise OSError(error, os.strerror(error), *place)
 
-    words = arguments(command)
     end_at(file, fail)
     capsys.readouterr()
     assert cli.main(words) == 1
-    said = capsys.readouterr().err.splitlines()[-1] + "\n"
-    reason = "no space left to write" if number in (errno.ENOSPC, errno.EDQUOT) else os.strerror(number)
-    one_line(said, f"radial-vicreg {words[0]}: ", reason, str(tmp_path))
+    reason = "no space left to write" if error in (errno.ENOSPC, errno.EDQUOT) else os.strerror(error)
+    one_line(capsys.readouterr().err.splitlines()[-1] + "\n", f"{name}: ", reason, str(tmp_path))
     assert half_written(tmp_path) == []
+
+    end_at(file, lambda: os.kill(os.getpid(), number))
+    assert cli.main(words) == 143
+    assert capsys.readouterr().err.splitlines()[-1] == f"{name}: stopped by {number.name}"
+    assert half_written(tmp_path) == []
+    assert [signal.getsignal(each) for each in STOP_SIGNALS] == before
 
 
 def test_a_worker_of_a_command_ends_by_the_signal_as_before() -> None:

@@ -7,20 +7,32 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lightning.pytorch as pl
 import pytest
-from helpers import HOSTS, HOSTS_SOLO_SLOW, AtStep, assert_same_run, checkpoint_of, only_run, results_of, with_resnet
+from helpers import (
+    HOSTS,
+    HOSTS_SOLO_SLOW,
+    RUN_COMMANDS,
+    AtStep,
+    Pretrain,
+    assert_same_run,
+    checkpoint_of,
+    on_a_mount,
+    only_run,
+    read_results,
+    with_resnet,
+)
 
 from radial_vicreg import cli
+from radial_vicreg.data.augmentation import MultiCrop
 from radial_vicreg.io.locks import HeldLock
+from radial_vicreg.train.callbacks.radius_monitor import RadiusMonitor
 from radial_vicreg.train.callbacks.stop_on_signal import SIGNALS
 
 STEPS_PER_EPOCH = 3
-WORKERS = ["data.num_workers=2"]  # where two runs are compared: without any, random numbers come from one process
 Add = Callable[[pl.Callback], None]
 
 
@@ -35,33 +47,19 @@ def _handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-@pytest.fixture
-def uninterrupted(run_settings: list[str], tmp_path: Path) -> Callable[[str], Path]:
-    """Runs the whole thing in a folder of its own."""
-
-    def run(host: str) -> Path:
-        assert cli.main([*run_settings, f"host={host}", *WORKERS, f"runs_dir={tmp_path / 'whole'}"]) == 0
-        return only_run(tmp_path / "whole")
-
-    return run
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("host", HOSTS)
 def test_sigterm_stops_cleanly_and_the_run_goes_on_to_the_same_end(
-    host: str, run_settings: list[str], tmp_path: Path, add_callback: Add, uninterrupted: Callable[[str], Path],
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    expected = uninterrupted(host)
-    settings = [*run_settings, f"host={host}", *WORKERS, "ckpt=auto"]
+    host: str, pretrain: Pretrain, tmp_path: Path, add_callback: Add
+) -> None:
+    settings = [f"host={host}", "data.num_workers=2"]
+    whole = pretrain(*settings, f"runs_dir={tmp_path / 'whole'}").run
     add_callback(AtStep(STEPS_PER_EPOCH + 2, lambda: os.kill(os.getpid(), signal.SIGTERM)))
-    assert cli.main(settings) == 143
-    folder = only_run(tmp_path / "runs")
-    assert results_of(folder)["status"] == "interrupted"
-    assert "stopped by a signal in epoch 2 at step 5" in (said := capsys.readouterr().err)
-    assert str(folder / "checkpoints" / "epoch-1.ckpt") in said
-    assert cli.main(settings) == 0
-    assert_same_run(only_run(tmp_path / "runs"), expected)
+    stopped = pretrain(*settings, "ckpt=auto", status=143)
+    assert stopped.results["status"] == "interrupted"
+    assert "stopped by a signal in epoch 2 at step 5" in stopped.stderr
+    assert str(stopped.run / "checkpoints" / "epoch-1.ckpt") in stopped.stderr
+    assert_same_run(pretrain(*settings, "ckpt=auto").run, whole)
 
 
 @pytest.mark.parametrize(
@@ -70,73 +68,59 @@ def test_sigterm_stops_cleanly_and_the_run_goes_on_to_the_same_end(
     ids=["SIGUSR1", "SIGHUP", "Ctrl-C"],
 )
 def test_other_signals_stop_a_run_as_well(
-    number: signal.Signals, status: int, run_settings: list[str], tmp_path: Path, add_callback: Add
+    number: signal.Signals, status: int, pretrain: Pretrain, add_callback: Add
 ) -> None:
     add_callback(AtStep(STEPS_PER_EPOCH + 1, lambda: os.kill(os.getpid(), number)))
     before = signal.getsignal(number)
-    assert cli.main([*run_settings, "host=standalone"]) == status
+    stopped = pretrain(status=status)
     assert signal.getsignal(number) == before
-    folder = only_run(tmp_path / "runs")
-    assert results_of(folder)["status"] == "interrupted"
-    assert checkpoint_of(folder)["epoch"] == 0  # the first
+    assert stopped.results["status"] == "interrupted"
+    assert checkpoint_of(stopped.run)["epoch"] == 0  # the first
 
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
-def test_a_run_under_nohup_outlives_its_terminal(
-    host: str, run_settings: list[str], tmp_path: Path, add_callback: Add
-) -> None:
-    add_callback(AtStep(STEPS_PER_EPOCH + 1, lambda: os.kill(os.getpid(), signal.SIGHUP)))
+def test_a_run_under_nohup_outlives_its_terminal(host: str, pretrain: Pretrain, add_callback: Add) -> None:
+    add_callback(AtStep(2, lambda: os.kill(os.getpid(), signal.SIGHUP)))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    assert cli.main([*run_settings, f"host={host}", "max_epochs=2"]) == 0
+    done = pretrain(f"host={host}", "max_epochs=1", "diagnostics.enabled=false")
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    assert results_of(only_run(tmp_path / "runs"))["status"] == "finished"
+    assert done.results["status"] == "finished"
 
 
-def test_a_run_that_is_stopped_before_its_first_checkpoint_says_so(
-    run_settings: list[str], add_callback: Add, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_is_stopped_before_its_first_checkpoint_says_so(pretrain: Pretrain, add_callback: Add) -> None:
     add_callback(AtStep(1, lambda: os.kill(os.getpid(), signal.SIGTERM)))
-    assert cli.main([*run_settings, "host=standalone"]) == 143
-    assert "before the first checkpoint" in capsys.readouterr().err
+    assert "before the first checkpoint" in pretrain("diagnostics.enabled=false", status=143).stderr
 
 
 @pytest.mark.slow
-def test_a_truncated_newest_checkpoint_falls_back_to_the_one_before(
-    run_settings: list[str], tmp_path: Path, uninterrupted: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+def test_a_damaged_checkpoint_gives_way_to_the_one_before_and_without_any_nothing_is_overwritten(
+    pretrain: Pretrain, tmp_path: Path
 ) -> None:
-    expected = uninterrupted("standalone")
-    settings = [*run_settings, "host=standalone", *WORKERS]
-    assert cli.main(settings) == 0
-    checkpoints = only_run(tmp_path / "runs") / "checkpoints"
+    settings = ["data.num_workers=2", "checkpoint.frequency=2"]  # the third and last epoch is kept all the same
+    folder = pretrain(*settings).run
+    expected = Path(shutil.copytree(folder, tmp_path / "whole", symlinks=True))
+    checkpoints = folder / "checkpoints"
     assert sorted(file.name for file in checkpoints.iterdir()) == ["epoch-2.ckpt", "epoch-3.ckpt", "last.ckpt"]
     newest = checkpoints / "epoch-3.ckpt"
     newest.write_bytes(newest.read_bytes()[:-1000])
-    capsys.readouterr()
-    assert cli.main([*settings, "ckpt=last"]) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if "cannot be read" in line)
+    resumed = pretrain(*settings, "ckpt=last")
+    (line,) = (line for line in resumed.stdout.splitlines() if "cannot be read" in line)
     assert str(newest) in line
     assert line.endswith(f"resuming from {checkpoints / 'epoch-2.ckpt'}")
-    assert_same_run(checkpoints.parent, expected)
+    assert_same_run(folder, expected)
 
-
-@pytest.mark.slow
-def test_when_no_checkpoint_can_be_read_nothing_is_overwritten(
-    run_settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main([*run_settings, "host=standalone", "max_epochs=1"]) == 0
-    folder = only_run(tmp_path / "runs")
     before = (folder / "results.json").read_bytes()
-    capsys.readouterr()
-    for damage, ckpt in ((b"", "last"), (b"no checkpoint", "auto"), (b"", str(folder / "checkpoints" / "last.ckpt"))):
-        (folder / "checkpoints" / "epoch-1.ckpt").write_bytes(damage)
-        assert cli.main([*run_settings, "host=standalone", "max_epochs=1", f"ckpt='{ckpt}'"]) == 2
-        assert "epoch-1.ckpt" in (said := capsys.readouterr().err) or "last.ckpt" in said
+    for damage, ckpt in ((b"", "last"), (b"no checkpoint", "auto"), (b"", f"'{checkpoints / 'last.ckpt'}'")):
+        for file in checkpoints.glob("epoch-*.ckpt"):
+            file.write_bytes(damage)
+        said = pretrain(*settings, f"ckpt={ckpt}", status=2).stderr
+        assert "epoch-3.ckpt" in said or "last.ckpt" in said
         assert "can be read" in said or "cannot be read" in said
     assert (folder / "results.json").read_bytes() == before
 
 
 def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(
-    run_settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.fsync
 
@@ -147,91 +131,81 @@ def test_a_full_disk_leaves_the_previous_checkpoint_and_says_so(
 
     with monkeypatch.context() as patch:
         patch.setattr("radial_vicreg.io.files.os.fsync", full)
-        assert cli.main([*run_settings, "host=standalone"]) == 1
-    folder = only_run(tmp_path / "runs")
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("radial-vicreg pretrain: no space left")
-    assert f"no space left to write {folder / 'checkpoints' / 'epoch-2.ckpt'}" in said
-    assert sorted(file.name for file in (folder / "checkpoints").iterdir()) == ["epoch-1.ckpt", "last.ckpt"]
-    assert checkpoint_of(folder)["epoch"] == 0
-    assert cli.main([*run_settings, "host=standalone", "ckpt=last"]) == 0
-
-
-#: A file system in memory in a namespace of its own, a run on it, and a copy of what the run left.
-_ON_A_SMALL_DISK = """
-mount -t tmpfs -o size=140m tmpfs "$1" || exit
-small=$1 copy=$2; shift 2
-"$@"; status=$?
-cp -r "$small" "$copy"
-exit $status
-"""
+        stopped = pretrain("max_epochs=2", status=1)
+    checkpoints = stopped.run / "checkpoints"
+    said = stopped.stderr.splitlines()[-1]
+    assert said.startswith(f"radial-vicreg pretrain: no space left to write {checkpoints / 'epoch-2.ckpt'}")
+    assert sorted(file.name for file in checkpoints.iterdir()) == ["epoch-1.ckpt", "last.ckpt"]
+    assert checkpoint_of(stopped.run)["epoch"] == 0
+    pretrain("max_epochs=2", "ckpt=last")
 
 
 @pytest.mark.slow
 def test_a_file_system_that_fills_up_in_the_second_checkpoint(run_settings: list[str], tmp_path: Path) -> None:
-    small, copy = tmp_path / "small", tmp_path / "copy"
-    small.mkdir()
     settings = [*with_resnet(run_settings), "host=standalone"]  # a checkpoint fits, two do not
-    run = [sys.executable, "-m", "radial_vicreg.cli", *settings, f"runs_dir={small}"]
-    if shutil.which("unshare") is None:
-        pytest.skip("unshare is not installed")
-
-    def on_a_small_disk(copy: Path, *command: str) -> subprocess.CompletedProcess[str]:
-        shell = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _ON_A_SMALL_DISK, "sh", small, copy]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.run([*shell, *command], env=environment, capture_output=True, text=True)
-
-    trial = on_a_small_disk(tmp_path / "trial", "true")
-    if trial.returncode != 0:
-        pytest.skip(f"no file system may be mounted here: {trial.stderr.strip()}")
-    done = on_a_small_disk(copy, *run)
-    assert done.returncode == 1, done.stderr
+    disk = 'mount -t tmpfs -o size=140m tmpfs "$mount"'
+    commands = " ".join([*settings, "runs_dir=$mount"])
+    done = on_a_mount(disk, f'{RUN_COMMANDS}cp -r "$mount" copy', tmp_path, commands=commands)
+    assert (tmp_path / "statuses").read_text().split() == ["1"], done.stderr
     assert "no space left to write" in (said := done.stderr.splitlines()[-1])
     assert "checkpoints/epoch-2.ckpt" in said
-    folder = only_run(copy)
+    folder = only_run(tmp_path / "copy")
     assert sorted(file.name for file in (folder / "checkpoints").iterdir()) == ["epoch-1.ckpt", "last.ckpt"]
-    assert results_of(folder)["status"] == "failed"
+    assert read_results(folder)["status"] == "failed"
     assert cli.main([*settings, f"ckpt='{folder / 'checkpoints' / 'last.ckpt'}'"]) == 0
 
 
-def test_a_run_folder_takes_one_process_at_a_time(
-    run_settings: list[str], tmp_path: Path, add_callback: Add, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = [*run_settings, "host=standalone", "diagnostics.enabled=false"]
+def test_a_run_folder_takes_one_process_at_a_time(pretrain: Pretrain, add_callback: Add) -> None:
+    settings = ["diagnostics.enabled=false", "max_epochs=2"]
     add_callback(AtStep(STEPS_PER_EPOCH + 1, lambda: os.kill(os.getpid(), signal.SIGTERM)))
-    assert cli.main(settings) == 143
-    folder = only_run(tmp_path / "runs")
+    folder = pretrain(*settings, status=143).run
     before = (folder / "results.json").read_bytes()
     with HeldLock(folder / ".lock", f"training in {folder}"):  # as another process holds it
-        assert cli.main([*settings, "ckpt=last"]) == 2
-        said = capsys.readouterr().err
-        assert f"another process is training in {folder} (process {os.getpid()} on " in said
+        refused = pretrain(*settings, "ckpt=last", status=2)
+        assert f"another process is training in {folder} (process {os.getpid()} on " in refused.stderr
         assert (folder / "results.json").read_bytes() == before
-        assert cli.main([*settings, "ckpt=last", "lock=take"]) == 0
-    assert results_of(folder)["status"] == "finished"
+        assert pretrain(*settings, "ckpt=last", "lock=take").results["status"] == "finished"
 
 
 @pytest.mark.slow
-def test_the_last_epoch_is_kept_whatever_the_frequency(run_settings: list[str], tmp_path: Path) -> None:
-    assert cli.main([*run_settings, "host=standalone", "checkpoint.frequency=2"]) == 0
-    folder = only_run(tmp_path / "runs")
-    assert checkpoint_of(folder)["epoch"] == 2
-    assert sorted(file.name for file in (folder / "checkpoints").glob("e*")) == ["epoch-2.ckpt", "epoch-3.ckpt"]
+def test_a_killed_worker_is_reported_with_the_cause(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a system that has run out of memory."""
+    monkeypatch.setattr(RadiusMonitor, "on_train_start", lambda *_: None)  # it reads in this process
+    monkeypatch.setattr(MultiCrop, "__call__", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    said = pretrain("max_epochs=1", "data.num_workers=1", status=1).stderr.splitlines()[-1]
+    assert "DataLoader worker" in said
+    assert "killed by signal: Killed" in said
+    assert "lower data.num_workers" in said
+
+
+SIGTERM_TO_THE_FIRST = """
+import os, signal, sys
+import lightning.pytorch as pl
+from radial_vicreg import cli
+
+class Terminate(pl.Callback):
+    def on_train_batch_end(self, trainer, *_):
+        if trainer.global_step == 4 and trainer.is_global_zero:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+real = pl.Trainer.fit
+def fit(trainer, *arguments, **keywords):
+    trainer.callbacks.insert(0, Terminate())
+    real(trainer, *arguments, **keywords)
+pl.Trainer.fit = fit
+sys.exit(cli.main(sys.argv[1:]))
+"""
 
 
 @pytest.mark.slow
-def test_every_checkpoint_is_kept_when_asked_and_what_a_killed_process_had_begun_is_removed(
-    run_settings: list[str], tmp_path: Path
+def test_sigterm_to_the_first_of_two_processes_stops_both(
+    run_settings: list[str], tmp_path: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
-    settings = [*run_settings, "host=standalone", "max_epochs=2", "checkpoint.keep_prev=true"]
-    assert cli.main(settings) == 0
-    folder = only_run(tmp_path / "runs")
-    checkpoints = folder / "checkpoints"
-    assert len(list(checkpoints.glob("epoch-*.ckpt"))) == 2
-    leftovers = [folder / ".results.json.1.tmp", checkpoints / ".epoch-2.ckpt.1-0123abcd.tmp"]
-    others = [folder / ".draft.tmp", checkpoints / "notes.tmp"]
-    for file in (*leftovers, *others):
-        file.write_bytes(b"half")
-    assert cli.main([*settings, f"ckpt='{checkpoints / 'epoch-1.ckpt'}'"]) == 0
-    assert not any(file.exists() for file in leftovers)
-    assert all(file.exists() for file in others)
+    script = tmp_path / "terminated.py"
+    script.write_text(SIGTERM_TO_THE_FIRST)
+    two = ["host=standalone", "max_epochs=2", "devices=2", "strategy=ddp", "optimizer.batch_size=4"]
+    stopped = run_python(str(script), *run_settings, *two, timeout=240, PYTHONWARNINGS="default")
+    assert stopped.returncode == 143, stopped.stderr
+    assert read_results(only_run(tmp_path / "runs"))["status"] == "interrupted"
+    assert "stopped by a signal in epoch 2" in stopped.stderr
+    assert "sync_dist" not in stopped.stderr  # every term is reduced when it is logged

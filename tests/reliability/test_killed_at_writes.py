@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import HOSTS, TESTS, first_on_path, only_run, read_results, without
-
-from radial_vicreg import cli
+from helpers import HOSTS, TESTS, Pretrain, first_on_path, without
 
 FOLDER = Path(__file__).parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_a_run_without_checkpoints_is_finished_with_none(tiny_overrides: list[str], tmp_path: Path) -> None:
-    quick = ["max_epochs=1", "diagnostics.enabled=false", "checkpoint.enabled=false"]
-    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", *quick]) == 0
-    results = read_results(only_run(tmp_path / "runs"))
+def test_a_run_without_checkpoints_is_finished_with_none(pretrain: Pretrain) -> None:
+    results = pretrain("max_epochs=1", "diagnostics.enabled=false", "checkpoint.enabled=false").results
     assert (results["status"], results["checkpoint"]) == ("finished", None)
 
 
@@ -44,15 +40,15 @@ def test_each_write_of_the_last_epoch_under_solo_learn_s_script(
     """Its frequency alone would leave the second epoch without a checkpoint."""
     arguments = ["--config-name", "radialvicreg", *without(tiny_overrides, "runs_dir", "data.val_path")]
     arguments += ["data.val_path=null", "checkpoint.frequency=2"]
-    left = " ".join(left_before_each_write(run_python, tmp_path, "main_pretrain", *arguments))
+    left = " ".join(left_before_each_write(run_python, tmp_path, *arguments))
     assert "-ep=1.ckpt" in left
     assert "os.remove" in left  # of the checkpoint before
 
 
-def left_before_each_write(run_python: Run, folder: Path, program: str, *arguments: str) -> dict[str, Any]:
+def left_before_each_write(run_python: Run, folder: Path, *arguments: str) -> dict[str, Any]:
     """Check that each is resumed to the same end; what was left before each write, of two of one name the last."""
     script, path = str(FOLDER / "killed_at_writes.py"), first_on_path(TESTS)
-    done = run_python(script, str(folder), program, *arguments, timeout=3000, PYTHONPATH=path)
+    done = run_python(script, str(folder), *arguments, timeout=3000, PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     for line in lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import subprocess
@@ -14,13 +15,9 @@ import torch
 from helpers import TESTS, first_on_path, read_results, without
 
 from radial_vicreg.runs.identity import config_hash
-from radial_vicreg.solo.detect import find_solo_learn
 
 pytestmark = [pytest.mark.solo, pytest.mark.slow]
-SCRIPT = Path(__file__).with_name("killed_main_pretrain.py")
-AT_A_STEP = Path(__file__).with_name("killed_at_a_step.py")
-KILLED = -9
-EPOCHS = 3
+FOLDER = Path(__file__).parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -31,51 +28,28 @@ def arguments(tiny_overrides: list[str]) -> list[str]:
     return ["--config-name", "radialvicreg", *kept, "data.val_path=null", "diagnostics.every_n_epochs=1"]
 
 
-def test_a_killed_run_leaves_complete_results_once_it_was_run_again(
-    arguments: list[str], tmp_path: Path, run_python: Run
-) -> None:
-    command = [str(SCRIPT), str(tmp_path), "3", str(EPOCHS), *arguments]
-    done = run_python(*command, timeout=1500, PYTHONPATH=first_on_path(TESTS))
-    assert done.returncode == 0, done.stderr
-    print(done.stdout)
-    attempts = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert len(attempts) == 5
-    (expected,) = attempts[0]["left"]
-    assert (expected["status"], expected["epochs"], expected["history"]) == ("finished", EPOCHS, [1, 2, 3])
-    assert expected["measured"] == [0, 1, 2, 3]
-    for index, attempt in enumerate(attempts[1:]):
-        log = (tmp_path / f"{index}.log").read_text()
-        assert (attempt["killed"], attempt["rerun"]) == (KILLED, 0), f"{attempt}\n{log}"
-        assert attempt["left"][-1] == expected, f"{attempt}\n{log}"
-        running = [left for left in attempt["left"] if left["status"] == "running"]
-        # Only what left no checkpoint may look like that; results are written just before it.
-        assert not (attempt["resumable"] and running), f"{attempt}\n{log}"
-        assert all(left["history"] == expected["history"][: left["epochs"]] for left in attempt["left"])
-
-
 @pytest.mark.parametrize(
     ("workers", "processes", "validated"),
     [(0, 1, False), (2, 2, True)],
     ids=["no workers or validation", "workers, processes, validation"],
 )
 def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
-    workers: int, processes: int, validated: bool, arguments: list[str], tmp_path: Path, run_python: Run
+    workers: int,
+    processes: int,
+    validated: bool,
+    arguments: list[str],
+    tmp_path: Path,
+    kill_and_resume: Callable[..., list[str]],
 ) -> None:
     """Of the same number of processes; augmentations by torchvision, not by DALI."""
-    settings = [*arguments, f"max_epochs={EPOCHS}", f"data.num_workers={workers}", "probes.encoder_knn=true"]
+    settings = [*arguments, "max_epochs=3", f"data.num_workers={workers}", "probes.encoder_knn=true"]
     settings.append("method_kwargs.radial_objective=wasserstein")
     if validated:
         settings.append(f"data.val_path={tmp_path / 'val'}")
     if processes > 1:
         settings += [f"num_nodes={processes}", "strategy=ddp", f"optimizer.batch_size={8 // processes}"]
-    step = random.Random(repr((workers, processes, validated))).randrange(4, 3 * EPOCHS + 1)
-    command = [str(AT_A_STEP), str(tmp_path), str(step), str(processes), *settings]
-    done = run_python(*command, timeout=600, PYTHONPATH=first_on_path(TESTS))
-    assert done.returncode == 0, done.stderr
-    log = (tmp_path / "killed.log").read_text()
-    found = json.loads(done.stdout.splitlines()[-1])
-    ended = {"whole": [0] * processes, "killed": [KILLED] * processes, "resumed": [0] * processes, "compared": 0}
-    assert found == ended, f"killed after step {step}\n{log}"
+    step = random.Random(repr((workers, processes, validated))).randrange(4, 10)
+    (log,) = kill_and_resume(settings, [["step", step]], processes)
     assert "Resuming from previous checkpoint" in log
     if processes > 1:
         check_rates_of_two_nodes(tmp_path / "whole")
@@ -91,14 +65,16 @@ def check_rates_of_two_nodes(folder: Path) -> None:
     assert states["param_groups"][0]["initial_lr"] == pytest.approx(0.3 * 4 * 2 / 256)
 
 
+#: Runs the script with a callback that sends signals at the moment that the first argument names.
 SIGNAL = """
-import multiprocessing, os, signal, subprocess, sys, runpy
+import multiprocessing, os, signal, subprocess, sys
 import lightning.pytorch as pl
 import pytest
+from helpers import make_solo_vit_small
+from killed_runs import run_script
 from radial_vicreg.train.step import RadialTraining
 
-from helpers import make_solo_vit_small
-
+where = sys.argv[1]
 make_solo_vit_small(pytest.MonkeyPatch())
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup's children start with it ignored
 
@@ -108,26 +84,25 @@ class Terminate(pl.Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
     def on_train_batch_end(self, trainer, *_):
-        if trainer.global_step == 4 and where == "hang-up":
+        if trainer.global_step != 4:
+            return
+        if where == "hang-up":
             os.kill(os.getpid(), signal.SIGHUP)
-        if trainer.global_step == 4 and where == "group":
+        if where == "group":
             os.killpg(0, signal.SIGTERM)
-        if trainer.global_step == 4 and where == "workers first":
+        if where == "workers first":
             workers = [str(worker.pid) for worker in multiprocessing.active_children()]
             # By another process: to a parent's they exit with 0.
             subprocess.run(["kill", "-TERM", *workers])
             subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -TERM {os.getpid()}"])
 
-where, script = sys.argv[1:3]
 real = RadialTraining.configure_callbacks
 def with_terminate(callbacks):
     # Last when the workers get it, too: then they die before the run can stop in order.
     return [Terminate(), *callbacks] if where == "hang-up" else [*callbacks, Terminate()]
 
 RadialTraining.configure_callbacks = lambda self: with_terminate(real(self))
-sys.argv = sys.argv[2:]
-sys.path.insert(0, os.path.dirname(script))
-runpy.run_path(script, run_name="__main__")
+run_script(sys.argv[2:])
 """
 
 
@@ -138,8 +113,8 @@ def script(arguments: list[str], tmp_path: Path, run_python: Run) -> Callable[..
     def run(*settings: str, where: str = "nowhere") -> subprocess.CompletedProcess[str]:
         launcher = tmp_path / "launcher.py"
         launcher.write_text(SIGNAL)
-        command = [str(launcher), where, str(main_pretrain()), *arguments, *settings]
-        return run_python(*command, PYTHONPATH=first_on_path(TESTS))
+        path = f"{FOLDER}{os.pathsep}{first_on_path(TESTS)}"
+        return run_python(str(launcher), where, *arguments, *settings, PYTHONPATH=path)
 
     return run
 
@@ -151,7 +126,7 @@ def test_a_finished_run_of_an_earlier_version_gets_its_results_when_it_is_run_ag
     assert (done := script("max_epochs=2")).returncode == 0, done.stderr
     (file,) = tmp_path.glob("trained_models/*/*/results.json")
     (checkpoint,) = file.parent.glob("*.ckpt")
-    whole = json.loads(file.read_text())
+    whole = read_results(file.parent)
     content = torch.load(checkpoint, weights_only=True)
     states = content["callbacks"]
     assert states["RadiusMonitor"].pop("final_radii") is not None
@@ -163,7 +138,7 @@ def test_a_finished_run_of_an_earlier_version_gets_its_results_when_it_is_run_ag
     file.write_text(json.dumps(late))
     assert (done := script("max_epochs=2")).returncode == 0, done.stderr
     (again,) = tmp_path.glob("trained_models/*/*/results.json")
-    found = json.loads(again.read_text())
+    found = read_results(again.parent)
     assert [found[key] for key in ("status", "epochs", "steps")] == ["finished", 2, 6]
     assert found["radii"]["final"]["eval"]["w1_chi"] == pytest.approx(whole["radii"]["final"]["eval"]["w1_chi"])
     assert found["loss_terms"] == {}  # nobody knows them any more, and the first epoch's are others
@@ -179,7 +154,7 @@ def test_a_signal_is_an_interruption_with_its_reason_and_exit_status(
     done = script("max_epochs=2", f"data.num_workers={workers}", where=where)
     assert done.returncode == 143, done.stderr[-4000:]
     (file,) = tmp_path.glob("trained_models/*/*/results.json")
-    found = json.loads(file.read_text())
+    found = read_results(file.parent)
     assert (found["status"], found["error"], found["epochs"]) == ("interrupted", f"stopped by {name}", 1)
     assert re.search(f"stopped by {name} in epoch 2 at step [45]", done.stderr)
     assert "Traceback" not in done.stderr
@@ -191,9 +166,3 @@ def test_sigterm_before_the_first_step_is_no_success_either(
     settings = [f"data.val_path={tmp_path / 'val'}", "max_epochs=1", "optimizer.batch_size=2"]
     done = script(*settings, where="sanity check")
     assert done.returncode == 143, done.stderr[-4000:]
-
-
-def main_pretrain() -> Path:
-    location = find_solo_learn().location
-    assert location is not None
-    return location.parent / "main_pretrain.py"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +11,10 @@ import pytest
 import torch
 from helpers import (
     HOSTS_SOLO_SLOW,
+    Pretrain,
     one_line,
     only_run,
+    pretrainer,
     pull_the_plug,
     read_results,
     tiny_settings,
@@ -21,10 +22,7 @@ from helpers import (
 )
 
 from radial_vicreg import cli
-from radial_vicreg.report.collect import collect, group
-from radial_vicreg.runs.identity import Identity
-
-QUICK = ["host=standalone", "diagnostics.enabled=false", "max_epochs=1"]
+from radial_vicreg.io.files import write_json
 
 
 @pytest.fixture
@@ -34,15 +32,17 @@ def finished(finished_run: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture
-def its_command(finished: Path, tmp_path: Path) -> list[str]:
+def again(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Pretrain:
     """The command that trained it, with runs of the test's own."""
     root = finished.parents[2]
-    return [
-        "pretrain",
-        *tiny_settings(root / "train", root / "val", tmp_path),
-        "host=standalone",
-        "probes.frozen_linear=true",
-    ]
+    return pretrainer([*tiny_settings(root / "train", root / "val", tmp_path), "probes.frozen_linear=true"], capsys)
+
+
+@pytest.fixture
+def found(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it where its command looks for runs."""
+    place = tmp_path / "runs" / finished.parent.name / finished.name
+    return Path(shutil.copytree(finished, place, symlinks=True))
 
 
 def runs_below(folder: Path) -> list[Path]:
@@ -50,108 +50,90 @@ def runs_below(folder: Path) -> list[Path]:
 
 
 def test_other_validation_images_are_another_run_of_the_same_training(
-    tiny_overrides: list[str], image_folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Path, again: Pretrain, tmp_path: Path
 ) -> None:
-    command = ["pretrain", *tiny_overrides, *QUICK]
-    assert cli.main(command) == 0
-    run = only_run(tmp_path / "runs")
-    other = [*command, f"data.val_path={image_folder('other', per_class=5)}"]
-    capsys.readouterr()
-    assert cli.main([*other, "ckpt=last"]) == 2
-    one_line(capsys.readouterr().err, "ckpt=last: no checkpoint of this configuration", str(run), "validated on other")
-    assert cli.main([*other, "ckpt=auto"]) == 0
-    assert len(runs_below(tmp_path / "runs")) == 2
-    said = capsys.readouterr().out
-    assert f"{run} is not used: validated on other images (" in said
-    assert f"radial-vicreg probe {run} --val {tmp_path / 'other'}" in said
+    val = write_images(tmp_path / "other", per_class=5)
+    other = f"data.val_path={val}"
+    wanted = ("ckpt=last: no checkpoint of this configuration", str(found), "validated on other")
+    one_line(again(other, "ckpt=last", status=2).stderr, *wanted)
+    anew = again(other, "ckpt=auto", "diagnostics.enabled=false")
+    assert len(runs_below(anew.folder)) == 2
+    assert f"{found} is not used: validated on other images (" in anew.stdout
+    assert f"radial-vicreg probe {found} --val {val}" in anew.stdout
 
 
-def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_goes_on_with_its_images_wherever_they_lie_and_with_no_others(
+    found: Path, finished: Path, again: Pretrain, tmp_path: Path
 ) -> None:
-    command = ["pretrain", *tiny_overrides, *QUICK]
-    assert cli.main(command) == 0
-    run = only_run(tmp_path / "runs")
-    capsys.readouterr()
-    assert cli.main([*command, "ckpt=auto"]) == 0
-    assert "measured with" not in capsys.readouterr().out
-    assert cli.main([*command, "ckpt=auto", "probes.mlp_hidden_dim=9"]) == 0
-    width = read_results(run)["config"]["probes"]["mlp_hidden_dim"]
-    said = f"its results were measured with probes.mlp_hidden_dim={width}, not 9"
-    assert said in capsys.readouterr().out
-    assert only_run(tmp_path / "runs") == run
+    other = f"data.train_path={write_images(tmp_path / 'other', per_class=9)}"
+    same_names = f"data.train_path={write_images(tmp_path / 'larger', size=64)}"
+    checkpoint = found / "checkpoints" / "epoch-1.ckpt"
+    for images, ckpt, said in (
+        (other, "last", "ckpt=last: no checkpoint of this configuration"),
+        (other, f"'{checkpoint}'", "epoch-1.ckpt was trained on other images"),
+        (same_names, "last", "trained on other images"),
+    ):
+        assert said in again(images, f"ckpt={ckpt}", status=2).stderr
+    moved = shutil.copytree(finished.parents[2] / "train", tmp_path / "moved")
+    assert again(f"data.train_path={moved}", "ckpt=last").run == found
 
 
-@pytest.mark.parametrize("part", ["train", "val"])
-def test_other_images_under_the_same_names_are_other_images(
-    part: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["pretrain", *tiny_overrides, *QUICK]
-    assert cli.main(command) == 0
-    shutil.rmtree(tmp_path / part)
-    write_images(tmp_path / part, per_class=8 if part == "train" else 4, size=64)
-    assert cli.main([*command, "ckpt=last"]) == 2
-    wanted = "trained on other images" if part == "train" else "validated on other images"
-    assert wanted in capsys.readouterr().err
+def test_figures_that_were_measured_otherwise_are_not_handed_back_without_a_word(found: Path, again: Pretrain) -> None:
+    assert "measured with" not in again("ckpt=auto").stdout
+    handed = again("ckpt=auto", "probes.mlp_hidden_dim=9")
+    width = handed.results["config"]["probes"]["mlp_hidden_dim"]
+    assert f"its results were measured with probes.mlp_hidden_dim={width}, not 9" in handed.stdout
+    assert handed.run == found
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("optimizer.lr=0.001", "optimizer.lr is 0.3 there and 0.001 here"),
+        ("max_epochs=3", "max_epochs is 2 there and 3 here"),
+        ("method=vicreg", "method_kwargs.radial_objective is kl there and none here"),
+    ],
+)
 def test_a_checkpoint_of_another_configuration_is_refused(
-    finished: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: str, said: str, finished: Path, again: Pretrain
 ) -> None:
     checkpoint = finished / "checkpoints" / "epoch-1.ckpt"
-    changes = {
-        "optimizer.lr=0.001": "optimizer.lr is 0.3 there and 0.001 here",
-        "max_epochs=3": "max_epochs is 2 there and 3 here",
-        "method=vicreg": "method_kwargs.radial_objective is kl there and none here",
-    }
-    for change, said in changes.items():
-        assert cli.main([*its_command, change, f"ckpt='{checkpoint}'"]) == 2
-        one_line(capsys.readouterr().err, f"ckpt={checkpoint} is of another run: ", said, "omit ckpt")
-    assert not list(tmp_path.glob("runs/*/*"))
+    refused = again(change, f"ckpt='{checkpoint}'", status=2)
+    one_line(refused.stderr, f"ckpt={checkpoint} is of another run: ", said, "omit ckpt")
+    assert runs_below(refused.folder) == []
 
 
-def test_a_checkpoint_knows_its_run_wherever_it_lies(
-    finished: Path, its_command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_checkpoint_knows_its_run_wherever_it_lies(finished: Path, again: Pretrain, tmp_path: Path) -> None:
     alone = Path(shutil.copy(finished / "checkpoints" / "epoch-1.ckpt", tmp_path / "alone.ckpt"))
-    assert cli.main([*its_command, "optimizer.lr=0.001", f"ckpt='{alone}'"]) == 2
-    one_line(capsys.readouterr().err, "optimizer.lr is 0.3 there and 0.001 here")
+    one_line(again("optimizer.lr=0.001", f"ckpt='{alone}'", status=2).stderr, "optimizer.lr is 0.3 there and 0.001")
     content = torch.load(alone, weights_only=True)  # as version 0.2 has left it
     for state in content["callbacks"].values():
         state.pop("config", None)
     torch.save(content, tmp_path / "old.ckpt")
-    assert cli.main([*its_command, f"ckpt='{tmp_path / 'old.ckpt'}'"]) == 2
-    one_line(capsys.readouterr().err, "does not contain its configuration", "results.json")
-    assert cli.main([*its_command, f"ckpt='{alone}'"]) == 0
-    run = only_run(tmp_path / "runs")
-    assert [entry["epoch"] for entry in read_results(run)["history"]] == [1, 2]
+    refused = again(f"ckpt='{tmp_path / 'old.ckpt'}'", status=2)
+    one_line(refused.stderr, "does not contain its configuration", "results.json")
+    assert [entry["epoch"] for entry in again(f"ckpt='{alone}'").results["history"]] == [1, 2]
 
 
 def test_a_finished_run_has_nothing_left_to_train_for_other_validation_images(
-    finished: Path, its_command: list[str], image_folder: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    finished: Path, again: Pretrain, tmp_path: Path
 ) -> None:
-    checkpoint = finished / "checkpoints" / "last.ckpt"
-    other = image_folder("other", per_class=5)
-    assert cli.main([*its_command, f"data.val_path={other}", f"ckpt='{checkpoint}'"]) == 2
-    one_line(capsys.readouterr().err, "is finished and was validated on other images (2:", f"--val {other}` measures")
+    other = write_images(tmp_path / "other", per_class=5)
+    refused = again(f"data.val_path={other}", f"ckpt='{finished / 'checkpoints' / 'last.ckpt'}'", status=2)
+    one_line(refused.stderr, "is finished and was validated on other images (2:", f"--val {other}` measures")
 
 
 def test_a_training_that_goes_on_with_other_validation_images_keeps_no_figure_of_the_first(
-    tiny_overrides: list[str],
-    image_folder: Callable[..., Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    again: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["pretrain", *tiny_overrides, "host=standalone", "probes.frozen_linear=true"]
     with monkeypatch.context() as patch:
         pull_the_plug(patch, epochs=1)
         with pytest.raises(ConnectionAbortedError):
-            cli.main(command)
+            again()
     run = only_run(tmp_path / "runs")
     before = (run / "results.json").read_bytes()
-    other = f"data.val_path={image_folder('other', per_class=5)}"
-    assert cli.main([*command, other, f"ckpt='{run / 'checkpoints' / 'last.ckpt'}'"]) == 0
+    other = f"data.val_path={write_images(tmp_path / 'other', per_class=5)}"
+    again(other, f"ckpt='{run / 'checkpoints' / 'last.ckpt'}'")
     assert (run / "results.json").read_bytes() == before
     (new,) = (folder for folder in runs_below(tmp_path / "runs") if folder != run)
     results = read_results(new)
@@ -184,62 +166,32 @@ def test_every_figure_names_its_weights_and_its_images(host: str, finished_run: 
     assert radii["final"]["origin"] == {"checkpoint": last, "val": known["val"]}
 
 
-def test_seeds_validated_on_other_images_are_not_averaged(finished: Path, tmp_path: Path) -> None:
-    for seed, val in ((5, "aaaaaaaa"), (6, "bbbbbbbb")):
-        folder = Path(shutil.copytree(finished, tmp_path / f"seed{seed}", ignore=shutil.ignore_patterns("*.ckpt")))
-        content = read_results(folder)
-        content["seed"] = content["config"]["seed"] = seed
-        content["config"]["data"]["fingerprints"]["val"] = ["1:cccccccc", f"2:{val}"]
-        (folder / "results.json").write_text(json.dumps(content))
-    experiments, _ = group(collect(tmp_path)[0])
-    assert [len(found.runs) for found in experiments] == [1, 1]
-    for found in experiments:
-        assert any("validated on other images" in note for note in found.notes)
-
-
 def test_a_probe_of_other_images_is_no_figure_of_the_run(
-    finished: Path, image_folder: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = Path(shutil.copytree(finished, tmp_path / "run", symlinks=True))
-    command = ["probe", str(run), "--probe", "knn", "--workers", "0", "--add-to-results"]
-    assert cli.main([*command, "--val", str(image_folder("other", per_class=5))]) == 0
+    command = ["probe", str(found), "--probe", "knn", "--workers", "0", "--add-to-results"]
+    assert cli.main([*command, "--val", str(write_images(tmp_path / "other", per_class=5))]) == 0
     said = capsys.readouterr().out
-    probes = read_results(run)["probes"]
+    probes = read_results(found)["probes"]
     assert "offline_knn_encoder" not in probes
     (name,) = (name for name in probes if name.startswith("offline_knn_encoder_images_"))
     assert f"probes.{name}" in said
-    known = read_results(run)["config"]["data"]["fingerprints"]
+    known = read_results(found)["config"]["data"]["fingerprints"]
     assert probes[name]["origin"]["train"] == known["train"]
     assert probes[name]["origin"]["val"] != known["val"]
     moved = shutil.copytree(finished.parents[2] / "val", tmp_path / "moved")
     assert cli.main([*command, "--val", str(moved)]) == 0
-    figures: dict[str, Any] = read_results(run)["probes"]
+    figures: dict[str, Any] = read_results(found)["probes"]
     assert figures["offline_knn_encoder"]["origin"]["val"] == known["val"]
     assert figures["offline_knn_encoder"]["origin"]["checkpoint"] == {"epoch": 2, "step": 6}
-    assert {file.name for file in (run / "probes").glob("*.json")} == {
-        "knn-encoder.json",
-        f"knn-encoder-{name.removeprefix('offline_knn_encoder_').replace('_', '-')}.json",
-    }
-
-
-def test_keys_that_differ_are_listed_with_both_values() -> None:
-    first = {"optimizer": {"lr": 0.3, "kwargs": {}}, "crops": [{"size": 32.0}], "seed": 5.0}
-    second = {"optimizer": {"lr": 0.1, "kwargs": {"eta": 0.02}}, "crops": [{"size": 32.0}, {"size": 16.0}], "seed": 5.0}
-    assert Identity(first).differences(Identity(first)) == []
-    assert Identity(first).differences(Identity(second)) == [
-        ("crops.1.size", None, 16.0),
-        ("optimizer.kwargs", {}, None),
-        ("optimizer.kwargs.eta", None, 0.02),
-        ("optimizer.lr", 0.3, 0.1),
-    ]
+    assert len(list((found / "probes").glob("*.json"))) == 2
 
 
 def test_compare_says_why_two_runs_are_kept_apart(
-    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    found: Path, finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = Path(shutil.copytree(finished, tmp_path / "other", ignore=shutil.ignore_patterns("*.ckpt")))
-    content = read_results(other)
+    content = read_results(found)
     content["config"]["data"]["fingerprints"]["val"] = ["1:cccccccc", "2:dddddddd"]
-    (other / "results.json").write_text(json.dumps(content))
-    assert cli.main(["compare", str(finished), str(other)]) == 0
+    write_json(found / "results.json", content)
+    assert cli.main(["compare", str(finished), str(found)]) == 0
     assert "validated on other images (2:" in capsys.readouterr().out

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from configs import make_config
 from helpers import (
+    Pretrain,
     assert_same_run,
     finished,
     on_two_nodes,
@@ -25,7 +26,6 @@ from helpers import (
 )
 from lightning.pytorch.utilities import rank_zero_only
 
-from radial_vicreg import cli
 from radial_vicreg.errors import UserError
 from radial_vicreg.train.processes import check_processes
 
@@ -38,53 +38,41 @@ ENVIRONMENTS = {
 }
 
 
-@pytest.fixture
-def settings(run_settings: list[str]) -> list[str]:
-    more = ["host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false", "max_epochs=1"]
-    return [*run_settings, *more]
+QUICK = ["host=standalone", "diagnostics.enabled=false", "probes.encoder_knn=false", "max_epochs=1"]
 
 
-def assert_trained_as_the_first(tmp_path: Path, printed: str) -> None:
+def assert_trained_as_the_first(run: Path, printed: str) -> None:
     assert "host: standalone" in printed
     assert "epoch 1/1" in printed
-    with (only_run(tmp_path / "runs") / "epochs.csv").open() as stream:
+    with (run / "epochs.csv").open() as stream:
         assert any(row.get("train_loss_epoch") for row in csv.DictReader(stream))
 
 
 def test_a_rank_that_lightning_has_read_from_the_environment_counts_for_nothing(
-    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in ENVIRONMENTS["slurm"].items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(rank_zero_only, "rank", 1)  # what it reads there when it is imported
-    assert cli.main(settings) == 0
-    assert_trained_as_the_first(tmp_path, capsys.readouterr().out)
+    done = pretrain(*QUICK)
+    assert_trained_as_the_first(done.run, done.stdout)
 
 
 @pytest.mark.slow
-def test_one_process_is_the_first_whatever_torchrun_left_and_finds_its_run_again(
-    settings: list[str], tmp_path: Path, run_python: RunPython
-) -> None:
-    command = ["-m", "radial_vicreg.cli", *settings]
-    done = run_python(*command, **ENVIRONMENTS["torchrun"])
-    assert done.returncode == 0, done.stderr
-    assert_trained_as_the_first(tmp_path, done.stdout)
-    run = only_run(tmp_path / "runs")
-    assert run_python(*command, "ckpt=auto", **ENVIRONMENTS["torchrun"]).returncode == 0
-    assert only_run(tmp_path / "runs") == run  # and not started anew beside it
-    assert read_results(run)["status"] == "finished"
-
-
-@pytest.mark.slow
-def test_one_process_is_the_first_whatever_slurm_left_and_logs_to_wandb(
-    settings: list[str], tmp_path: Path, run_python: RunPython
+@pytest.mark.parametrize("launcher", ENVIRONMENTS)
+def test_one_process_is_the_first_whatever_is_left_finds_its_run_again_and_logs_to_wandb(
+    launcher: str, run_settings: list[str], tmp_path: Path, run_python: RunPython
 ) -> None:
     pytest.importorskip("wandb")
-    wandb = ["wandb.enabled=true", "wandb.offline=true"]
-    done = run_python("-m", "radial_vicreg.cli", *settings, *wandb, **ENVIRONMENTS["slurm"], WANDB_SILENT="true")
+    command = ["-m", "radial_vicreg.cli", *run_settings, *QUICK, "wandb.enabled=true", "wandb.offline=true"]
+    environment = {**ENVIRONMENTS[launcher], "WANDB_SILENT": "true"}
+    done = run_python(*command, **environment)
     assert done.returncode == 0, done.stderr
-    assert_trained_as_the_first(tmp_path, done.stdout)
-    assert list(only_run(tmp_path / "runs").rglob("offline-run-*/*.wandb"))
+    run = only_run(tmp_path / "runs")
+    assert_trained_as_the_first(run, done.stdout)
+    assert list(run.rglob("offline-run-*/*.wandb"))
+    assert run_python(*command, "ckpt=auto", **environment).returncode == 0
+    assert only_run(tmp_path / "runs") == run  # and not started anew beside it
 
 
 #: What torchrun and Slurm set for the first of two processes.
@@ -96,83 +84,48 @@ SLURM |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
 @pytest.mark.parametrize(
     ("environment", "overrides", "words"),
     [
-        pytest.param(
-            *({}, ["devices=2", "strategy=single_device"]),
-            ("strategy=single_device trains with 1 process", "devices=2", "request 2", "strategy=auto"),
-            id="single_device",
-        ),
-        pytest.param(
+        (
             *({}, ["num_nodes=2", "strategy=single_device"]),
             ("strategy=single_device trains with 1 process", "num_nodes=2", "request 2"),
-            id="single_device_nodes",
         ),
-        pytest.param({}, ["strategy=fsdp_cpu_offload"], ("strategy=fsdp_cpu_offload is not supported",), id="fsdp"),
-        pytest.param(
+        ({}, ["strategy=fsdp_cpu_offload"], ("strategy=fsdp_cpu_offload is not supported",)),
+        (
             *({}, ["devices=2", "+use_distributed_sampler=false"]),
             ("use_distributed_sampler must not be false with 2 processes", "omit it"),
-            id="sampler",
         ),
-        pytest.param(
-            *(TORCHRUN, ["devices=1"]),
-            ("torchrun started 2 processes", "devices=1", "request 1", "--nnodes=1 --nproc_per_node=1"),
-            id="torchrun",
-        ),
-        pytest.param(
+        (
             *(TORCHRUN, ["devices=3", "strategy=ddp"]),
             ("torchrun started 2 processes", "devices=3", "request 3", "--nproc_per_node=3"),
-            id="torchrun_more",
         ),
-        pytest.param(
+        (
             *(TORCHRUN, ["devices=1", "num_nodes=2"]),
             ("torchrun started 2 processes on this machine", "devices=1", "--nnodes=2 --nproc_per_node=1"),
-            id="torchrun_nodes",
         ),
-        pytest.param(
-            *(SLURM, ["devices=1"]), ("--ntasks=2", "--nodes=1 --ntasks-per-node=1", "srun"), id="slurm_ntasks"
-        ),
-        pytest.param(
-            *(SLURM, ["devices=2", "strategy=ddp"]),
-            ("--ntasks=2", "--nodes=1 --ntasks-per-node=2", "srun"),
-            id="slurm_ntasks_matching",
-        ),
-        pytest.param(
+        (SLURM, ["devices=2", "strategy=ddp"], ("--ntasks=2", "--nodes=1 --ntasks-per-node=2", "srun")),
+        (
             *({**SLURM, "SLURM_NTASKS_PER_NODE": "2"}, ["devices=1"]),
             ("Slurm started 2 processes", "devices=1", "request 1"),
-            id="slurm_tasks",
         ),
-        pytest.param(
+        (
             *({**SLURM, "SLURM_NTASKS": "1"}, ["devices=2", "strategy=ddp"]),
             ("Slurm started 1 process", "devices=2", "request 2", "--ntasks-per-node=2"),
-            id="slurm_one_task",
         ),
     ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_another_number_of_processes_is_one_line_before_anything_is_written(
+def test_another_number_of_processes_is_one_line_before_anything_is_written_and_of_a_check_too(
     environment: dict[str, str],
     overrides: list[str],
     words: tuple[str, ...],
-    settings: list[str],
-    tmp_path: Path,
+    pretrain: Pretrain,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert cli.main([*settings, *overrides]) == 2
-    one_line(capsys.readouterr().err, *words)
-    assert not list(tmp_path.glob("runs/*"))
-
-
-@pytest.mark.parametrize("cause", ["launcher", "strategy"])
-def test_check_finds_another_number_of_processes(
-    cause: str, settings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if cause == "launcher":
-        for name, value in TORCHRUN.items():
-            monkeypatch.setenv(name, value)
-    overrides = ["strategy=single_device", "devices=2"] if cause == "strategy" else []
-    assert cli.main([*settings, *overrides, "--check"]) == 2
-    one_line(capsys.readouterr().err, "process", "request")
+    for more in ([], ["--check"]):
+        refused = pretrain(*QUICK, *overrides, *more, status=2)
+        one_line(refused.stderr, *words)
+        assert not list(refused.folder.glob("*"))
 
 
 @pytest.mark.parametrize("started", [1, 3])

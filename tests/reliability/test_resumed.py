@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as pl
 import pytest
 import torch
-from helpers import HOSTS_SOLO_SLOW, TESTS, AtStep, assert_same_run, first_on_path, only_run, read_results
+from helpers import HOSTS_SOLO_SLOW, AtStep, Pretrain, assert_same_run, only_run, read_results
 
-from radial_vicreg import cli
 from radial_vicreg.io.files import write_json
 from radial_vicreg.runs.checkpoints import find_checkpoint
 
-SCRIPT = Path(__file__).with_name("killed_at_a_step.py")
-KILLED = -9
 STEPS_PER_EPOCH = 3
 IMAGES = {
-    "standalone": ["host=standalone"],
     "solo": ["host=solo", "probes.frozen_linear=true"],
     "ram": ["host=standalone", "data.cache=ram"],
     "device": ["host=standalone", "data.format=device"],
@@ -33,30 +27,30 @@ def random_step(epochs: int, *cell: object) -> int:
     return random.Random(repr(cell)).randrange(STEPS_PER_EPOCH + 1, epochs * STEPS_PER_EPOCH + 1)
 
 
+def break_off() -> None:
+    raise ConnectionAbortedError("pulled")  # nobody's wrong input: it keeps its traceback
+
+
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_a_run_that_broke_off_after_a_step_is_resumed_to_the_same_end(
-    host: str, run_settings: list[str], tmp_path: Path, add_callback: Callable[[pl.Callback], None]
+    host: str, pretrain: Pretrain, tmp_path: Path, add_callback: Callable[[pl.Callback], None]
 ) -> None:
-    settings = [*run_settings, f"host={host}", "data.num_workers=2", "max_epochs=2", "data.val_path=null"]
-    assert cli.main([*settings, f"runs_dir={tmp_path / 'whole'}"]) == 0
-
-    def pull_the_plug() -> None:
-        raise ConnectionAbortedError("pulled")  # nobody's wrong input: it keeps its traceback
-
-    add_callback(AtStep(random_step(2, host), pull_the_plug))
+    settings = [f"host={host}", "data.num_workers=2", "max_epochs=2", "data.val_path=null"]
+    whole = pretrain(*settings, f"runs_dir={tmp_path / 'whole'}").run
+    add_callback(AtStep(random_step(2, host), break_off))
     with pytest.raises(ConnectionAbortedError, match="pulled"):
-        cli.main(settings)
-    broken = read_results(only_run(tmp_path / "runs"))
+        pretrain(*settings)
+    run = only_run(tmp_path / "runs")
+    broken = read_results(run)
     assert broken["status"] == "failed"
     assert "pulled" in broken["error"]
     began = "2026-01-01T00:00:00+00:00"
-    write_json(only_run(tmp_path / "runs") / "results.json", {**broken, "started": began})
-    add_seconds(only_run(tmp_path / "runs"), 1000.0)
-    assert cli.main([*settings, "ckpt=last"]) == 0
-    assert_same_run(only_run(tmp_path / "runs"), only_run(tmp_path / "whole"))
-    resumed = read_results(only_run(tmp_path / "runs"))
-    assert resumed["started"] == began
-    assert resumed["seconds"] > 1000  # of all starts together
+    write_json(run / "results.json", {**broken, "started": began})
+    add_seconds(run, 1000.0)
+    resumed = pretrain(*settings, "ckpt=last")
+    assert_same_run(resumed.run, whole)
+    assert resumed.results["started"] == began
+    assert resumed.results["seconds"] > 1000  # of all starts together
 
 
 def add_seconds(run: Path, seconds: float) -> None:
@@ -69,21 +63,14 @@ def add_seconds(run: Path, seconds: float) -> None:
 
 @pytest.mark.parametrize("setting", ["+max_steps=5", pytest.param("+overfit_batches=2", marks=pytest.mark.slow)])
 def test_a_run_that_would_not_end_alike_is_not_resumed(
-    setting: str,
-    run_settings: list[str],
-    add_callback: Callable[[pl.Callback], None],
-    capsys: pytest.CaptureFixture[str],
+    setting: str, pretrain: Pretrain, add_callback: Callable[[pl.Callback], None]
 ) -> None:
-    settings = [*run_settings, "host=standalone", "max_epochs=3", "data.val_path=null", setting]
-
-    def pull_the_plug() -> None:
-        raise ConnectionAbortedError("pulled")
-
-    add_callback(AtStep(4, pull_the_plug))
+    settings = ["diagnostics.enabled=false", "data.val_path=null", setting]
+    add_callback(AtStep(4, break_off))
     with pytest.raises(ConnectionAbortedError, match="pulled"):
-        cli.main(settings)
-    assert cli.main([*settings, "ckpt=auto"]) == 2
-    assert f"a run with {setting[1:].partition('=')[0]} cannot be resumed" in capsys.readouterr().err
+        pretrain(*settings)
+    refused = pretrain(*settings, "ckpt=auto", status=2).stderr
+    assert f"a run with {setting[1:].partition('=')[0]} cannot be resumed" in refused
 
 
 @pytest.mark.slow
@@ -92,17 +79,10 @@ def test_a_run_that_would_not_end_alike_is_not_resumed(
     [pytest.param("solo", 0, 2, marks=pytest.mark.solo), ("ram", 2, 2), ("device", 0, 1)],
 )
 def test_a_run_killed_after_a_step_is_resumed_to_the_same_end(
-    images: str, workers: int, processes: int, run_settings: list[str], tmp_path: Path, run_python: Callable[..., Any]
+    images: str, workers: int, processes: int, run_settings: list[str], kill_and_resume: Callable[..., list[str]]
 ) -> None:
     arguments = [*run_settings, *IMAGES[images], f"data.num_workers={workers}"]
     if processes > 1:
         arguments += [f"devices={processes}", "strategy=ddp", f"optimizer.batch_size={8 // processes}"]
-    step = random_step(3, images, workers, processes)
-    command = [str(SCRIPT), str(tmp_path), str(step), str(processes), *arguments]
-    done = run_python(*command, timeout=600, PYTHONPATH=first_on_path(TESTS))
-    assert done.returncode == 0, done.stderr
-    log = (tmp_path / "killed.log").read_text()
-    found = json.loads(done.stdout.splitlines()[-1])
-    ended = {"whole": [0] * processes, "killed": [KILLED] * processes, "resumed": [0] * processes, "compared": 0}
-    assert found == ended, f"killed after step {step}\n{log}"
+    (log,) = kill_and_resume(arguments, [["step", random_step(3, images, workers, processes)]], processes)
     assert "resuming from" in log  # not begun anew

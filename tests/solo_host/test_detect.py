@@ -14,9 +14,11 @@ import pytest
 
 from radial_vicreg.solo import detect
 
+Pretend = Callable[..., None]
+
 
 @pytest.fixture
-def pretend_solo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
+def pretend_solo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pretend:
     """Lets ``find_spec('solo')`` find a folder with the given files, or nothing."""
 
     def pretend(*files: str) -> None:
@@ -32,14 +34,18 @@ def pretend_solo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: igno
     return pretend
 
 
-def test_without_solo_learn_auto_is_standalone_and_says_how_to_get_it(pretend_solo) -> None:  # type: ignore[no-untyped-def]
+def test_without_solo_learn_auto_is_standalone_and_says_how_to_get_it(pretend_solo: Pretend) -> None:
     pretend_solo()
     host, reason = detect.choose_host("auto")
     assert host == "standalone"
     assert reason.startswith("solo-learn is not installed; git clone https://github.com/vturrisi/solo-learn, then pip")
+    with pytest.raises(ValueError, match=r"host=solo cannot be used.*or use host=standalone"):
+        detect.choose_host("solo")
+    with pytest.raises(ValueError, match="host must be one of auto, solo, standalone, got 'gpu'"):
+        detect.choose_host("gpu")
 
 
-def test_the_old_release_is_recognised(pretend_solo) -> None:  # type: ignore[no-untyped-def]
+def test_the_old_release_is_recognised(pretend_solo: Pretend) -> None:
     pretend_solo("args/setup.py")
     found = detect.find_solo_learn()
     assert not found.usable
@@ -47,13 +53,7 @@ def test_the_old_release_is_recognised(pretend_solo) -> None:  # type: ignore[no
     assert "pip uninstall solo-learn" in found.reason
 
 
-def test_asking_for_solo_where_there_is_none_is_an_error(pretend_solo) -> None:  # type: ignore[no-untyped-def]
-    pretend_solo()
-    with pytest.raises(ValueError, match=r"host=solo cannot be used.*or use host=standalone"):
-        detect.choose_host("solo")
-
-
-def test_a_backbone_is_looked_for_in_the_text_of_solo_learn(pretend_solo, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_backbone_is_looked_for_in_the_text_of_solo_learn(pretend_solo: Pretend, tmp_path: Path) -> None:
     """A checkout may have more backbones than the release whose names are listed."""
     pretend_solo("args/pretrain.py", "methods/base.py")
     (tmp_path / "solo" / "methods" / "base.py").write_text('_BACKBONES = {"resnet34": resnet34}')
@@ -66,8 +66,7 @@ def test_a_backbone_is_looked_for_in_the_text_of_solo_learn(pretend_solo, tmp_pa
 
 
 def test_a_checkout_that_does_not_import_is_reported_with_its_reason(
-    pretend_solo,
-    monkeypatch: pytest.MonkeyPatch,  # type: ignore[no-untyped-def]
+    pretend_solo: Pretend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pretend_solo("args/pretrain.py")
 
@@ -80,64 +79,48 @@ def test_a_checkout_that_does_not_import_is_reported_with_its_reason(
     assert "einops" in found.reason
 
 
-def test_an_unknown_host_is_an_error() -> None:
-    with pytest.raises(ValueError, match="host must be one of auto, solo, standalone, got 'gpu'"):
-        detect.choose_host("gpu")
-
-
 def test_remedies_name_no_file_of_the_repository() -> None:
     """Who installed a wheel has none of them."""
     package = Path(detect.__file__).parents[1]
     assert [path.name for path in package.rglob("*.py") if "bash/" in path.read_text()] == []
 
 
-def test_a_checkout_in_the_working_directory_is_used_where_none_is_installed(  # type: ignore[no-untyped-def]
-    pretend_solo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_checkout_in_the_working_directory_is_used_where_none_is_installed(
+    pretend_solo: Pretend, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pretend_solo()
     monkeypatch.setattr(sys, "path", ["elsewhere"])
-    assert detect.find_checkout(tmp_path) is None
+    monkeypatch.chdir(tmp_path)
+    pretend_solo()
     (tmp_path / "solo" / "args").mkdir(parents=True)
     assert detect.find_checkout(tmp_path) is None  # somebody else's folder of that name
     (tmp_path / "solo" / "args" / "pretrain.py").touch()
-    monkeypatch.chdir(tmp_path)
     assert detect.choose_host("auto")[0] == "standalone"  # wherever it is typed
     assert sys.path == ["elsewhere"]
     assert detect.find_checkout(tmp_path) == tmp_path
     assert sys.path == [str(tmp_path), "elsewhere"]
-
-
-def test_an_installed_solo_learn_comes_before_the_working_directory(  # type: ignore[no-untyped-def]
-    pretend_solo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    pretend_solo("args/pretrain.py")
-    monkeypatch.setattr(sys, "path", ["elsewhere"])
+    pretend_solo("args/pretrain.py")  # an installed one comes first
     assert detect.find_checkout(tmp_path) is None
-    assert sys.path == ["elsewhere"]
-
-
-@pytest.fixture
-def command(run_python: Callable[..., CompletedProcess[str]]) -> Callable[..., CompletedProcess[str]]:
-    """Runs ``radial-vicreg`` as the installed command, in an environment whose ``.pth`` files link nothing."""
-    packages = os.pathsep.join([str(Path(detect.__file__).parents[2]), sysconfig.get_paths()["purelib"]])
-    start = "import sys; del sys.path[0]; from radial_vicreg.cli import main; sys.exit(main())"
-    return lambda *arguments, cwd: run_python("-S", "-c", start, *arguments, cwd=cwd, PYTHONPATH=packages)
 
 
 @pytest.mark.slow
 @pytest.mark.solo
 def test_the_commands_find_a_checkout_where_they_are_typed_and_beside_the_script(
-    command: Callable[..., CompletedProcess[str]], tmp_path: Path
+    run_python: Callable[..., CompletedProcess[str]], tmp_path: Path
 ) -> None:
+    def command(*arguments: str, cwd: Path) -> CompletedProcess[str]:
+        """Run the installed command in an environment whose ``.pth`` files link nothing."""
+        packages = os.pathsep.join([str(Path(detect.__file__).parents[2]), sysconfig.get_paths()["purelib"]])
+        start = "import sys; del sys.path[0]; from radial_vicreg.cli import main; sys.exit(main())"
+        return run_python("-S", "-c", start, *arguments, cwd=cwd, PYTHONPATH=packages)
+
     location = detect.find_solo_learn().location
     assert location is not None
-    checkout, outside = location.parent, tmp_path
-    refused = command("solo", "main_pretrain.py", "--help", cwd=outside)
+    refused = command("solo", "main_pretrain.py", "--help", cwd=tmp_path)
     assert (refused.returncode, "solo-learn is not installed; git clone" in refused.stderr) == (2, True), refused.stderr
-    done = command("solo", str(checkout / "main_pretrain.py"), "--help", cwd=outside)
+    done = command("solo", str(location.parent / "main_pretrain.py"), "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "main_pretrain is powered by Hydra" in done.stdout
-    told = command("doctor", cwd=checkout).stdout
+    told = command("doctor", cwd=location.parent).stdout
     assert f"solo-learn in {location}: the working directory, used by its own scripts, radial-vicreg solo" in told
     assert "radial-vicreg pretrain would use the standalone host" in told
 

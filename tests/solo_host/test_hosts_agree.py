@@ -34,19 +34,17 @@ def build(host: str, config: RunConfig) -> pl.LightningModule:
 
 
 class Record(pl.Callback):
-    """Keeps the total of every step and the validation metrics of every epoch."""
+    """Keeps the total of every step, and what an epoch has logged."""
 
     def __init__(self) -> None:
         self.losses: list[float] = []
-        self.validation: list[dict[str, float]] = []
+        self.logged: dict[str, float] = {}
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, *args: Any) -> None:
         self.losses.append(float(outputs["loss"]))
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.validation.append(
-            {name: float(value) for name, value in trainer.callback_metrics.items() if name.startswith("val_")}
-        )
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
+        self.logged = {name: float(value) for name, value in trainer.callback_metrics.items()}
 
 
 SETTINGS = {
@@ -87,42 +85,9 @@ def test_twenty_steps_on_both_hosts_give_the_same_losses_and_weights(
     (solo, solo_weights), (standalone, standalone_weights) = found["solo"], found["standalone"]
     assert len(solo.losses) == 20
     assert standalone.losses == pytest.approx(solo.losses, rel=1e-5)
-    assert [v.keys() for v in standalone.validation] == [v.keys() for v in solo.validation]
-    for ours, theirs in zip(standalone.validation, solo.validation, strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert solo.logged.keys() >= {"val_loss", "train_vicreg_loss_epoch", "train_w1_chi_epoch", "train_class_loss_epoch"}
+    assert standalone.logged == pytest.approx(solo.logged, rel=1e-5)
     assert standalone_weights.keys() == solo_weights.keys()
     for name, weight in solo_weights.items():
         if isinstance(weight, torch.Tensor) and weight.is_floating_point():
             assert torch.allclose(weight, standalone_weights[name], rtol=1e-5, atol=1e-7), name
-
-
-def test_logged_names_are_the_same_on_both_hosts(
-    tiny_config: MakeConfig,
-    fixed_loader: Callable[..., DataLoader],
-    quiet_trainer: Callable[..., pl.Trainer],
-) -> None:
-    config = prepare(tiny_config())
-    names = []
-    for host in ("solo", "standalone"):
-        trainer = quiet_trainer(max_epochs=1)
-        trainer.fit(build(host, config), fixed_loader(batches=1))
-        names.append({name for name in trainer.callback_metrics if name.startswith("train_")})
-    assert names[0] == names[1]
-    for term in (
-        "radial_ce",
-        "radial_entropy",
-        "radial_kl",
-        "w1_chi",
-        "radius_mean",
-        "radius_std",
-        "embedding_mean_norm",
-        "vicreg_loss",
-        "vicreg_invariance",
-        "vicreg_variance",
-        "vicreg_covariance",
-        "loss",
-        "class_loss",
-        "acc1",
-        "acc5",
-    ):
-        assert f"train_{term}_epoch" in names[0]

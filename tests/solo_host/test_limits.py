@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,6 @@ from radial_vicreg import cli
 from radial_vicreg.compose import run_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.runs.loaded import open_run
-from radial_vicreg.solo import limits
 
 
 @pytest.fixture
@@ -75,6 +73,8 @@ def with_dali(monkeypatch: pytest.MonkeyPatch) -> None:
         (["+loss._target_=my.Loss"], "loss=.* is read by `radial-vicreg pretrain` only"),
         (["data.cache=ram"], r"data\.cache=ram is read by `radial-vicreg pretrain` only"),
         (["data.format=lmdb"], "unknown data.format 'lmdb': solo-learn has: dali, h5, image_folder"),
+        (["devices='0,'"], "^devices must be .*got '0,'"),
+        (["devices=[]"], r"^devices must be .*got \[\]"),
     ],
     ids=str,
 )
@@ -94,50 +94,13 @@ def test_what_the_script_cannot_do_is_refused_in_one_line_before_solo_learn_fail
     "overrides",
     [
         [VIT, "data.val_path=null"],
-        *([VIT, "limit_val_batches=0"], [VIT, "augment.crop_size=224"], [VIT, "data.dataset=cifar100"]),
+        *([VIT, "limit_val_batches=0"], [VIT, "data.dataset=cifar100"]),
         [*DALI, "limit_val_batches=0"],
     ],
     ids=str,
 )
 def test_the_remedies_are_accepted(script_cfg: MakeCfg, overrides: list[str]) -> None:
     completed(script_cfg(*overrides))
-
-
-@pytest.mark.solo
-@pytest.mark.parametrize(("installed", "refused"), [("1.9.0", True), ("0.11.4", False)])
-def test_solo_learns_knn_is_refused_where_torchmetrics_is_too_new(
-    script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch, installed: str, refused: bool
-) -> None:
-    monkeypatch.setattr(limits, "version", lambda name: installed)
-    cfg = script_cfg("+knn_eval.enabled=true")
-    if refused:
-        with pytest.raises(UserError, match=r"torchmetrics below 1.0, and 1.9.0 .*probes.encoder_knn=true"):
-            under_script(cfg)
-    else:
-        completed(cfg)
-
-
-@pytest.mark.solo
-@pytest.mark.parametrize(
-    ("module", "flag", "overrides", "said"),
-    [
-        ("solo.args.pretrain", "_umap_available", ["+auto_umap.enabled=true"], r"'radial-vicreg\[umap\]'"),
-        ("solo.args.pretrain", "_dali_available", DALI, r"'radial-vicreg\[dali\]'"),
-        (
-            "solo.data.pretrain_dataloader",
-            "_h5_available",
-            ["data.format=h5", "data.dataset=imagenet", "data.train_path=images.h5", "data.val_path=null"],
-            "pip install h5py",
-        ),
-    ],
-    ids=["umap", "dali", "h5"],
-)
-def test_packages_that_solo_learn_asks_for_late_are_asked_for_at_start(
-    script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch, module: str, flag: str, overrides: list[str], said: str
-) -> None:
-    monkeypatch.setattr(pytest.importorskip(module), flag, False)
-    with pytest.raises(UserError, match=said):
-        under_script(script_cfg(*overrides))
 
 
 @pytest.mark.solo
@@ -192,11 +155,10 @@ def test_main_knn_points_to_our_knn(capsys: pytest.CaptureFixture[str]) -> None:
     ("body", "status", "shown"),
     [
         ("def inner():\n    raise ValueError('theirs')\ninner()\n", 1, "line 2, in inner"),
-        ("import sys\nsys.exit('a text')\n", 1, "a text"),
         ("import sys\nsys.exit(7)\n", 7, ""),
         ("def (\n", 1, "SyntaxError"),
     ],
-    ids=["error", "text", "status", "syntax"],
+    ids=["error", "status", "syntax"],
 )
 def test_a_script_s_own_traceback_and_status_are_shown(
     body: str,
@@ -218,24 +180,11 @@ def test_a_script_s_own_traceback_and_status_are_shown(
 
 
 @pytest.mark.solo
-@pytest.mark.parametrize("devices", ["'0,'", "auto", "''", "[]"])
-def test_devices_that_solo_learn_counts_by_their_characters_are_refused(script_cfg: MakeCfg, devices: str) -> None:
-    cfg = script_cfg(f"devices={devices}")
-    shown = repr([]) if devices == "[]" else repr(cfg.devices)
-    with pytest.raises(UserError, match=f"^devices must be .*got {re.escape(shown)}") as error:
-        under_script(cfg)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.solo
-@pytest.mark.parametrize(("devices", "processes"), [("'1'", 1), ("[2,5,7]", 3)])
-def test_devices_that_solo_learn_counts_as_lightning_does_are_taken(
-    script_cfg: MakeCfg, devices: str, processes: int
-) -> None:
-    cfg = script_cfg(f"devices={devices}", "num_nodes=2")
+def test_devices_that_solo_learn_counts_as_lightning_does_are_taken(script_cfg: MakeCfg) -> None:
+    cfg = script_cfg("devices=[2,5,7]", "num_nodes=2")
     as_written = cfg.optimizer.lr
     config = under_script(cfg).config
-    assert (config.processes, config.optimizer.lr) == (2 * processes, as_written)
+    assert (config.processes, config.optimizer.lr) == (6, as_written)
 
 
 @pytest.mark.solo
@@ -267,21 +216,9 @@ def test_a_trainer_of_another_number_of_processes_is_refused_before_the_first_st
 
 
 @pytest.mark.solo
-@pytest.mark.parametrize(
-    ("split", "link", "target", "said"),
-    [
-        ("train", "class_1/more", "class_0", "class_1/more is a link to images of another class"),
-        ("val", "class_2/0.png", "class_0/0.png", "class_2/0.png is a link to images of another class"),
-        ("train", "class_0/again", "class_0", "class_0/again is a link to a folder that contains it"),
-    ],
-    ids=["folder", "file", "ring"],
-)
-def test_links_that_solo_learn_s_reader_follows_are_refused(
-    script_cfg: MakeCfg, tmp_path: Path, split: str, link: str, target: str, said: str
-) -> None:
-    (tmp_path / split / link).unlink(missing_ok=True)
-    (tmp_path / split / link).symlink_to(tmp_path / split / target)
-    with pytest.raises(UserError, match=said):
+def test_links_that_solo_learn_s_reader_follows_are_refused(script_cfg: MakeCfg, tmp_path: Path) -> None:
+    (tmp_path / "train" / "class_1" / "more").symlink_to(tmp_path / "train" / "class_0")
+    with pytest.raises(UserError, match="class_1/more is a link to images of another class"):
         under_script(script_cfg())
 
 
@@ -290,12 +227,7 @@ def test_links_that_solo_learn_s_reader_follows_are_refused(
 def test_a_stem_that_main_linear_cannot_load_is_warned_of(
     script_cfg: MakeCfg, stem: str, warned: bool, recwarn: pytest.WarningsRecorder
 ) -> None:
-    pytest.importorskip("solo.methods")
-    from solo.args.pretrain import parse_cfg
-
-    from radial_vicreg.solo.method import RadialVICReg
-
-    RadialVICReg(parse_cfg(script_cfg(f"method_kwargs.small_image_stem={stem}")))
+    under_script(script_cfg(f"method_kwargs.small_image_stem={stem}"))
     assert any("main_linear.py cannot load this network" in str(entry.message) for entry in recwarn) == warned
 
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import HOSTS_SOLO_SLOW, Pretrain
 from lightning.pytorch.loggers.logger import Logger
 
-from radial_vicreg import cli
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.names.terms import ADDED, RADIAL_OBJECTIVES
 from radial_vicreg.train import trainer
 
-HOSTS = ["standalone", pytest.param("solo", marks=[pytest.mark.solo, pytest.mark.slow])]
 #: What solo-learn's own VICReg logs.
 VICREG = {
     *(f"train_{name}_{kind}" for name in ("vicreg_loss", "class_loss", "acc1", "acc5") for kind in ("step", "epoch")),
@@ -46,17 +45,17 @@ class Recorder(Logger):
 
 
 @pytest.fixture
-def record(tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recorder]:
+def record(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recorder]:
     def run(*settings: str) -> Recorder:
         recorder = Recorder()
         monkeypatch.setattr(trainer, "build_loggers", lambda *_: [recorder])
-        assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
+        pretrain(*settings)
         return recorder
 
     return run
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_a_run_of_one_step_makes_six_calls_with_every_panel_of_solo_learns_vicreg(
     host: str, record: Callable[..., Recorder]
 ) -> None:
@@ -73,7 +72,7 @@ def test_a_run_of_one_step_makes_six_calls_with_every_panel_of_solo_learns_vicre
     ("host", "settings", "steps"),
     [
         ("standalone", ["log_every_n_steps=2"], [1, 3, 5]),
-        ("standalone", ["log_every_n_steps=0"], []),
+        pytest.param("standalone", ["log_every_n_steps=0"], [], marks=pytest.mark.slow),
         # An epoch has two steps, of two batches and of one.
         ("standalone", ["log_every_n_steps=50", "accumulate_grad_batches=2"], [1, 3]),
         pytest.param("solo", ["log_every_n_steps=50"], [2, 5], marks=[pytest.mark.solo, pytest.mark.slow]),
@@ -93,7 +92,7 @@ def test_values_of_a_step_are_logged_so_often(
         assert call.keys() >= {key for key in VICREG if key.endswith("_step")} | {"train_loss_step"}
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_an_epoch_that_max_steps_cuts_has_its_means(host: str, record: Callable[..., Recorder]) -> None:
     recorder = record(f"host={host}", "+max_steps=4", "diagnostics.enabled=false", "data.val_path=null")
     assert [step for step, call in zip(recorder.steps, recorder.calls, strict=True) if "train_loss_epoch" in call] == [

@@ -23,14 +23,18 @@ pytest.importorskip("solo.methods", reason="solo-learn is not installed")
 
 from solo.args.pretrain import parse_cfg  # noqa: E402
 from solo.methods import METHODS  # noqa: E402
+from solo.methods.base import BaseMethod  # noqa: E402
 from solo.utils.auto_resumer import AutoResumer  # noqa: E402
 
-from radial_vicreg.config import RunConfig  # noqa: E402
+from radial_vicreg.config import MethodConfig, RunConfig  # noqa: E402
 from radial_vicreg.config.reading import read_config  # noqa: E402
 from radial_vicreg.data.build import open_data  # noqa: E402
 from radial_vicreg.errors import UserError  # noqa: E402
-from radial_vicreg.runs.identity import config_hash  # noqa: E402
-from radial_vicreg.solo.data import configured_rates, solo_config  # noqa: E402
+from radial_vicreg.report.setting import Setting  # noqa: E402
+from radial_vicreg.runs.loaded import open_run  # noqa: E402
+from radial_vicreg.runs.results import RunResults  # noqa: E402
+from radial_vicreg.solo.data import solo_config  # noqa: E402
+from radial_vicreg.solo.host import build_solo  # noqa: E402
 from radial_vicreg.train.run import prepare  # noqa: E402
 
 
@@ -72,14 +76,13 @@ def test_importing_the_former_place_of_the_host_registers_the_method(monkeypatch
 
 
 @pytest.mark.parametrize(
-    "off",
+    ("dim", "off"),
     [
-        ["method_kwargs.radial_objective=none"],
-        ["method_kwargs.radial_ce_loss_weight=0", "method_kwargs.radial_ent_loss_weight=0"],
+        (4, ["method_kwargs.radial_objective=none"]),
+        (16, ["method_kwargs.radial_ce_loss_weight=0", "method_kwargs.radial_ent_loss_weight=0"]),
     ],
-    ids=["objective none", "weights 0"],
+    ids=["N > d, objective none", "N < d, weights 0"],
 )
-@pytest.mark.parametrize("dim", [4, 16], ids=["N > d", "N < d"])
 def test_without_radial_weights_it_is_solo_learns_vicreg(tiny_config: MakeConfig, off: list[str], dim: int) -> None:
     config = tiny_config(*off, f"method_kwargs.proj_output_dim={dim}")
     # float64: with eight images, BatchNorm magnifies rounding until it hides what is compared.
@@ -93,10 +96,6 @@ def test_without_radial_weights_it_is_solo_learns_vicreg(tiny_config: MakeConfig
     assert losses[0] == pytest.approx(losses[1], rel=1e-10)
     for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
         assert torch.allclose(mine.grad, other.grad, rtol=1e-7, atol=1e-9), name
-
-
-def test_parameter_groups_are_those_of_solo_learns_vicreg(tiny_config: MakeConfig) -> None:
-    ours, theirs = build(tiny_config()), build(tiny_config(), "vicreg")
     described = [
         [{key: value for key, value in group.items() if key != "params"} for group in model.learnable_params]
         for model in (ours, theirs)
@@ -113,10 +112,7 @@ def test_without_labels_the_total_stays_finite_and_every_parameter_gets_a_gradie
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("dataset", "stem", "kernel"),
-    [("custom", "true", 3), ("cifar10", "auto", 3), ("cifar10", "false", 7)],
-)
+@pytest.mark.parametrize(("dataset", "stem", "kernel"), [("cifar10", "auto", 3), ("cifar10", "false", 7)])
 def test_the_small_stem_follows_the_data_set_or_the_setting(
     tiny_config: MakeConfig, dataset: str, stem: str, kernel: int
 ) -> None:
@@ -127,18 +123,6 @@ def test_the_small_stem_follows_the_data_set_or_the_setting(
     assert backbone(torch.randn(2, 3, 32, 32)).shape == (2, 512)
 
 
-def test_validation_images_of_another_size_are_warned_about_once(tiny_config: MakeConfig) -> None:
-    model = build(tiny_config())
-    large = [torch.randn(2, 3, 64, 64), torch.zeros(2, dtype=torch.long)]
-    with pytest.warns(UserWarning, match="validation images have 64 pixels but the network trains on 32"):
-        model.validation_step(large, 0)
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.validation_step(large, 1)
-
-
 def test_everything_that_solo_learn_fills_in_is_a_key_of_ours(script_cfg: MakeCfg) -> None:
     """``pretrain`` refuses unknown keys of a section, but must read what such a run has left."""
     filled = plain(prepared(script_cfg()))
@@ -147,33 +131,12 @@ def test_everything_that_solo_learn_fills_in_is_a_key_of_ours(script_cfg: MakeCf
 
 
 @pytest.mark.parametrize(
-    ("overrides", "scale", "classifier_scale"),
-    [
-        ([], 8 / 256, 8 / 256),
-        (["data.val_path=null"], 8 / 256, 1),  # solo-learn's rule
-        (["devices=[0,1]", "num_nodes=3"], 48 / 256, 48 / 256),
-    ],
-    ids=str,
-)
-def test_results_carry_the_rates_as_written(
-    script_cfg: MakeCfg, overrides: list[str], scale: float, classifier_scale: float
-) -> None:
-    cfg = script_cfg(*overrides)
-    lr, classifier_lr, name = cfg.optimizer.lr, cfg.optimizer.classifier_lr, cfg.name
-    completed = parse_cfg(cfg)
-    assert completed.optimizer.lr == pytest.approx(lr * scale)
-    assert completed.optimizer.classifier_lr == pytest.approx(classifier_lr * classifier_scale)
-    written = configured_rates(completed)
-    assert written["optimizer"]["lr"] == lr
-    assert written["optimizer"]["classifier_lr"] == classifier_lr
-    assert written["name"] == name
-
-
-@pytest.mark.parametrize(
     "overrides",
     [
-        *(["data.val_path=null"], ["devices=[0,1]", "optimizer.batch_size=16"], ["devices=auto", "num_nodes=null"]),
-        *(["devices=2", "num_nodes=3"], ["devices='0,1'"]),
+        ["data.val_path=null"],
+        ["devices=auto", "num_nodes=null"],
+        ["devices=2", "num_nodes=3"],
+        ["devices='0,1'", "optimizer.batch_size=16"],
     ],
     ids=str,
 )
@@ -184,7 +147,7 @@ def test_solo_learn_scales_the_rates_as_the_standalone_host_does(tiny_config: Ma
     assert cfg.devices == config.plain()["devices"]
 
 
-@pytest.mark.parametrize("dataset", ["celeba", "a data set of tomorrow", "imagenet100"])
+@pytest.mark.parametrize("dataset", ["celeba", "imagenet100"])
 def test_a_data_set_that_solo_learn_does_not_know_is_a_folder_to_it(tiny_config: MakeConfig, dataset: str) -> None:
     config = tiny_config("data.dataset=custom")
     named = config.model_copy(update={"data": config.data.model_copy(update={"dataset": dataset})})
@@ -203,12 +166,6 @@ def test_an_assertion_of_solo_learns_without_a_text_is_shown_itself(
         solo_config(config, open_data(config))
 
 
-def test_both_hosts_give_one_configuration_one_hash(tiny_config: MakeConfig, script_cfg: MakeCfg) -> None:
-    config = prepare(tiny_config())
-    assert config_hash(build(config).results_config()) == config_hash(config.plain())
-    assert config_hash(build_under_script(script_cfg()).results_config()) == config_hash(config.plain())
-
-
 def prepared(cfg: DictConfig) -> DictConfig:
     """The configuration as main_pretrain.py hands it to auto-resume, checkpoints and W&B."""
     return METHODS["radialvicreg"].add_and_assert_specific_cfg(parse_cfg(cfg))
@@ -225,26 +182,18 @@ def finished(script_cfg: MakeCfg, tmp_path: Path) -> Callable[[DictConfig], Path
     return lambda cfg: resumer.find_checkpoint(cfg)[0]
 
 
-@pytest.mark.slow
-def test_a_run_resumes_however_its_numbers_are_written_and_never_from_one_that_differs_in_a_value(
-    script_cfg: MakeCfg, finished: Callable[[DictConfig], Path | None]
-) -> None:
-    again = ["method_kwargs.radial_ce_loss_weight=100", "method_kwargs.sim_loss_weight=25", "optimizer.lr=3e-1"]
-    assert finished(prepared(script_cfg(*again))) is not None
-    for swept in ("seed=6", "optimizer.lr=0.03", "method_kwargs.radial_spacing=2", "augment.solarization=0.3"):
-        assert finished(prepared(script_cfg(swept))) is None, swept
-
-
-def test_a_run_resumes_from_its_images_wherever_they_lie_and_from_no_others(
+def test_a_run_resumes_with_its_own_images_and_values_however_they_are_written_and_with_no_others(
     script_cfg: MakeCfg,
     finished: Callable[[DictConfig], Path | None],
     image_folder: Callable[..., Path],
     tmp_path: Path,
 ) -> None:
     moved = shutil.copytree(tmp_path / "train", tmp_path / "scratch" / "job-17")
-    assert finished(prepared(script_cfg(f"data.train_path={moved}"))) is not None
+    for again in (["method_kwargs.radial_ce_loss_weight=100", "optimizer.lr=3e-1"], [f"data.train_path={moved}"]):
+        assert finished(prepared(script_cfg(*again))) is not None
     other = image_folder("other", per_class=9)
-    assert finished(prepared(script_cfg(f"data.train_path={other}"))) is None
+    for swept in ("seed=6", "method_kwargs.radial_spacing=2", f"data.train_path={other}"):
+        assert finished(prepared(script_cfg(swept))) is None, swept
 
 
 def test_what_solo_learn_copies_holds_values_and_no_interpolations(
@@ -263,30 +212,11 @@ def test_what_solo_learn_copies_holds_values_and_no_interpolations(
     assert len(copied["name"]) <= 120
 
 
-def test_lightning_gets_the_checkpoint_that_a_small_last_ckpt_names(
-    script_cfg: MakeCfg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    last = tmp_path / "last.ckpt"
-    last.write_text("epoch-2.ckpt\n")
-    (tmp_path / "epoch-2.ckpt").touch()
-    monkeypatch.setattr("radial_vicreg.solo.method.check_same_run", lambda *_: None)
-    cfg = parse_cfg(script_cfg(f"resume_from_checkpoint='{last}'"))
-    METHODS["radialvicreg"].add_and_assert_specific_cfg(cfg)  # which the script does when it builds the model
-    assert cfg.resume_from_checkpoint == str(tmp_path / "epoch-2.ckpt")
-
-
 def test_a_secret_of_the_environment_is_not_resolved(script_cfg: MakeCfg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
     cfg = script_cfg()
     cfg.note = "${oc.env:WANDB_API_KEY}"
     assert plain(prepared(cfg))["note"] == "${oc.env:WANDB_API_KEY}"
-
-
-def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_images(script_cfg: MakeCfg) -> None:
-    first = plain(prepared(script_cfg()))  # args.json, as main_knn.py and main_umap.py read it
-    first["data"]["train_path"] = "/nowhere"
-    again = METHODS["radialvicreg"].add_and_assert_specific_cfg(OmegaConf.create(first))
-    assert again.name == first["name"]
 
 
 @pytest.mark.parametrize(
@@ -298,7 +228,7 @@ def test_a_configuration_that_was_prepared_before_keeps_its_name_without_its_ima
         ("probes=3", "probes must be a section with keys, got 3"),
         ("method_kwargs.radial_ce_loss_weight=-1", "radial_ce_loss_weight must be a finite number, 0 or more, got -1"),
     ],
-)  # fmt: skip
+)
 def test_solo_learns_script_refuses_misspelt_keys_and_bad_values_of_ours(
     script_cfg: MakeCfg, override: str, said: str
 ) -> None:
@@ -312,3 +242,70 @@ def test_solo_learns_script_takes_keys_that_are_somebody_elses(script_cfg: MakeC
 
 def plain(cfg: DictConfig) -> Any:
     return OmegaConf.to_container(cfg)  # unresolved, as solo-learn's Checkpointer writes it
+
+
+ADDED = {"add_projector_classifier": False, "logging_interval": 1}
+
+
+@pytest.fixture
+def fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork of solo-learn whose base class fills in keys of its own and reads them when it is built."""
+    stock_cfg, stock_init = BaseMethod.add_and_assert_specific_cfg, BaseMethod.__init__
+
+    def with_keys(cfg: DictConfig) -> DictConfig:
+        cfg = stock_cfg(cfg)
+        cfg.method_kwargs = OmegaConf.select(cfg, "method_kwargs", default={})
+        for key, value in ADDED.items():
+            cfg.method_kwargs[key] = OmegaConf.select(cfg, f"method_kwargs.{key}", default=value)
+        return cfg
+
+    def reads(self: Any, cfg: DictConfig) -> None:
+        stock_init(self, cfg)
+        self.read = {key: self.cfg.method_kwargs[key] for key in ADDED}
+
+    monkeypatch.setattr(BaseMethod, "add_and_assert_specific_cfg", staticmethod(with_keys))
+    monkeypatch.setattr(BaseMethod, "__init__", reads)
+
+
+@pytest.mark.usefixtures("fork")
+def test_keys_that_the_base_class_adds_pass_and_may_be_set(script_cfg: MakeCfg) -> None:
+    model = build_under_script(script_cfg("+method_kwargs.logging_interval=50"))
+    assert model.read == {**ADDED, "logging_interval": 50}
+    assert set(model.cfg.method_kwargs) == {*MethodConfig.model_fields, *ADDED}
+    saved = OmegaConf.create(OmegaConf.to_container(model.cfg, resolve=True))
+    assert METHODS["radialvicreg"](saved).cfg == saved
+
+
+@pytest.mark.usefixtures("fork")
+def test_radial_vicreg_pretrain_trains_on_such_a_base_class(tiny_config: MakeConfig) -> None:
+    config = tiny_config()
+    model: Any = build_solo(config, open_data(config)).model
+    assert model.read == ADDED
+    assert model.results_config() == config.plain()
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("+method_kwargs.radial_ce_loss_wieght=1", "did you mean method_kwargs.radial_ce_loss_weight"),
+        ("+method_kwargs.add_projector_clasifier=1", "did you mean method_kwargs.add_projector_classifier"),
+        ("method_kwargs.radial_ce_loss_weight=-1", "radial_ce_loss_weight.*-1"),
+    ],
+)
+@pytest.mark.usefixtures("fork")
+def test_misspelt_keys_and_bad_values_are_still_refused(script_cfg: MakeCfg, override: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        build_under_script(script_cfg(override))
+
+
+@pytest.mark.usefixtures("fork")
+def test_results_and_checkpoints_with_such_keys_are_read(script_cfg: MakeCfg, tmp_path: Path) -> None:
+    model = build_under_script(script_cfg("data.val_path=null"))
+    config = model.results_config()
+    results = RunResults.model_validate({"schema_version": 2, "status": "finished", "config": config})
+    setting = Setting.of(results)
+    assert (setting.dim, setting.objective, setting.weight("beta1")) == (16, "kl", 100)
+    (tmp_path / "args.json").write_text(json.dumps(config))
+    torch.save({"state_dict": model.state_dict(), "epoch": 0, "global_step": 1}, tmp_path / "run-ep=0.ckpt")
+    encoder = open_run(tmp_path).model
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in encoder.state_dict().items())

@@ -66,14 +66,12 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
     def run(
         callbacks: list[pl.Callback],
         epochs: int = 2,
-        size: int = 8,
         val_size: int = 8,
         multi_label: bool = False,
         validate: bool = True,
         ckpt_path: str | None = None,
         logger: Any = False,
         val_workers: int = 0,
-        precision: Any = "32",
     ) -> tuple[Network, pl.Trainer]:
         torch.manual_seed(0)
         network = Network()
@@ -83,7 +81,6 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
             max_epochs=epochs,
             callbacks=callbacks,
             logger=logger,
-            precision=precision,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -91,7 +88,7 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
             log_every_n_steps=1,
             default_root_dir=str(tmp_path),
         )
-        train = DataLoader(Images(60, size, True, multi_label), batch_size=12)
+        train = DataLoader(Images(60, 8, True, multi_label), batch_size=12)
         images = Images(32, val_size, False, multi_label)
         val = DataLoader(images, batch_size=12, num_workers=val_workers) if validate else None
         trainer.fit(network, train, val, ckpt_path=ckpt_path, weights_only=True)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
-from configs import make_config
-from helpers import HOSTS_SOLO_SLOW, one_line, only_run
+from helpers import HOSTS_SOLO_SLOW, Pretrain, one_line
 from PIL import Image
 
-from radial_vicreg import cli
-from radial_vicreg.data.sets import data_set
 from radial_vicreg.train import check as train_check
-
-ACCUMULATED = "accumulate_grad_batches=2"
 
 
 @pytest.fixture
-def check(tiny_overrides: list[str]) -> Callable[..., int]:
-    return lambda *overrides: cli.main(["pretrain", "--check", *tiny_overrides, "host=standalone", *overrides])
+def check(pretrain: Pretrain) -> Pretrain:
+    return partial(pretrain, "--check")
 
 
 def files(folder: Path) -> dict[Path, int]:
@@ -29,12 +24,9 @@ def files(folder: Path) -> dict[Path, int]:
 
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
-def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(
-    host: str, check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(host: str, check: Pretrain, tmp_path: Path) -> None:
     before = files(tmp_path)
-    assert check(f"host={host}") == 0
-    said = capsys.readouterr().out
+    said = check(f"host={host}").stdout
     assert f"host: {host}" in said
     assert re.search(rf"^run folder: {tmp_path}/runs/radialvicreg-custom-vit_tiny-d16-\w{{12}}/TIME$", said, re.M)
     assert "\nimages: 24 for training, 12 for validation\n" in said
@@ -46,99 +38,67 @@ def test_a_check_tells_steps_epochs_and_folder_and_writes_nothing(
 @pytest.mark.parametrize(
     ("overrides", "steps"),
     [
-        ([ACCUMULATED], "4 (2 epochs of 2), global batch 8, 2 of them per step"),
+        (["accumulate_grad_batches=2"], "4 (2 epochs of 2), global batch 8, 2 of them per step"),
         (["+max_steps=4"], "4 (2 epochs of 3, cut by max_steps)"),
-        (["+limit_train_batches=2", "max_epochs=5"], "10 (5 epochs of 2)"),
         (["+limit_train_batches=0.34"], "2 (2 epochs of 1)"),
         (["devices=2", "strategy=ddp", "optimizer.batch_size=4"], "6 (2 epochs of 3), global batch 8"),
     ],
     ids=str,
 )
-def test_steps_are_those_of_the_run(
-    overrides: list[str], steps: str, check: Callable[..., int], capsys: pytest.CaptureFixture[str]
+def test_steps_are_those_of_the_run(overrides: list[str], steps: str, check: Pretrain) -> None:
+    assert f"steps: {steps}, " in check(*overrides).stdout
+
+
+def test_warnings_are_those_of_the_run(check: Pretrain) -> None:
+    past = check("method_kwargs.radial_ce_normalize=false", "optimizer.lr=30")
+    assert "warning: the radial cross-entropy is past stability" in past.stdout
+    pulling_away = check("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=10")
+    assert "note: the radial term alone is minimal at radii of" in pulling_away.stdout
+
+
+def test_a_run_that_would_go_on_is_named_and_its_checkpoint(
+    pretrain: Pretrain, check: Pretrain, tmp_path: Path
 ) -> None:
-    assert check(*overrides) == 0
-    assert f"steps: {steps}, " in capsys.readouterr().out
-
-
-def test_warnings_are_those_of_the_run(check: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert check("method_kwargs.radial_ce_normalize=false", "optimizer.lr=30") == 0
-    said = capsys.readouterr().out
-    assert "warning: the radial cross-entropy is past stability" in said
-    assert check("method_kwargs.radial_ce_loss_weight=1", "method_kwargs.radial_ent_loss_weight=10") == 0
-    assert "note: the radial term alone is minimal at radii of" in capsys.readouterr().out
-
-
-def test_a_run_that_would_go_on_is_named_with_its_checkpoint(
-    check: Callable[..., int], tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "diagnostics.enabled=false"]) == 0
-    folder = only_run(tmp_path / "runs")
+    folder = pretrain("diagnostics.enabled=false").run
     (folder / "checkpoints" / "last.ckpt").unlink()  # which a run would make again
     before = files(tmp_path)
-    capsys.readouterr()
-    assert check("ckpt=auto") == 0
-    assert f"run folder: {folder}, resuming from {folder}/checkpoints/epoch-2.ckpt\n" in capsys.readouterr().out
-    assert check(f"ckpt={folder}/checkpoints/epoch-2.ckpt", "method_kwargs.proj_output_dim=8") == 2
-    assert "is of another run: method_kwargs.proj_output_dim is 16 there and 8 here" in capsys.readouterr().err
+    assert f"run folder: {folder}, resuming from {folder}/checkpoints/epoch-2.ckpt\n" in check("ckpt=auto").stdout
+    refused = check(f"ckpt={folder}/checkpoints/epoch-2.ckpt", "method_kwargs.proj_output_dim=8", status=2)
+    assert "is of another run: method_kwargs.proj_output_dim is 16 there and 8 here" in refused.stderr
     assert files(tmp_path) == before
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("override", "said"),
     [
-        (["optimizer.batch_size=500"], "has 24 images, too few for a batch of 500"),
-        (["ckpt=last"], "ckpt=last: no checkpoint of this configuration"),
-        (["data.val_path=null", "probes.frozen_linear=true"], "probes.frozen_linear needs labels and data.val_path"),
-        (["checkpoint.dir=mine"], "checkpoint.dir=mine is read by solo-learn's main_pretrain.py only"),
-        (["optimizer.learning_rate=1"], "did you mean optimizer.lr?"),
+        ("optimizer.batch_size=500", "has 24 images, too few for a batch of 500"),
+        ("ckpt=last", "ckpt=last: no checkpoint of this configuration"),
+        ("checkpoint.dir=mine", "checkpoint.dir=mine is read by solo-learn's main_pretrain.py only"),
     ],
-    ids=str,
 )
-def test_what_would_stop_the_run_is_said(
-    overrides: list[str], said: str, check: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert check(*overrides) == 2
-    assert said in capsys.readouterr().err
+def test_what_would_stop_the_run_is_said(override: str, said: str, check: Pretrain, tmp_path: Path) -> None:
+    assert said in check(override, status=2).stderr
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("option", ["data.cache=ram", "data.format=device"])
-def test_images_that_would_be_kept_in_memory_are_only_listed(
-    option: str, check: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("decoded")
-
-    monkeypatch.setattr("radial_vicreg.data.loader.DecodedImages", refuse)
-    assert check(option) == 0
-    assert "images: 24 for training" in capsys.readouterr().out
+def test_images_that_would_be_kept_in_memory_are_only_listed(check: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("radial_vicreg.data.loader.DecodedImages")
+    for option in ("data.cache=ram", "data.format=device"):
+        assert "images: 24 for training" in check(option).stdout
 
 
 def test_a_cifar_that_is_not_there_is_not_downloaded(
-    check: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    check: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("downloaded")
-
-    monkeypatch.setattr("torchvision.datasets.CIFAR100.download", refuse)
-    shutil.rmtree(tmp_path / "train")
+    monkeypatch.delattr("torchvision.datasets.CIFAR10.download")  # which CIFAR-100 inherits
     cifar = ["radialvicreg/dataset=cifar100", f"data.train_path={tmp_path}/cifar", "data.val_path=null"]
-    assert check(*cifar, "max_epochs=1") == 0
-    said = capsys.readouterr().out
+    said = check(*cifar, "max_epochs=1").stdout
     assert f"cifar100 is not in {tmp_path}/cifar: the run downloads it" in said
     assert "images: 50,000 for training, 10,000 for validation" in said
     assert "steps: 6,250 (1 epoch of 6,250)" in said
     assert not (tmp_path / "cifar").exists()
-    assert check(*cifar, "data.fraction=0.1") == 0
-    assert "images: 5,000 for training, 10,000 for validation" in capsys.readouterr().out
-    assert check(*cifar, "optimizer.batch_size=60000") == 2
-    one_line(capsys.readouterr().err.splitlines(True)[-1], "too few for a batch of 60000")
-
-
-def test_other_data_sets_are_never_missing() -> None:
-    assert data_set("custom").to_download(make_config(data__train_path="gone").data) is None
-    assert data_set("cifar10").to_download(make_config(data__dataset="cifar10").data) is None
+    refused = check(*cifar, "data.fraction=0.1", "optimizer.batch_size=6000", status=2)
+    assert "5,000 images, too few for a batch of 6000" in refused.stderr
 
 
 @pytest.fixture
@@ -159,64 +119,34 @@ def photos(tmp_path: Path) -> Callable[..., list[str]]:
     return write
 
 
-def test_a_check_opens_images_and_tells_their_sizes(
-    check: Callable[..., int], photos: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+def test_a_check_opens_images_and_tells_their_sizes_and_two_at_which_the_run_would_stop(
+    check: Pretrain, photos: Callable[..., list[str]]
 ) -> None:
-    assert check(*photos([(32, 40), (64, 48)])) == 0
-    said = capsys.readouterr().out
-    assert "\nopened 16 of data.train_path: all can be read, from 32 x 40 to 64 x 48 pixels\n" in said
-    assert "\nopened 4 of data.val_path: all can be read, from 32 x 40 to 64 x 48 pixels\n" in said
+    given = photos([(32, 32), (40, 32)])
+    said = check(*given, "data.cache=ram").stdout
+    assert "\nopened 16 of data.train_path: all can be read, from 32 x 32 to 40 x 32 pixels\n" in said
+    assert "\nopened 4 of data.val_path: all can be read, from 32 x 32 to 40 x 32 pixels\n" in said
+    refused = check(*given, "data.format=device", status=2)
+    assert "data.format=device needs images of one size, got 2 or more" in refused.stderr
+    refused = check(*given, "augmentations.0.rrc.enabled=false", status=2)
+    assert "images of 32 x 32 and 40 x 32 pixels cannot be in" in refused.stderr
 
 
 def test_a_check_names_every_image_that_cannot_be_read(
-    check: Callable[..., int],
-    photos: Callable[..., list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    check: Pretrain, photos: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = photos(truncated=(0, 5))
-    assert check(*given) == 2
-    said = capsys.readouterr().err
+    said = check(*given, status=2).stderr
     one_line(said, "the run would stop: 4 of 16 opened images of data.train_path cannot be read: ")
     assert f"{tmp_path}/photos/train/a/0.jpg (" in said
     assert "); replace or remove these files, or skip such files with data.on_bad_image=skip" in said
-    assert check(*given, "data.on_bad_image=skip") == 0
-    capsys.readouterr()
+    check(*given, "data.on_bad_image=skip")
     monkeypatch.setattr(train_check, "SAMPLE", 4)
     for more, found in ([], "2 of 4 opened images"), (["--all-images"], "4 of 16 opened images"):
-        assert check(*given, *more) == 2
-        said = capsys.readouterr().err
+        said = check(*given, *more, status=2).stderr
         assert found in said
         assert ("--all-images opens every image" in said) == (not more)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "override", "message"),
-    [
-        ([(32, 32), (40, 40)], "data.format=device", "data.format=device needs images of one size, got 2 or more"),
-        (
-            [(32, 32), (40, 32)],
-            "augmentations.0.rrc.enabled=false",
-            "images of 32 x 32 and 40 x 32 pixels cannot be in",
-        ),
-        ([(32, 32), (40, 40)], "augmentations.0.rrc.enabled=false", None),
-        ([(32, 32), (40, 32)], "data.cache=ram", None),
-    ],
-)
-def test_a_check_names_two_sizes_at_which_the_run_would_stop(
-    sizes: list[tuple[int, int]],
-    override: str,
-    message: str | None,
-    check: Callable[..., int],
-    photos: Callable[..., list[str]],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert check(*photos(sizes), override) == (0 if message is None else 2)
-    error = capsys.readouterr().err
-    assert error == "" if message is None else message in error
-
-
-def test_all_images_are_opened_by_a_check_only(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["pretrain", *tiny_overrides, "--all-images"]) == 2
-    one_line(capsys.readouterr().err, "--all-images needs --check")
+def test_all_images_are_opened_by_a_check_only(pretrain: Pretrain) -> None:
+    one_line(pretrain("--all-images", status=2).stderr, "--all-images needs --check")

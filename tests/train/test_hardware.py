@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import composed, only_run, pull_the_plug, read_results
+from configs import make_config
+from helpers import Pretrain, only_run, pull_the_plug
 
-from radial_vicreg import cli
-from radial_vicreg.compose import run_config
-from radial_vicreg.config import RunConfig
 from radial_vicreg.train import hardware
 from radial_vicreg.train.hardware import effective_hardware, precision_as_begun, precision_note
 from radial_vicreg.train.same_run import begun_precision
-
-MakeConfig = Callable[..., RunConfig]
 
 
 @pytest.fixture
@@ -28,15 +25,6 @@ def processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
         monkeypatch.setattr(hardware, "_CPU_INFO", tmp_path / "cpuinfo")
 
     return have
-
-
-@pytest.fixture
-def make_config() -> MakeConfig:
-    def make(precision: str, accelerator: str = "cpu", **changes: object) -> RunConfig:
-        config = run_config(composed("radialvicreg"))
-        return config.model_copy(update={"precision": precision, "accelerator": accelerator, **changes})
-
-    return make
 
 
 @pytest.mark.parametrize(
@@ -52,83 +40,66 @@ def make_config() -> MakeConfig:
     ],
 )
 def test_a_processor_does_what_is_asked_for_and_possible(
-    asked: str, flags: str, became: str, processor: Callable[[str], None], make_config: MakeConfig
+    asked: str, flags: str, became: str, processor: Callable[[str], None]
 ) -> None:
     processor(flags)
-    assert effective_hardware(make_config(asked, sync_batchnorm=True)) == {
-        "precision": became,
-        "sync_batchnorm": False,
-    }
+    config = make_config(precision=asked, sync_batchnorm=True)
+    assert effective_hardware(config) == {"precision": became, "sync_batchnorm": False}
 
 
-def test_a_system_that_does_not_list_its_processors_has_no_amx(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make_config: MakeConfig
-) -> None:
+def test_a_system_that_does_not_list_its_processors_has_no_amx(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(hardware, "_CPU_INFO", tmp_path / "absent")
-    assert effective_hardware(make_config("auto"))["precision"] == "32"
+    assert effective_hardware(make_config(precision="auto"))["precision"] == "32"
 
 
 @pytest.mark.parametrize(
-    ("majors", "became"), [([8], "bf16-mixed"), ([9, 9], "bf16-mixed"), ([7], "16-mixed"), ([9, 7], "16-mixed")]
+    ("majors", "supported", "became"),
+    [
+        ([8], True, "bf16-mixed"),
+        ([9, 7], True, "16-mixed"),  # emulation counts as supported there
+        ([9], False, "16-mixed"),  # ROCm counts otherwise
+    ],
 )
 def test_gpus_take_bfloat16_where_all_of_them_have_it(
-    majors: list[int], became: str, monkeypatch: pytest.MonkeyPatch, make_config: MakeConfig
+    majors: list[int], supported: bool, became: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(majors))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (majors[index], 0))
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: True)  # emulation counts there
-    assert effective_hardware(make_config("auto", "gpu"))["precision"] == became
-    assert effective_hardware(make_config("16-mixed", "gpu"))["precision"] == "16-mixed"
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: supported)
+    for asked, expected in (("auto", became), ("16-mixed", "16-mixed")):
+        assert effective_hardware(make_config(precision=asked, accelerator="gpu"))["precision"] == expected
 
 
-def test_a_gpu_whose_build_of_pytorch_has_no_bfloat16_takes_float16(
-    monkeypatch: pytest.MonkeyPatch, make_config: MakeConfig
-) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (9, 4))  # ROCm counts otherwise
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
-    assert effective_hardware(make_config("auto", "gpu"))["precision"] == "16-mixed"
-
-
-def test_what_differs_from_the_request_is_said(processor: Callable[[str], None], make_config: MakeConfig) -> None:
+def test_what_differs_from_the_request_is_said(processor: Callable[[str], None]) -> None:
     processor("amx_bf16")
-    assert precision_note(make_config("bf16-mixed")) is None
-    assert precision_note(make_config("auto")) == "precision=auto: bf16-mixed on this machine"
-    told = "no GPU: training in float32 on the CPU instead of precision=16-mixed"
-    assert precision_note(make_config("16-mixed")) == told
-
-
-def test_results_keep_the_request_and_say_what_ran(
-    processor: Callable[[str], None], tiny_overrides: list[str], tmp_path: Path
-) -> None:
-    processor("amx_bf16")
-    settings = [*tiny_overrides, "host=standalone", "precision=auto", "max_epochs=1", "diagnostics.enabled=false"]
-    assert cli.main(["pretrain", *settings]) == 0
-    results = read_results(only_run(tmp_path / "runs"))
-    assert results["config"]["precision"] == "auto"
-    assert results["effective"]["precision"] == "bf16-mixed"
-    assert results["loss_terms"]["train_loss"] is not None
+    told = {
+        "bf16-mixed": None,
+        "auto": "precision=auto: bf16-mixed on this machine",
+        "16-mixed": "no GPU: training in float32 on the CPU instead of precision=16-mixed",
+    }
+    assert {asked: precision_note(make_config(precision=asked)) for asked in told} == told
 
 
 def test_a_run_resumes_in_the_precision_in_which_it_began(
-    processor: Callable[[str], None],
-    tiny_overrides: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    processor: Callable[[str], None], pretrain: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = [*tiny_overrides, "host=standalone", "precision=auto", "max_epochs=2", "diagnostics.enabled=false"]
+    settings = ["precision=auto", "diagnostics.enabled=false"]
     processor("amx_bf16")
     with monkeypatch.context() as patch:
         pull_the_plug(patch, epochs=1)
         with pytest.raises(ConnectionAbortedError):
-            cli.main(["pretrain", *settings])
+            pretrain(*settings)
+    run = only_run(tmp_path / "runs")
+    copied = shutil.copy(run / "checkpoints" / "epoch-1.ckpt", tmp_path / "copy.ckpt")
+    assert begun_precision(Path(copied)) == "bf16-mixed"
     processor("sse")  # another machine
-    assert cli.main(["pretrain", *settings, "ckpt=auto"]) == 0
+    resumed = pretrain(*settings, "ckpt=auto")
     said = "precision: bf16-mixed, in which this run began; a new run on this machine would take 32-true"
-    assert said in capsys.readouterr().out
-    results = read_results(only_run(tmp_path / "runs"))
+    assert said in resumed.stdout
+    results = resumed.results
     assert (results["status"], results["effective"]["precision"]) == ("finished", "bf16-mixed")
+    assert results["config"]["precision"] == "auto"
+    assert results["loss_terms"]["train_loss"] is not None
 
 
 @pytest.mark.parametrize(
@@ -142,19 +113,7 @@ def test_a_run_resumes_in_the_precision_in_which_it_began(
     ],
 )
 def test_only_a_precision_that_the_machine_has_and_would_not_choose_is_kept(
-    asked: str, begun: str | None, kept: str | None, processor: Callable[[str], None], make_config: MakeConfig
+    asked: str, begun: str | None, kept: str | None, processor: Callable[[str], None]
 ) -> None:
     processor("amx_bf16")
-    assert precision_as_begun(make_config(asked), begun) == kept
-
-
-def test_a_copied_checkpoint_says_its_precision(
-    processor: Callable[[str], None], tiny_overrides: list[str], tmp_path: Path
-) -> None:
-    processor("amx_bf16")
-    settings = [*tiny_overrides, "host=standalone", "precision=auto", "max_epochs=1", "diagnostics.enabled=false"]
-    assert cli.main(["pretrain", *settings]) == 0
-    (checkpoint,) = only_run(tmp_path / "runs").glob("checkpoints/epoch*.ckpt")
-    copy = tmp_path / "copy.ckpt"
-    copy.write_bytes(checkpoint.read_bytes())
-    assert begun_precision(copy) == begun_precision(checkpoint) == "bf16-mixed"
+    assert precision_as_begun(make_config(precision=asked), begun) == kept

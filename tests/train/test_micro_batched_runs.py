@@ -17,19 +17,17 @@ from helpers import (
     HOSTS,
     HOSTS_SOLO_SLOW,
     RESNET,
+    Pretrain,
     assert_same_run,
+    free_port,
     one_line,
-    only_run,
     pull_the_plug,
-    read_results,
-    weights_of,
 )
 from hosts_fixtures import MakeConfig, fixed_loader, quiet_trainer, tiny_config  # noqa: F401
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
-from radial_vicreg import cli
 from radial_vicreg.data.build import open_data
 from radial_vicreg.errors import UserError
 from radial_vicreg.losses import RadialVICRegLoss
@@ -75,55 +73,26 @@ def test_ten_steps_lead_to_the_weights_of_whole_batches(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("network", [["+" + DROPPED], RESNET], ids=["drop_path", "BatchNorm"])
+@pytest.mark.parametrize(
+    ("network", "another_size"), [(["+" + DROPPED], 0), (RESNET, 2)], ids=["drop_path", "BatchNorm"]
+)
 def test_a_resumed_run_is_the_uninterrupted_one(
-    host: str, network: list[str], tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: str,
+    network: list[str],
+    another_size: int,
+    pretrain: Pretrain,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = ["pretrain", *tiny_overrides, *network, f"host={host}", MICRO, "diagnostics.enabled=false"]
-    assert cli.main([*settings, f"runs_dir={tmp_path / 'whole'}"]) == 0
+    settings = [*network, f"host={host}", MICRO, "diagnostics.enabled=false"]
+    whole = pretrain(*settings, f"runs_dir={tmp_path / 'whole'}").run
     with monkeypatch.context() as patch:
         pull_the_plug(patch, 1)
         with pytest.raises(ConnectionAbortedError):
-            cli.main(settings)
-    assert cli.main([*settings, "ckpt=last"]) == 0
-    assert_same_run(only_run(tmp_path / "runs"), only_run(tmp_path / "whole"))
-
-
-@pytest.mark.slow
-def test_a_run_may_be_resumed_with_another_size_where_it_does_not_count(
-    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for network, resumed in ([], 0), (RESNET, 2):
-        settings = ["pretrain", *tiny_overrides, *network, "host=standalone", "diagnostics.enabled=false"]
-        settings.append(f"runs_dir={tmp_path / 'runs' / str(resumed)}")
-        with monkeypatch.context() as patch:
-            pull_the_plug(patch, 1)
-            with pytest.raises(ConnectionAbortedError):
-                cli.main([*settings, MICRO])
-        capsys.readouterr()
-        assert cli.main([*settings, "optimizer.micro_batch_size=4", "ckpt=last"]) == resumed
-    assert "ckpt=last: no checkpoint of this configuration" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_probes_and_radii_of_a_run_are_those_of_whole_batches(tiny_overrides: list[str], tmp_path: Path) -> None:
-    """They pass through the same backbone. In float64, since rounding grows over the steps."""
-    more = ["host=standalone", "probes.encoder_knn=true", "probes.frozen_linear=true", "precision=64"]
-    found = []
-    for name, size in (("whole", []), ("split", [MICRO])):
-        assert cli.main(["pretrain", *tiny_overrides, *more, *size, f"runs_dir={tmp_path / name}"]) == 0
-        found.append(only_run(tmp_path / name))
-    assert_close_weights(*found)
-    whole, split = (read_results(folder) for folder in found)
-    assert split["config_hash"] == whole["config_hash"]
-    assert split["radii"]["final"]["eval"] == pytest.approx(whole["radii"]["final"]["eval"], rel=1e-4)
-    assert split["probes"].keys() == whole["probes"].keys()
-
-
-def assert_close_weights(whole: Path, split: Path) -> None:
-    expected = weights_of(whole)
-    for name, weight in weights_of(split).items():
-        torch.testing.assert_close(weight, expected[name], rtol=1e-6, atol=1e-8)
+            pretrain(*settings)
+    assert_same_run(pretrain(*settings, "ckpt=last").run, whole)
+    # Another size is another run where BatchNorm's statistics follow it.
+    pretrain(*settings, "optimizer.micro_batch_size=4", "ckpt=last", status=another_size)
 
 
 def with_batch_norm() -> nn.Module:
@@ -155,37 +124,27 @@ def test_synchronised_batch_norm_is_refused_where_several_processes_would_have_i
 
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
-def test_a_size_too_small_for_batch_norm_is_refused_before_anything_is_written(
-    host: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = ["pretrain", *tiny_overrides, *RESNET, f"host={host}", "optimizer.micro_batch_size=2"]
-    assert cli.main(settings) == 2
-    one_line(capsys.readouterr().err, "optimizer.micro_batch_size=2 is too small for the BatchNorm layers of resnet18")
-    assert not (tmp_path / "runs").exists()
+def test_a_size_too_small_for_batch_norm_is_refused_before_anything_is_written(host: str, pretrain: Pretrain) -> None:
+    refused = pretrain(*RESNET, f"host={host}", "optimizer.micro_batch_size=2", status=2)
+    one_line(refused.stderr, "optimizer.micro_batch_size=2 is too small for the BatchNorm layers of resnet18")
+    assert not refused.folder.exists()
 
 
-def test_whose_statistics_batch_norm_has_is_one_line() -> None:
+def test_whose_statistics_batch_norm_has_and_what_accumulates_is_said() -> None:
     note = micro_batch_note(config_of(3, optimizer__batch_size=8), with_batch_norm())
-    assert note is not None
-    assert "statistics of at most 3 images, not of 8" in note
+    assert "statistics of at most 3 images, not of 8" in (note or "")
     assert micro_batch_note(config_of(8, optimizer__batch_size=8), with_batch_norm()) is None
     assert micro_batch_note(config_of(3, optimizer__batch_size=8), nn.LayerNorm(3)) is None
-
-
-def test_who_accumulates_batches_is_told_of_micro_batches() -> None:
-    assert accumulation_note(config_of(None)) is None
     note = accumulation_note(config_of(None, optimizer__batch_size=8, accumulate_grad_batches=4))
-    assert note is not None
-    assert note.endswith("one batch of all is optimizer.batch_size=32 optimizer.micro_batch_size=8 without it")
+    assert (note or "").endswith("one batch of all is optimizer.batch_size=32 optimizer.micro_batch_size=8 without it")
+    assert accumulation_note(config_of(None)) is None
 
 
-def test_a_check_and_the_start_of_a_run_say_it(tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    settings = ["pretrain", *tiny_overrides, *TEST_RESNET, "host=standalone", MICRO, "diagnostics.enabled=false"]
-    for more in (["--check"], ["max_epochs=1"]):
-        assert cli.main([*settings, *more]) == 0
-        said = capsys.readouterr().out
+def test_a_check_and_the_start_of_a_run_say_it(pretrain: Pretrain) -> None:
+    for more in ("--check", "max_epochs=1"):
+        said = pretrain(*TEST_RESNET, MICRO, "diagnostics.enabled=false", more).stdout
         assert said.count("statistics of at most 3 images, not of 8") == 1
-        assert ("global batch 8, the backbone sees at most 3 at a time, optimizer.lr" in said) == ("--check" in more)
+        assert ("global batch 8, the backbone sees at most 3 at a time, optimizer.lr" in said) == (more == "--check")
 
 
 # Two processes
@@ -224,8 +183,6 @@ def _process(rank: int, port: int, found: Any) -> None:
 
 @pytest.mark.slow
 def test_two_processes_have_the_gradient_of_one() -> None:
-    from helpers import free_port
-
     with multiprocessing.get_context("spawn").Manager() as manager:
         found = manager.dict()
         mp.spawn(_process, args=(free_port(), found), nprocs=2)
@@ -234,16 +191,3 @@ def test_two_processes_have_the_gradient_of_one() -> None:
     for gradients in of_each:
         for gradient, wanted in zip(gradients, expected, strict=True):
             torch.testing.assert_close(gradient, wanted, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.slow
-def test_a_run_on_two_processes_has_the_weights_of_whole_batches(
-    tiny_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any]
-) -> None:
-    two = ["host=standalone", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "diagnostics.enabled=false"]
-    two.append("precision=64")  # rounding grows over the steps
-    for name, more in (("whole", []), ("split", [MICRO])):
-        command = ["-m", "radial_vicreg.cli", "pretrain", *tiny_overrides, *two, f"runs_dir={tmp_path / name}", *more]
-        done = run_python(*command)
-        assert done.returncode == 0, done.stderr[-2000:]
-    assert_close_weights(only_run(tmp_path / "whole"), only_run(tmp_path / "split"))

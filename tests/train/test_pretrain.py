@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import importlib.machinery
 import importlib.util
-import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,32 +13,17 @@ import pytest
 import torch
 from helpers import (
     HOSTS,
-    composed,
-    only_run,
+    Pretrain,
+    checkpoint_of,
+    one_line,
     read_results,
-    tiny_settings,
     weights_of,
-    with_resnet,
+    write_images,
 )
-from omegaconf import DictConfig, OmegaConf
 
 from radial_vicreg import cli
-from radial_vicreg.compose import run_config
-from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
-from radial_vicreg.errors import UserError
-from radial_vicreg.train.run import pretrain
 
 without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-
-
-@pytest.fixture
-def tiny_cfg(image_folder: Callable[..., Path], tmp_path: Path) -> DictConfig:
-    """A configuration that would train, composed once for all tests: its paths alone are a test's own."""
-    places = Path("train"), Path("val"), Path(".")
-    cfg = composed("radialvicreg", *tiny_settings(*places), "host=standalone", "probes.frozen_linear=true")
-    cfg.data.train_path, cfg.data.val_path = str(image_folder("train")), str(image_folder("val", per_class=4))
-    cfg.runs_dir = str(tmp_path / "runs")
-    return cfg
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -67,195 +50,98 @@ def test_a_run_leaves_results_checkpoint_and_figure(host: str, finished_run: Cal
     assert any(name.startswith("backbone.") for name in weights_of(folder))
 
 
-def test_every_epoch_is_logged_however_short(tiny_overrides: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_classifier_has_its_own_rate_and_no_decay(host: str, finished_run: Callable[[str], Path]) -> None:
+    run = finished_run(host)
+    asked = read_results(run)["config"]["optimizer"]
+    (optimizer,) = checkpoint_of(run)["optimizer_states"]
+    groups = optimizer["param_groups"]
+    of_the_classifier = [group for group in groups if group["name"].startswith("classifier")]
+    others = [group for group in groups if group not in of_the_classifier]
+    assert {group["weight_decay"] for group in of_the_classifier} == {0}
+    assert 0 < asked["weight_decay"] in {group["weight_decay"] for group in others}
+    ratio = asked["classifier_lr"] / asked["lr"]
+    assert ratio != 1
+    for group in of_the_classifier:
+        assert group["initial_lr"] == pytest.approx(ratio * others[0]["initial_lr"])
+
+
+def test_every_epoch_is_logged_however_short(pretrain: Pretrain) -> None:
     """The rates come from a step's log: without one, an epoch has the last one's, and none after a resume."""
-    settings = [*tiny_overrides, "host=standalone", "+limit_train_batches=2", "diagnostics.enabled=false"]
-    assert cli.main(["pretrain", *settings]) == 0
-    history = read_results(only_run(tmp_path / "runs"))["history"]
-    rates = [entry["lr-Lars/projector"] for entry in history]
-    assert len(set(rates)) == 2
+    history = pretrain("+limit_train_batches=2", "diagnostics.enabled=false").results["history"]
+    assert len({entry["lr-Lars/projector"] for entry in history}) == 2
 
 
-def test_two_runs_of_one_configuration_get_folders_of_their_own(tiny_overrides: list[str], tmp_path: Path) -> None:
-    for _ in range(2):
-        assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "max_epochs=1"]) == 0
-    assert len(list(tmp_path.glob("runs/*/*/results.json"))) == 2
-
-
-def test_a_run_that_was_cut_short_is_not_handed_out_as_the_whole_one(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_that_was_cut_short_is_not_handed_out_as_the_whole_one_and_has_a_folder_of_its_own(
+    pretrain: Pretrain, tmp_path: Path
 ) -> None:
-    settings = [*tiny_overrides, "host=standalone", "max_epochs=1"]
     short = ["+limit_train_batches=1", "+gradient_clip_val=0.01"]
-    assert cli.main(["pretrain", *settings, *short]) == 0
-    assert cli.main(["pretrain", *settings, "ckpt=auto"]) == 0
-    steps = [json.loads(file.read_text())["steps"] for file in tmp_path.glob("runs/*/*/results.json")]
-    assert sorted(steps) == [1, 3]
-    capsys.readouterr()
+    for more in (short, short, ["ckpt=auto"]):
+        pretrain("max_epochs=1", "diagnostics.enabled=false", *more)
+    steps = [read_results(file.parent)["steps"] for file in tmp_path.glob("runs/*/*/results.json")]
+    assert sorted(steps) == [1, 1, 3]
     assert cli.main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "report")]) == 0
     table = (tmp_path / "report" / "experiments.csv").read_text()
     assert "gradient_clip_val=0.01" in table
     assert len(table.splitlines()) == 3, "a header and two experiments"
 
 
-def test_an_argument_of_the_trainer_that_identities_do_not_know_is_refused(
-    tiny_overrides: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    read = "sync_batchnorm=${benchmark}"  # a key that nothing reads is no setting at all
-    settings = ["pretrain", *tiny_overrides, "host=standalone", "+benchmark=true", read, "--check"]
-    assert cli.main(settings) == 0
-    declared = dict(TRAINER_ARGUMENTS)
-    del TRAINER_ARGUMENTS["benchmark"]  # as if a later Lightning had added it
-    try:
-        assert cli.main(settings) == 2
-    finally:
-        TRAINER_ARGUMENTS.clear()
-        TRAINER_ARGUMENTS.update(declared)  # in its order, which a page of the documents has
-    assert "benchmark is an argument of Lightning" in capsys.readouterr().err
-
-
-def test_unlabelled_images_train_without_probe_and_stay_finite(
-    tiny_overrides: list[str], tmp_path: Path, image_folder: Callable[..., Path]
-) -> None:
-    flat = image_folder("flat", classes=1, per_class=16) / "class_0"
-    settings = [*tiny_overrides, f"data.train_path={flat}", "data.val_path=null", "data.no_labels=true"]
-    assert cli.main(["pretrain", *settings, "host=standalone", "max_epochs=1"]) == 0
-    results = read_results(only_run(tmp_path / "runs"))
+def test_unlabelled_images_train_without_probe_and_stay_finite(pretrain: Pretrain, tmp_path: Path) -> None:
+    flat = write_images(tmp_path / "flat", classes=1, per_class=16) / "class_0"
+    results = pretrain(f"data.train_path={flat}", "data.val_path=null", "data.no_labels=true", "max_epochs=1").results
     assert results["loss_terms"]["train_loss"] is not None  # null would be NaN
     assert results["radii"]["images"] == "training, augmented"
     assert results["probes"]["online_linear"]["top1"] is None
 
 
-def test_vicreg_is_the_same_module_without_the_radial_term(tiny_overrides: list[str], tmp_path: Path) -> None:
-    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "method=vicreg", "max_epochs=1"]) == 0
-    results = read_results(only_run(tmp_path / "runs"))
-    assert results["method"] == "vicreg"
-    assert results["loss_terms"]["train_radial_loss"] == 0
-
-
-def test_a_diverging_run_stops_with_exit_status_1_and_one_line(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings = [
-        "radialvicreg/optimizer=adamw",
-        "optimizer.lr=1e30",
-        "optimizer.batch_size=8",
-        "scheduler.warmup_epochs=0",
-    ]
-    assert cli.main(["pretrain", *tiny_overrides, *settings, "host=standalone"]) == 1
-    results = read_results(only_run(tmp_path / "runs"))
-    assert results["status"] == "failed"
-    assert "finite" in results["error"]
-    last = capsys.readouterr().err.strip().splitlines()[-1]
-    assert "finite" in last
-
-
 @pytest.mark.parametrize(
-    ("overrides", "message"),
+    ("override", "message"),
     [
-        (["method_kwargs.radial_ce_los_weight=1"], "did you mean method_kwargs.radial_ce_loss_weight"),
-        (["+method_kwargs.radial_ce_los_weight=1"], "did you mean method_kwargs.radial_ce_loss_weight"),
-        (["optimzer.lr=1"], "did you mean optimizer"),
-        (["optimizer.batch_size=100"], "24 images, too few for a batch of 100"),
-        (["ckpt=last"], "no checkpoint of this configuration"),
-        (["seed=[1"], "seed=[1"),
-        (["radialvicreg/optimizer=lers"], "lers"),
+        ("method_kwargs.radial_ce_los_weight=1", "did you mean method_kwargs.radial_ce_loss_weight"),
+        ("+method_kwargs.radial_ce_los_weight=1", "did you mean method_kwargs.radial_ce_loss_weight"),
+        ("method_kwargs.radial_objective=kll", "radial_objective"),
+        ("method_kwargs.radial_spacing=8", "radial_spacing"),
+        ("optimizer.batch_size=100", "24 images, too few for a batch of 100"),
+        ("data.val_path=nowhere", "data.val_path=nowhere does not exist"),
+        ("data.val_path=null", "probes.frozen_linear needs labels and data.val_path"),
+        ("data.format=dali", "data.format=dali"),
+        ("backbone.name=resnet19", "unknown backbone.name 'resnet19'"),
+        ("host=both", "host must be one of auto, solo, standalone, got 'both'"),
+        ("method=byol", "method=byol needs a loss: "),
+        ("ckpt=last", "no checkpoint of this configuration"),
+        ("ckpt=nowhere.ckpt", "ckpt=nowhere.ckpt is not a file"),
+        pytest.param("accelerator=gpu", "PyTorch sees no GPU", marks=without_gpu),
+        ("seed=[1", "seed=[1"),
+        ("radialvicreg/optimizer=lers", "lers"),
     ],
 )
-def test_wrong_input_is_one_line_exit_status_2_and_no_folder(
-    overrides: list[str],
-    message: str,
-    tiny_overrides: list[str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert cli.main(["pretrain", *tiny_overrides, "host=standalone", "max_epochs=1", *overrides]) == 2
-    error = capsys.readouterr().err.strip().splitlines()[-1]
+def test_wrong_input_is_one_line_exit_status_2_and_no_folder(override: str, message: str, pretrain: Pretrain) -> None:
+    refused = pretrain("probes.frozen_linear=true", override, status=2)
+    error = refused.stderr.strip().splitlines()[-1]
     assert error.startswith("radial-vicreg pretrain: error:")
     assert message in error
-    assert not list(tmp_path.glob("runs/*/*"))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("method_kwargs.radial_objective", "kll", "radial_objective"),
-        ("method_kwargs.radial_ce_loss_weight", -1, "radial_ce_loss_weight"),
-        ("method_kwargs.radial_spacing", 8, "radial_spacing"),
-        ("data.train_path", "nowhere", "data.train_path=nowhere does not exist"),
-        ("data.val_path", "nowhere", "data.val_path=nowhere does not exist"),
-        ("backbone", {"name": "resnet19"}, "unknown backbone.name 'resnet19'"),
-        ("optimizer.name", "adamx", "adamx"),
-        ("host", "both", "host must be one of auto, solo, standalone, got 'both'"),
-        ("method", "byol", "method=byol needs a loss: "),
-        ("data.format", "dali", "data.format=dali"),
-        pytest.param("accelerator", "gpu", "PyTorch sees no GPU", marks=without_gpu),
-        ("ckpt", "nowhere.ckpt", "ckpt=nowhere.ckpt is not a file"),
-        ("data.val_path", None, "probes.frozen_linear needs labels and data.val_path"),
-    ],
-)
-def test_a_wrong_value_is_refused_by_name_before_there_is_a_folder(
-    key: str, value: Any, message: str, tiny_cfg: DictConfig, tmp_path: Path
-) -> None:
-    OmegaConf.update(tiny_cfg, key, value, merge=False)
-    with pytest.raises(UserError, match=re.escape(message)):
-        pretrain(run_config(tiny_cfg))
-    assert not list(tmp_path.glob("runs/*/*"))
-
-
-def test_an_unreadable_image_is_named(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    broken = tmp_path / "train" / "class_0" / "0.png"
-    broken.write_bytes(broken.read_bytes()[:50])
-    assert cli.main(["pretrain", *tiny_overrides, "host=standalone"]) == 2
-    assert str(broken) in capsys.readouterr().err
+    assert not list(refused.folder.glob("*/*"))
 
 
 def test_a_configuration_of_ones_own_may_use_the_packages_groups(
-    tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "study.yaml").write_text(
-        "defaults:\n  - /radialvicreg\n  - _self_\nmethod_kwargs:\n  radial_center: true\nseed: 42\n"
-    )
-    arguments = ["pretrain", "--config-path", str(tmp_path / "mine"), "--config-name", "study", "--cfg"]
-    assert cli.main(arguments) == 0
+    study = "defaults: [/radialvicreg, _self_]\nmethod_kwargs: {radial_center: true}\nseed: 42\n"
+    (tmp_path / "study.yaml").write_text(study)
+    assert cli.main(["pretrain", "--config-path", str(tmp_path), "--config-name", "study", "--cfg"]) == 0
     printed = capsys.readouterr().out
     assert "radial_center: true" in printed
     assert "seed: 42" in printed
 
 
 @pytest.mark.slow
-@pytest.mark.solo
-def test_two_processes_make_one_run_on_solo_learn_too(
-    tiny_overrides: list[str], tmp_path: Path, run_python: Callable[..., Any]
-) -> None:
-    """The standalone host: ``tests/reliability/test_ranks.py``."""
-    settings = ["host=solo", "devices=2", "strategy=ddp", "optimizer.batch_size=4", "max_epochs=1"]
-    done = run_python("-m", "radial_vicreg.cli", "pretrain", *with_resnet(tiny_overrides), *settings)
-    assert done.returncode == 0, done.stderr[-2000:]
-    results = read_results(only_run(tmp_path / "runs"))
-    assert (results["status"], results["processes"], results["steps"]) == ("finished", 2, 3)
-    assert done.stdout.count("run folder:") == 1
-
-
-@pytest.mark.slow
-def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: Path) -> None:
+def test_loggers_are_there_when_asked_for(pretrain: Pretrain) -> None:
     pytest.importorskip("wandb")
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    settings = [
-        "host=standalone",
-        "max_epochs=1",
-        "log_every_n_steps=1",
-        "loggers.tensorboard=true",
-        "wandb.enabled=true",
-        "wandb.offline=true",
-    ]
-    assert cli.main(["pretrain", *tiny_overrides, *settings]) == 0
-    folder = only_run(tmp_path / "runs")
+    loggers = ["loggers.tensorboard=true", "wandb.enabled=true", "wandb.offline=true"]
+    folder = pretrain("max_epochs=1", "log_every_n_steps=1", *loggers).run
     assert list(folder.rglob("*.wandb"))
     events = EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
@@ -265,7 +151,7 @@ def test_loggers_are_there_when_asked_for(tiny_overrides: list[str], tmp_path: P
 
 @pytest.mark.parametrize(("key", "package"), [("loggers.tensorboard", "tensorboard"), ("wandb.enabled", "wandb")])
 def test_a_logger_without_its_package_is_one_line_that_names_the_extra(
-    key: str, package: str, tiny_cfg: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, package: str, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = importlib.util.find_spec
 
@@ -275,11 +161,8 @@ def test_a_logger_without_its_package_is_one_line_that_names_the_extra(
         return None if name.startswith("tensorboard") else real(name, *more)
 
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
-    OmegaConf.update(tiny_cfg, key, True)
-    told = f"{key}=true needs {package}: pip install 'radial-vicreg[{package}]'"
-    with pytest.raises(UserError, match=re.escape(told)):
-        pretrain(run_config(tiny_cfg))
-    assert not list(tmp_path.glob("runs/*/*"))
+    refused = pretrain(f"{key}=true", status=2)
+    one_line(refused.stderr, f"{key}=true needs {package}: pip install 'radial-vicreg[{package}]'")
 
 
 def test_terms_are_logged_now_and_then_and_as_means_of_the_epoch(finished_run: Callable[[str], Path]) -> None:
