@@ -1149,7 +1149,7 @@ _REPORT = (
         "Experiment.comparable",
         "for other, settings in having if settings == mine]",
         "for other, settings in having if settings.keys() == mine.keys()]",
-        ("test_measured_alike.py",),
+        ("test_image_sets.py",),
     ),
     Mutant(
         "report/the-best-single-seed-wins",

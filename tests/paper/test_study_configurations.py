@@ -12,8 +12,7 @@ from omegaconf import OmegaConf
 from radial_vicreg.compose import run_config
 from radial_vicreg.sweeps import load_sweep
 
-SECOND = [str(name) for name in load_sweep("study2").parameters["+radialvicreg/study2"]]
-METHODS = [str(name) for name in load_sweep("study").parameters["+radialvicreg/study"]]
+METHODS = {name: list(load_sweep(name).parameters[f"+radialvicreg/{name}"]) for name in ("study", "study2")}
 OF_A_METHOD = {"name", "method", "method_kwargs", "loss", "loss_views"}
 
 
@@ -28,53 +27,42 @@ def _shared(name: str, group: str = "study") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("place", ["", "full/"])
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "vicreg"])
-def test_methods_share_everything_but_loss_and_rate(place: str, method: str) -> None:
-    assert _shared(place + method) == _shared(f"{place}vicreg")
+def test_methods_share_everything_but_loss_and_rate(place: str) -> None:
+    expected = _shared(f"{place}vicreg")
+    for method in METHODS["study"]:
+        assert _shared(f"{place}{method}") == expected, method
+    assert expected["small stem"] or not place
 
 
-@pytest.mark.parametrize("method", SECOND)
-def test_the_second_study_has_the_setting_of_the_first(method: str) -> None:
-    first, second = _shared("vicreg"), _shared(method, "study2")
-    places = {"train_path", "val_path", "name"}
-    assert {key for key in first if first[key] != second[key]} == {"data", "runs_dir"}
-    assert {key for key in first["data"] if first["data"][key] != second["data"][key]} == places
+def test_the_second_study_has_the_setting_of_the_first() -> None:
+    first = _shared("vicreg")
+    for method in METHODS["study2"]:
+        second = _shared(method, "study2")
+        assert {key for key in first if first[key] != second[key]} == {"data", "runs_dir"}, method
+        places = {key for key in first["data"] if first["data"][key] != second["data"][key]}
+        assert places == {"train_path", "val_path", "name"}, method
 
 
 @pytest.mark.parametrize("name", ["study2_tune", "study2", "study2_length"])
 def test_all_methods_of_a_seed_come_together(name: str) -> None:
     sweep = load_sweep(name)
     assert next(iter(sweep.parameters)) == "seed"
-    seeds = [run.overrides[-len(sweep.parameters)] for run in sweep.runs()]
-    assert seeds == sorted(seeds, key=lambda text: int(text.removeprefix("seed=")))
+    seeds = [int(run.overrides[-len(sweep.parameters)].removeprefix("seed=")) for run in sweep.runs()]
+    assert seeds == sorted(seeds)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_full_study_has_the_small_stem(method: str) -> None:
-    assert _shared(f"full/{method}")["small stem"]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_rate_is_one_of_its_trials(method: str) -> None:
-    assert (
-        composed("cell", f"+radialvicreg/study={method}").optimizer.lr
-        in load_sweep("study_tune").parameters["optimizer.lr"]
-    )
-
-
-@pytest.mark.parametrize("method", SECOND)
-def test_the_rate_of_the_second_study_is_one_of_its_trials(method: str) -> None:
-    assert (
-        composed("cell", f"+radialvicreg/study2={method}").optimizer.lr
-        in load_sweep("study2_tune").parameters["optimizer.lr"]
-    )
+@pytest.mark.parametrize("group", METHODS)
+def test_the_rate_is_one_of_its_trials(group: str) -> None:
+    trials = load_sweep(f"{group}_tune").parameters["optimizer.lr"]
+    for method in METHODS[group]:
+        assert composed("cell", f"+radialvicreg/{group}={method}").optimizer.lr in trials, method
 
 
 @pytest.mark.parametrize("place", ["", "_full", "2"])
 def test_rates_are_not_chosen_by_test_images(place: str) -> None:
     tuned, final = (load_sweep(f"study{place}{kind}").runs()[0] for kind in ("_tune", ""))
     first, second = (composed(run.config_name, *run.overrides) for run in (tuned, final))
+    assert first.data.train_path.endswith("tune/train")
     assert first.data.val_path.endswith("tune/val")
     assert second.data.val_path.endswith("final/val")
-    assert first.data.train_path.endswith("tune/train")
     assert first.runs_dir != second.runs_dir  # a report of the one has none of the other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,10 @@ def finished(config: SyntheticConfig) -> RunResult:
     return result
 
 
+def before_and_after(result: RunResult) -> tuple[dict, dict]:
+    return measure(result.start, subsample=500), measure(result.end, subsample=500)
+
+
 def angle(points: np.ndarray) -> np.ndarray:
     return np.arctan2(points[:, 1], points[:, 0])
 
@@ -41,7 +45,7 @@ def test_vcreg_leaves_x_where_it_is() -> None:
     )
     displacement = np.sqrt(np.square(result.end - result.start).sum(1).mean())
     assert displacement < 0.05
-    before, after = measure(result.start, subsample=500), measure(result.end, subsample=500)
+    before, after = before_and_after(result)
     assert after["w2_exact"] == pytest.approx(before["w2_exact"], abs=0.02)
     assert after["w1_chi"] == pytest.approx(before["w1_chi"], abs=0.02)
 
@@ -58,51 +62,45 @@ def test_radial_vcreg_lowers_the_exact_distance_paired_over_seeds(alpha: float) 
     assert np.mean(gains) > 2.6 * standard_error, gains
 
 
-@dataclass
-class Medians:
-    """Over the seeds: before the runs, and after those that finished."""
-
-    before: dict[str, float]
-    after: dict[str, float]
-    finished: int
+Medians = dict[str, float]
 
 
-def medians(config: SyntheticConfig) -> Medians:
+def medians(config: SyntheticConfig) -> tuple[Medians, Medians, int]:
+    """Over the seeds: before the runs, after those that finished, and how many did."""
     rows = [run_row(replace(config, seed=seed), subsample=400) for seed in PUBLISHED_SEEDS]
-    finished = [row for row in rows if row["after"] is not None]
-
-    def median(rows: list[dict], when: str) -> dict[str, float]:
-        names = ("w2_exact", "radial_kl", "off_diagonal_share")
-        return {name: float(np.median([row[when][name] for row in rows])) for name in names}
-
-    return Medians(median(rows, "before"), median(finished, "after"), len(finished))
+    ended = [row for row in rows if row["after"] is not None]
+    names = ("w2_exact", "radial_kl", "off_diagonal_share")
+    before = {name: float(np.median([row["before"][name] for row in rows])) for name in names}
+    after = {name: float(np.median([row["after"][name] for row in ended])) for name in names}
+    return before, after, len(ended)
 
 
 def test_the_published_settings_make_x_round_and_a_stable_rate_does_not() -> None:
     # One run past stability is decided by rounding; its median over seeds is not.
-    published, stable = medians(PUBLISHED_SMALL), medians(replace(PUBLISHED_SMALL, lr=0.005))
-    assert published.finished >= 4
-    assert published.after["w2_exact"] < 0.7 * published.before["w2_exact"]
-    assert published.after["off_diagonal_share"] > 0.4
-    assert stable.finished == len(PUBLISHED_SEEDS)
-    assert stable.after["w2_exact"] > 0.9 * stable.before["w2_exact"]
-    assert stable.after["off_diagonal_share"] == 0
+    before, published, ended = medians(PUBLISHED_SMALL)
+    _, stable, stable_ended = medians(replace(PUBLISHED_SMALL, lr=0.005))
+    assert ended >= 4
+    assert published["w2_exact"] < 0.7 * before["w2_exact"]
+    assert published["off_diagonal_share"] > 0.4
+    assert stable_ended == len(PUBLISHED_SEEDS)
+    assert stable["w2_exact"] > 0.9 * before["w2_exact"]
+    assert stable["off_diagonal_share"] == 0
     # Both converge in the radii: what tells them apart is the directions.
-    assert stable.after["radial_kl"] == pytest.approx(published.after["radial_kl"], rel=0.05)
-    assert stable.after["radial_kl"] < 0.5 * stable.before["radial_kl"]
+    assert stable["radial_kl"] == pytest.approx(published["radial_kl"], rel=0.05)
+    assert stable["radial_kl"] < 0.5 * before["radial_kl"]
 
 
 def test_radial_steps_alone_turn_nothing_even_past_stability() -> None:
     # What turns directions is the linear map of the variance and covariance terms, once the radial steps have thrown
     # the covariance far from the identity. A point may pass the origin, and then lies on the same diagonal.
-    alone = medians(replace(PUBLISHED_SMALL, lambda2=0.0, lambda3=0.0))
-    assert alone.finished == len(PUBLISHED_SEEDS)
-    assert alone.after["off_diagonal_share"] == 0
+    _, alone, ended = medians(replace(PUBLISHED_SMALL, lambda2=0.0, lambda3=0.0))
+    assert ended == len(PUBLISHED_SEEDS)
+    assert alone["off_diagonal_share"] == 0
 
 
 def test_a_stable_rate_makes_the_radii_chi_but_keeps_x_an_x() -> None:
     result = finished(replace(CONVERGED, distribution="x"))
-    before, after = (measure(points, subsample=500) for points in (result.start, result.end))
+    before, after = before_and_after(result)
     assert after["w1_chi"] < 0.25 * before["w1_chi"]
     # The gradient is radial up to a linear map close to the identity, so directions stay.
     off_diagonal = np.abs(np.abs(np.tan(angle(result.end))) - 1)
@@ -110,8 +108,7 @@ def test_a_stable_rate_makes_the_radii_chi_but_keeps_x_an_x() -> None:
 
 
 def test_rates_past_stability_stir_the_directions() -> None:
-    result = finished(replace(CONVERGED, distribution="x", beta1=10.0, beta2=10.0))
-    before, after = (measure(points, subsample=500) for points in (result.start, result.end))
+    before, after = before_and_after(finished(replace(CONVERGED, distribution="x", beta1=10.0, beta2=10.0)))
     assert after["angle_statistic"] < 0.7 * before["angle_statistic"]
 
 
@@ -124,19 +121,14 @@ def test_radial_vcreg_cannot_move_the_sunshine() -> None:
 
 def test_the_cross_entropy_alone_draws_onto_the_circle_of_radius_sqrt_d_minus_1() -> None:
     # Figure 3's caption has larger beta2 do this. Here a large beta1 outweighs the variance term.
-    circle = finished(replace(CONVERGED, distribution="sunshine", beta1=100.0, beta2=0.0, lambda2=1.0))
-    radii = np.linalg.norm(circle.end, axis=1)
-    np.testing.assert_allclose(radii, 1.0, atol=0.01)
-    spread = [
-        np.linalg.norm(finished(replace(CONVERGED, distribution="sunshine", beta2=beta2)).end, axis=1).std()
-        for beta2 in (0.1, 1.0, 10.0)
-    ]
+    def radii(**weights: float) -> np.ndarray:
+        return np.linalg.norm(finished(replace(CONVERGED, distribution="sunshine", **weights)).end, axis=1)
+
+    np.testing.assert_allclose(radii(beta1=100.0, beta2=0.0, lambda2=1.0), 1.0, atol=0.01)
+    # The variance term of the default weight holds the circle at radius sqrt(d).
+    np.testing.assert_allclose(radii(beta2=0.0, lambda2=25.0).mean(), np.sqrt(2), atol=0.01)
+    spread = [radii(beta2=beta2).std() for beta2 in (0.1, 1.0, 10.0)]
     assert spread == sorted(spread)
-
-
-def test_the_variance_term_holds_the_circle_at_radius_sqrt_d() -> None:
-    held = finished(replace(CONVERGED, distribution="sunshine", beta2=0.0, lambda2=25.0))
-    np.testing.assert_allclose(np.linalg.norm(held.end, axis=1).mean(), np.sqrt(2), atol=0.01)
 
 
 @pytest.mark.slow

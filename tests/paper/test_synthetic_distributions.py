@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from radial_vicreg.paper.synthetic.distributions import DISTRIBUTIONS, ELONGATION, NUM_SLICES, sample
@@ -51,15 +49,12 @@ def test_sunshine_has_chi_radii_and_every_second_slice_empty() -> None:
     np.testing.assert_allclose(counts[1::2] / COUNT, 2 / NUM_SLICES, atol=0.01)
 
 
-def test_stretched_sunshine_is_the_authors_sunshine_of_covariance_2_56() -> None:
-    stretched = sample("stretched_sunshine", COUNT, seed=0)
-    np.testing.assert_allclose(stretched, 1.6 * sample("sunshine", COUNT, seed=0), rtol=1e-15)
+def test_the_sunshine_has_a_stretched_and_an_elongated_form() -> None:
+    sunshine = sample("sunshine", COUNT, seed=0)
+    stretched, elongated = (sample(f"{form}_sunshine", COUNT, seed=0) for form in ("stretched", "elongated"))
+    np.testing.assert_allclose(stretched, 1.6 * sunshine, rtol=1e-15)
     np.testing.assert_allclose(np.cov(stretched.T), 2.56 * np.eye(2), atol=0.08)
-
-
-def test_elongated_sunshine_has_variances_of_four_and_a_quarter() -> None:
-    elongated = sample("elongated_sunshine", COUNT, seed=0)
-    np.testing.assert_array_equal(elongated / ELONGATION, sample("sunshine", COUNT, seed=0))
+    np.testing.assert_array_equal(elongated / ELONGATION, sunshine)
     np.testing.assert_allclose(np.cov(elongated.T), np.diag([4, 0.25]), atol=0.15)
 
 
@@ -80,10 +75,9 @@ def test_mixture_holds_alpha_of_x_and_shares_its_draws_over_alpha() -> None:
     assert on_x(sample("mixture", COUNT, alpha=1.0, seed=3)).all()
 
 
-@settings(derandomize=True)
-@given(name=st.sampled_from(sorted(DISTRIBUTIONS)), seed=st.integers(0, 2**32), count=st.integers(2, 50))
-def test_same_seed_same_points(name: str, seed: int, count: int) -> None:
-    first, second, other = (sample(name, count, seed=s) for s in (seed, seed, seed + 1))
+@pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
+def test_same_seed_same_points(name: str) -> None:
+    first, second, other = (sample(name, 20, seed=seed) for seed in (7, 7, 8))
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, other)
 
@@ -94,8 +88,6 @@ def test_same_seed_same_points(name: str, seed: int, count: int) -> None:
         ({"name": "y"}, "unknown distribution 'y'; choose one of ball"),
         ({"num_samples": 1}, "at least 2, got 1"),
         ({"dim": 0}, "dim of distribution 'x' must be at least 1, got 0"),
-        ({"name": "sunshine", "dim": 3}, "dim of distribution 'sunshine' must be 2, got 3"),
-        ({"name": "mixture", "alpha": 1.5}, r"\[0, 1\], got 1.5"),
     ],
 )
 def test_wrong_arguments_are_named(arguments: dict[str, Any], message: str) -> None:

@@ -12,7 +12,7 @@ from radial_vicreg.paper.synthetic import ordering
 from radial_vicreg.paper.synthetic.distributions import sample
 from radial_vicreg.paper.synthetic.engine_cpu import CpuEngine
 from radial_vicreg.paper.synthetic.engine_torch import TorchEngine
-from radial_vicreg.paper.synthetic.gradient import gradient, loss_terms, stack_weights, total_loss
+from radial_vicreg.paper.synthetic.gradient import gradient, stack_weights, total_loss
 from radial_vicreg.paper.synthetic.rates import learning_rates
 from radial_vicreg.paper.synthetic.settings import OBJECTIVES, Objective
 
@@ -108,37 +108,6 @@ def test_a_run_does_not_depend_on_how_it_is_cut_into_chunks(weights: dict[str, f
     assert parts.step == whole.step == 300
 
 
-def test_points_keep_their_places_while_the_engine_reorders_them() -> None:
-    start = sample("gaussian", 500, seed=0)
-    engine = CpuEngine(start, Objective())
-    engine.advance(np.full(300, 0.1))
-    cosines = (engine.points * start).sum(1) / np.linalg.norm(engine.points, axis=1) / np.linalg.norm(start, axis=1)
-    assert cosines.min() > 0.99
-
-
-def test_a_run_repeats_bit_for_bit_and_leaves_its_input_alone() -> None:
-    start = sample("x", 400, seed=0)
-    kept = start.copy()
-    ends = []
-    for _ in range(2):
-        engine = CpuEngine(start, Objective(beta2=10.0))
-        engine.advance(np.full(500, 0.5))
-        ends.append(engine.points)
-    np.testing.assert_array_equal(*ends)
-    np.testing.assert_array_equal(start, kept)
-
-
-@pytest.mark.parametrize("kind", ["kl", "wasserstein"])
-def test_loss_falls_along_the_descent(kind: str) -> None:
-    objective = Objective(kind)
-    engine = CpuEngine(sample("elongated_sunshine", 400, seed=0), objective)
-    losses = []
-    for _ in range(5):
-        losses.append(loss_terms(torch.from_numpy(engine.points), objective)["loss"])
-        engine.advance(np.full(200, 0.05))
-    assert losses == sorted(losses, reverse=True)
-
-
 def test_divergence_is_recorded_with_its_step_alike_and_spares_the_other_runs() -> None:
     starts = np.stack([sample("gaussian", 100, seed=seed) for seed in range(2)])
     objectives = [Objective(beta2=0.0)] * 2
@@ -176,8 +145,8 @@ def test_every_way_of_ordering_sorts_and_carries_the_points_along(values: list[f
 
 def test_a_cloud_on_a_circle_is_sorted_too() -> None:
     radius = 1 + 1e-12 * np.random.default_rng(0).random(5000)
-    keys, order = radius.copy(), np.arange(5000)
-    ordering.order_by_radius(keys, radius[None].copy(), order)
+    keys = radius.copy()
+    ordering.order_by_radius(keys, radius[None].copy(), np.arange(5000))
     np.testing.assert_array_equal(keys, np.sort(radius))
 
 
@@ -196,14 +165,11 @@ def test_rates_warm_up_and_end_at_the_final_rate(schedule: str) -> None:
     [
         (lambda: Objective("l1"), "one of kl, wasserstein, reverse_kl, e2mc, got 'l1'"),
         (lambda: Objective(beta1=-1.0), "beta1 is a loss weight .* got -1.0"),
-        (lambda: Objective(lambda2=float("nan")), "lambda2 is a loss weight .* got nan"),
         (lambda: Objective(m=9).spacing(9), r"1..N-1 = 1..8, got 9"),
         (lambda: learning_rates(10, 0.0), "lr must be positive"),
         (lambda: learning_rates(10, 1.0, schedule="step"), "cosine, linear, constant, got 'step'"),
-        (lambda: learning_rates(0, 1.0), "steps must be at least 1"),
         (lambda: CpuEngine(np.zeros(5), Objective()), r"shape \(N, d\) with N >= 2, got \(5,\)"),
         (lambda: CpuEngine(np.full((4, 2), np.nan), Objective()), "got 8 infinite or NaN values"),
-        (lambda: TorchEngine(np.full((1, 4, 2), np.inf), [Objective()]), "got 8 infinite or NaN values"),
         (lambda: TorchEngine(np.ones((2, 4, 2)), [Objective()]), "one objective per run"),
         (lambda: TorchEngine(np.ones((2, 4, 2)), [Objective(m=1), Objective(m=2)]), "share kind and m"),
         (lambda: TorchEngine(np.ones((1, 4, 2)), [Objective()], "nowhere"), "device nowhere cannot be used"),

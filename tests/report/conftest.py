@@ -14,6 +14,7 @@ from helpers import composed
 from omegaconf import OmegaConf
 
 from radial_vicreg.diagnostics import radius_histogram
+from radial_vicreg.report.collect import Experiment, collect, group
 from radial_vicreg.runs.provenance import describe_run
 
 
@@ -23,6 +24,17 @@ def config_text(name: str, overrides: tuple[str, ...]) -> str:
     values = [item for item in overrides if item[0] not in "+~" and "/" not in item.partition("=")[0]]
     base = composed(name, *(item for item in overrides if item not in values))
     return json.dumps(OmegaConf.to_container(OmegaConf.merge(base, OmegaConf.from_dotlist(values)), resolve=True))
+
+
+@functools.cache
+def _described(text: str) -> dict[str, Any]:
+    return describe_run(json.loads(text), "standalone")  # asks git, which takes a while
+
+
+def describe_results(config: dict[str, Any]) -> dict[str, Any]:
+    described = _described(json.dumps({**config, "seed": 0}))
+    own = {"config_hash": f"{described['experiment_hash']}-{config['seed']}"}
+    return {**described, "config": config, "seed": config["seed"], **own}
 
 
 @pytest.fixture
@@ -77,16 +89,13 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-def describe_results(config: dict[str, Any]) -> dict[str, Any]:
-    described = _described(json.dumps({**config, "seed": 0}))
-    return {
-        **described,
-        "config": config,
-        "seed": config["seed"],
-        "config_hash": f"{described['experiment_hash']}-{config['seed']}",
-    }
+@pytest.fixture
+def experiments(tmp_path: Path) -> Callable[[], list[Experiment]]:
+    """Reads the experiments of the runs that were written."""
+    return lambda: group(collect(tmp_path / "runs")[0])[0]
 
 
-@functools.cache
-def _described(text: str) -> dict[str, Any]:
-    return describe_run(json.loads(text), "standalone")  # asks git, which takes a while
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without figures, whose drawing takes longer than all the rest."""
+    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda experiments: [])

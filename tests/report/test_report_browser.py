@@ -42,7 +42,10 @@ document.querySelector("iframe").onload = event => {{
 }};
 </script>"""
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=f"no Chromium on this machine ({', '.join(NAMES)})")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason=f"no Chromium on this machine ({', '.join(NAMES)})"),
+]
 
 
 @pytest.fixture
@@ -70,7 +73,6 @@ def test_the_page_fits_a_desktop_and_a_phone_and_what_is_wider_shows_that_it_scr
     assert not {"figure2", "curves"} & scrolling[1280]
 
 
-@pytest.mark.slow
 def test_paper_has_every_column_and_what_is_folded(page: str, tmp_path: Path) -> None:
     found = look(page.replace("@media print", "@media all"), A4, tmp_path, printed=True)
     assert found["content"] <= found["window"]
@@ -80,7 +82,6 @@ def test_paper_has_every_column_and_what_is_folded(page: str, tmp_path: Path) ->
     assert any(caption.startswith("Table 4: ") for caption in found["tables"])  # without a value, so it is folded
 
 
-@pytest.mark.slow
 def test_text_is_legible_in_the_dark(page: str, tmp_path: Path) -> None:
     dark = "@media screen and (prefers-color-scheme: dark)"
     for scheme in (page, page.replace(dark, "@media screen")):

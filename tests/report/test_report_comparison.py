@@ -15,24 +15,13 @@ from scipy import stats
 from radial_vicreg.cli import main
 from radial_vicreg.errors import UserError
 from radial_vicreg.figures import figure_style
-from radial_vicreg.paper.report import build_report, draw_all
-from radial_vicreg.report.collect import Experiment, collect, group
+from radial_vicreg.paper.report import draw_all
 from radial_vicreg.report.differences import difference_csv, difference_rows, differences
 from radial_vicreg.report.experiments import experiment_notes, experiment_rows
 
 KL, VICREG = "cifar100/resnet18/radialvicreg_d512", "cifar100/resnet18/vicreg_d512"
 LEJEPA = (VICREG, "radialvicreg/method=lejepa")
-
-
-@pytest.fixture(autouse=True)
-def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports without figures, whose files take longer than all the rest."""
-    monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda experiments: [])
-
-
-@pytest.fixture
-def experiments(tmp_path: Path) -> Callable[[], list[Experiment]]:
-    return lambda: group(collect(tmp_path / "runs")[0])[0]
+FROZEN = "frozen linear (%)"
 
 
 @pytest.fixture
@@ -64,22 +53,24 @@ def lines_of(text: str) -> dict[tuple[str, str], dict[str, str]]:
 # ---- the list of experiments
 
 
-def test_the_list_has_frozen_probes_rank_share_and_cost(make_seeds: Callable, experiments: Callable) -> None:
-    cost = {"step_seconds": 0.0525, "peak_memory_mb": 1234.4}
-    make_seeds(VICREG, top1={5: 50.0, 6: 52.0}, cost=cost)
-    rows = experiment_rows(experiments())
-    assert column_of(rows, "frozen linear (%)") == ["51.00 ± 1.41"]
-    assert column_of(rows, "frozen, untrained (%)") == ["30.00 ± 0.00"]
-    assert column_of(rows, "effective rank") == ["105.50 ± 0.71"]
-    assert column_of(rows, "mean's share") == ["0.606 ± 0.001"]
-    assert column_of(rows, "s/step") == ["0.052 ± 0.000"]
-    assert column_of(rows, "memory (MB)") == ["1234 ± 0"]
-
-
-def test_columns_that_no_run_has_are_left_out(make_run: Callable, experiments: Callable) -> None:
-    make_run(VICREG)
+def test_the_list_has_frozen_probes_rank_share_and_cost_where_a_run_has_them(
+    make_run: Callable, make_seeds: Callable, experiments: Callable
+) -> None:
+    make_run(KL)
     header, _ = experiment_rows(experiments())
-    assert not {"frozen linear (%)", "effective rank", "mean's share", "s/step", "memory (MB)"} & set(header)
+    assert not {FROZEN, "effective rank", "mean's share", "s/step", "memory (MB)"} & set(header)
+    make_seeds(VICREG, top1={5: 50.0, 6: 52.0}, cost={"step_seconds": 0.0525, "peak_memory_mb": 1234.4})
+    rows = experiment_rows(experiments())
+    vicreg = column_of(rows, "Method").index("VICReg")
+    expected = {
+        FROZEN: "51.00 ± 1.41",
+        "frozen, untrained (%)": "30.00 ± 0.00",
+        "effective rank": "105.50 ± 0.71",
+        "mean's share": "0.606 ± 0.001",
+        "s/step": "0.052 ± 0.000",
+        "memory (MB)": "1234 ± 0",
+    }
+    assert {name: column_of(rows, name)[vicreg] for name in expected} == expected
 
 
 def test_the_best_frozen_probe_is_bold_and_no_rank_share_or_cost_ever_is(
@@ -89,7 +80,7 @@ def test_the_best_frozen_probe_is_bold_and_no_rank_share_or_cost_ever_is(
     make_seeds(KL, top1={5: 60.1, 6: 62.0, 7: 61.0}, rank=300, cost={"step_seconds": 5.0, "peak_memory_mb": 9e3})
     header, body = experiment_rows(experiments())
     bold = {name for row in body for name, cell in zip(header, row, strict=True) if any(text.bold for text in cell)}
-    assert bold == {"frozen linear (%)", "linear (%)", "W1 after"}
+    assert bold == {FROZEN, "linear (%)", "W1 after"}
 
 
 def test_runs_on_other_images_are_never_rivals(make_run: Callable, experiments: Callable) -> None:
@@ -109,19 +100,18 @@ def test_differences_are_paired_by_seed_with_a_t_interval(make_seeds: Callable, 
     make_seeds(KL, top1=ours, rank=90)
     make_seeds(*LEJEPA, top1={5: 49.0, 6: 60.0, 7: 53.0})
     found = differences(experiments(), "vicreg")
-    lines = lines_of(difference_csv(found))
+    line = lines_of(difference_csv(found))["Radial-VICReg (β1 100, β2 0)", FROZEN]
     expected = stats.ttest_rel(list(ours.values()), list(theirs.values()))
-    line = lines["Radial-VICReg (β1 100, β2 0)", "frozen linear (%)"]
     assert float(line["difference"]) == pytest.approx(2.1)
     assert (float(line["low"]), float(line["high"])) == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert float(line["se"]) == pytest.approx(2.1 / expected.statistic)
     assert (line["n"], line["against_n"], line["paired"], line["against_method"]) == ("3", "3", "True", "VICReg")
     rows = difference_rows(found)
     assert column_of(rows, "Method") == ["Radial-VICReg (β1 100, β2 0)", "LeJEPA"]
-    assert column_of(rows, "frozen linear (%)") == ["+2.10 [1.85, 2.35]", "+0.00 [−4.30, 4.30]"]
+    assert column_of(rows, FROZEN) == ["+2.10 [1.85, 2.35]", "+0.00 [−4.30, 4.30]"]
     assert column_of(rows, "effective rank")[0] == "−10.00 [−10.00, −10.00]"
     assert column_of(rows, "n") == ["3", "3"]
-    bold = [[text.bold for text in row[rows[0].index("frozen linear (%)")]] for row in rows[1]]
+    bold = [[text.bold for text in row[rows[0].index(FROZEN)]] for row in rows[1]]
     assert bold == [[True], [False]]
     assert not {"W1 before", "frozen, untrained (%)", "s/step"} & set(rows[0])
 
@@ -133,37 +123,27 @@ def test_without_common_seeds_the_interval_is_welch_s_and_n_says_both(
     make_seeds(VICREG, top1=theirs)
     make_seeds(KL, top1=ours)
     found = differences(experiments(), "vicreg")
-    (line,) = (line for (_, figure), line in lines_of(difference_csv(found)).items() if figure == "frozen linear (%)")
+    line = lines_of(difference_csv(found))["Radial-VICReg (β1 100, β2 0)", FROZEN]
     result = stats.ttest_ind(list(ours.values()), list(theirs.values()), equal_var=False)
     assert (float(line["low"]), float(line["high"])) == pytest.approx(tuple(result.confidence_interval(0.95)))
     assert (line["n"], line["against_n"], line["paired"]) == ("3", "4", "False")
     assert column_of(difference_rows(found), "n") == ["3 and 4"]
 
 
-def test_one_seed_has_a_difference_without_interval_and_is_never_bold(
-    make_seeds: Callable, experiments: Callable
-) -> None:
-    make_seeds(VICREG, top1={5: 50.0, 6: 50.0})
-    make_seeds(KL, top1={5: 53.0})
-    header, body = difference_rows(differences(experiments(), "vicreg"))
-    (cell,) = body[0][header.index("frozen linear (%)")]
-    assert (cell.text, cell.bold) == ("+3.00", False)
-    (line, *_) = csv.DictReader(difference_csv(differences(experiments(), "vicreg")).splitlines())
-    assert (line["se"], line["low"], line["high"], line["n"], line["against_n"]) == ("", "", "", "1", "2")
-
-
-def test_a_figure_that_fewer_seeds_have_says_so_and_one_without_is_missing(
-    make_seeds: Callable, experiments: Callable
-) -> None:
+def test_figures_of_fewer_or_single_seeds_say_so(make_seeds: Callable, experiments: Callable) -> None:
     make_seeds(VICREG, top1={5: 50.0, 6: 51.0, 7: 52.0})
     make_seeds(KL, top1={5: 53.0, 6: 54.0})
     make_seeds(KL, top1={7: 55.0}, probes={"online_linear": {"top1": 45.0}})
-    make_seeds(*LEJEPA, top1={5: 1.0, 6: 2.0}, radii={})
-    header, body = difference_rows(differences(experiments(), "vicreg"))
-    radial, lejepa = body
+    make_seeds(*LEJEPA, top1={5: 53.0}, radii={})
+    found = differences(experiments(), "vicreg")
+    header, (radial, lejepa) = difference_rows(found)
     assert radial[header.index("n")][0].text == "2"
-    assert [radial[header.index(name)][0].suffix for name in ("frozen linear (%)", "linear (%)")] == ["", " (n 3)"]
+    assert [radial[header.index(name)][0].suffix for name in (FROZEN, "linear (%)")] == ["", " (n 3)"]
     assert lejepa[header.index("effective rank")][0].text == "—"
+    (one_seed,) = lejepa[header.index(FROZEN)]
+    assert (one_seed.text, one_seed.bold) == ("+2.00", False)
+    line = lines_of(difference_csv(found))["LeJEPA", FROZEN]
+    assert (line["se"], line["low"], line["high"], line["n"], line["against_n"]) == ("", "", "", "1", "3")
 
 
 def test_only_experiments_of_one_family_are_compared_and_each_with_its_own(
@@ -175,30 +155,33 @@ def test_only_experiments_of_one_family_are_compared_and_each_with_its_own(
     make_seeds(KL, "backbone.name=resnet50", top1={5: 90.0, 6: 91.0})
     found = differences(experiments(), "vicreg")
     rows = difference_rows(found)
-    seen = dict(zip(column_of(rows, "Epochs"), column_of(rows, "frozen linear (%)"), strict=True))
+    seen = dict(zip(column_of(rows, "Epochs"), column_of(rows, FROZEN), strict=True))
     assert seen == {"400": "+1.00 [1.00, 1.00]", "20": "−2.00 [−2.00, −2.00]"}
     (twenty,) = (base for base in found.bases if base.setting.details["max_epochs"] == 20)
     assert [base for _, base in differences(experiments(), twenty.experiment_hash[:8]).pairs] == [twenty]
 
 
-def test_a_radial_method_is_named_by_its_objective_or_as_a_whole(make_seeds: Callable, experiments: Callable) -> None:
-    make_seeds(KL, top1={5: 50.0})
-    make_seeds(*LEJEPA, top1={5: 50.0})
+# ---- the base of the comparison
+
+
+def test_a_radial_method_is_named_by_its_objective_or_as_a_whole(make_run: Callable, experiments: Callable) -> None:
+    make_run(KL)
+    make_run(*LEJEPA)
     for name in ("radialvicreg", "radial_kl"):
         assert [base.setting.key for base in differences(experiments(), name).bases] == ["radial_kl"]
-    make_seeds("cifar100/resnet18/radialvicreg_w1_d512", "optimizer.batch_size=256", top1={5: 50.0})
+    make_run("cifar100/resnet18/radialvicreg_w1_d512", "optimizer.batch_size=256")
     assert [base.setting.key for base in differences(experiments(), "radial_kl").bases] == ["radial_kl"]
     with pytest.raises(UserError, match="'radialvicreg' is more than one experiment"):
         differences(experiments(), "radialvicreg")
 
 
 def test_an_unknown_base_is_refused_in_one_line_that_lists_what_there_is(
-    make_seeds: Callable, experiments: Callable
+    make_run: Callable, experiments: Callable
 ) -> None:
-    make_seeds(VICREG, top1={5: 50.0})
-    make_seeds(KL, top1={5: 50.0})
+    make_run(VICREG)
+    make_run(KL)
     found = experiments()
-    for name in ("simclr", "", "ffffffffffffffff", "VICReg (no such)"):
+    for name in ("simclr", "", "ffffffffffffffff"):
         with pytest.raises(UserError) as caught:
             differences(found, name)
         message = str(caught.value)
@@ -208,34 +191,29 @@ def test_an_unknown_base_is_refused_in_one_line_that_lists_what_there_is(
 
 
 def test_a_name_or_a_beginning_of_several_is_refused_with_their_hashes(
-    make_seeds: Callable, experiments: Callable
+    make_run: Callable, experiments: Callable
 ) -> None:
     for rate in (0.1, 0.01):
-        make_seeds(VICREG, f"optimizer.lr={rate}", top1={5: 50.0})
-    found = experiments()
+        make_run(VICREG, f"optimizer.lr={rate}")
+    first, second = experiments()
     with pytest.raises(UserError, match="'vicreg' is more than one experiment; give the hash of one: ") as caught:
-        differences(found, "vicreg")
-    for experiment, digest in zip(found, ("abc1", "abd2"), strict=True):
-        rate = experiment.setting.details["lr"]
-        assert f"{experiment.experiment_hash} (lr {rate})" in str(caught.value)
-        experiment.experiment_hash = digest
-    with pytest.raises(UserError, match=r"'ab' is more than one experiment; give the hash of one: abc1 .*, abd2 "):
-        differences(found, "ab")
-    assert differences(found, "ABC").bases == [found[0]]
-
-
-def test_a_beginning_of_hashes_of_several_families_is_refused(make_seeds: Callable, experiments: Callable) -> None:
-    for epochs in (20, 400):
-        make_seeds(VICREG, f"max_epochs={epochs}", top1={5: 50.0})
-    first, second = found = experiments()
+        differences([first, second], "vicreg")
+    for experiment in (first, second):
+        assert f"{experiment.experiment_hash} (lr {experiment.setting.details['lr']})" in str(caught.value)
     first.experiment_hash, second.experiment_hash = "abc1", "abd2"
-    with pytest.raises(UserError, match="'ab' is more than one experiment"):
-        differences(found, "ab")
-    assert differences(found, "vicreg").bases == found  # a name stands for one in each family
+    with pytest.raises(UserError, match=r"'ab' is more than one experiment; give the hash of one: abc1 .*, abd2 "):
+        differences([first, second], "ab")
+    assert differences([first, second], "ABC").bases == [first]
+    make_run(VICREG, "max_epochs=20", "optimizer.lr=0.1")
+    other = next(each for each in experiments() if each.setting.details["max_epochs"] == 20)
+    other.experiment_hash = "abd2"
+    with pytest.raises(UserError, match="'ab' is more than one experiment"):  # of two families
+        differences([first, other], "ab")
+    assert differences([first, other], "vicreg").bases == [first, other]  # a name stands for one in each family
 
 
 def test_the_command_writes_differences_and_removes_those_of_an_earlier_report(
-    make_seeds: Callable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_seeds: Callable, no_figures: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_seeds(VICREG, top1={5: 50.0, 6: 58.0, 7: 54.0})
     make_seeds(KL, top1={5: 52.1, 6: 60.0, 7: 56.2}, rank=90)
@@ -256,12 +234,12 @@ def test_the_command_writes_differences_and_removes_those_of_an_earlier_report(
     assert "Differences to" not in (out / "report.html").read_text()
 
 
-def test_a_base_without_rivals_or_without_any_run_says_so(make_seeds: Callable, tmp_path: Path) -> None:
+def test_a_base_without_rivals_or_without_any_run_says_so(make_run: Callable, no_figures: None, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nothing to compare with 'vicreg': no run is finished"):
         differences([], "vicreg")
-    make_seeds(VICREG, top1={5: 50.0, 6: 51.0})
-    make_seeds(KL, "max_epochs=3", top1={5: 50.0, 6: 51.0})
-    build_report(tmp_path / "runs", tmp_path / "out", against="vicreg")
+    make_run(VICREG)
+    make_run(KL, "max_epochs=3")
+    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--against", "vicreg"]) == 0
     _, missing = (tmp_path / "out" / "report.html").read_text().split("<h2>Missing</h2>")
     assert "Nothing to compare" in missing
 
@@ -270,27 +248,21 @@ def test_a_base_without_rivals_or_without_any_run_says_so(make_seeds: Callable, 
 
 
 def test_the_frozen_probe_has_its_own_figure_2d(make_seeds: Callable, experiments: Callable) -> None:
-    make_seeds(VICREG, top1={5: 50.0, 6: 52.0})
-    make_seeds(KL, top1={5: 60.0, 6: 61.0})
+    make_seeds(VICREG, "optimizer.lr=0.03", top1={5: 50.0, 6: 52.0})
+    make_seeds(KL, "optimizer.lr=0.3", top1={5: 60.0, 6: 61.0})
     with figure_style():
         drawn = {each.name: each for each in draw_all(experiments()) if each.name.startswith("figure2d")}
         for name, offset in (("figure2d", 5), ("figure2d_frozen", 0)):
             check_layout(drawn[name].figure)
             heights = {float(line.get_ydata()[0]) for line in drawn[name].figure.axes[0].lines}
             assert heights == {value - offset for value in (50.0, 52.0, 60.0, 61.0)}
-    assert "frozen" in drawn["figure2d_frozen"].figure.axes[0].get_ylabel()
-    assert "(linear probe of the frozen, trained encoder)" in drawn["figure2d_frozen"].caption
     assert "(online linear probe)" in drawn["figure2d"].caption
-
-
-def test_points_are_of_one_size_where_every_method_has_one_rate(make_seeds: Callable, experiments: Callable) -> None:
-    make_seeds(VICREG, "optimizer.lr=0.03", top1={5: 50.0, 6: 52.0})
-    make_seeds(KL, "optimizer.lr=0.3", top1={5: 60.0, 6: 61.0})
-    with figure_style():
-        (drawn,) = (each for each in draw_all(experiments()) if each.name == "figure2d_frozen")
-    assert len({line.get_markersize() for line in drawn.figure.axes[0].lines}) == 1
-    assert "each method has its own learning rate" in drawn.caption
-    assert [text.get_text() for text in drawn.figure.legends[0].get_texts()] == ["VICReg", "Radial-VICReg"]
+    frozen = drawn["figure2d_frozen"]
+    assert "frozen" in frozen.figure.axes[0].get_ylabel()
+    assert "(linear probe of the frozen, trained encoder)" in frozen.caption
+    assert len({line.get_markersize() for line in frozen.figure.axes[0].lines}) == 1
+    assert "each method has its own learning rate" in frozen.caption
+    assert [text.get_text() for text in frozen.figure.legends[0].get_texts()] == ["VICReg", "Radial-VICReg"]
 
 
 def test_fewer_than_four_frozen_probes_draw_no_such_figure(make_seeds: Callable, experiments: Callable) -> None:
@@ -304,7 +276,7 @@ def test_fewer_than_four_frozen_probes_draw_no_such_figure(make_seeds: Callable,
 
 
 def test_settings_that_a_loss_of_its_own_does_not_read_are_no_part_of_its_method(
-    make_run: Callable, experiments: Callable[[], list[Experiment]]
+    make_run: Callable, experiments: Callable
 ) -> None:
     make_run(*LEJEPA, "+method_kwargs.radial_center=true", "+method_kwargs.e2mc_loss_weight=1")
     (found,) = experiments()

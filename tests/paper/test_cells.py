@@ -1,13 +1,11 @@
-"""Cells of the tables build their models and data on both hosts and take two optimizer steps: one of each build."""
+"""Cells of the tables are trained for two steps: one of each build, on both hosts and through main_pretrain.py."""
 
 from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
@@ -15,13 +13,13 @@ import pytest
 import torch
 import torchvision
 from celeba_copy import write_copy
-from helpers import composed
+from helpers import composed, read_results, type_rows
 from omegaconf import OmegaConf
 from PIL import Image
 
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.data.build import open_data
-from radial_vicreg.data.celeba import prepare_celeba
+from radial_vicreg.data.celeba import IMAGES, prepare_celeba
 from radial_vicreg.data.loader import build_val_loader
 from radial_vicreg.data.prepare.imagenet10 import CLASSES, COUNTS, prepare_imagenet10
 from radial_vicreg.solo.host import build_solo
@@ -44,6 +42,10 @@ TRAINED = {
 }
 """One cell of each build for either host, which between them have every objective and every dimension of the tables."""
 BATCH = 4
+SMALL = [
+    *(f"optimizer.batch_size={BATCH}", "data.num_workers=0", "max_epochs=1", "scheduler.warmup_epochs=0"),
+    *("accelerator=cpu", "devices='1'"),
+]
 
 
 def write_cifar100(root: Path) -> list[str]:
@@ -79,31 +81,10 @@ def write_celeba(root: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
-    """The overrides that point a data set to its tiny stand-in."""
-    made: dict[str, list[str]] = {}
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The overrides that point each data set to its tiny stand-in."""
     writers = {"cifar100": write_cifar100, "imagenet10": write_imagenet10, "celeba": write_celeba}
-
-    def overrides(dataset: str) -> list[str]:
-        if dataset not in made:
-            made[dataset] = writers[dataset](tmp_path_factory.mktemp(dataset))
-        return made[dataset]
-
-    return overrides
-
-
-class Changed(pl.Callback):
-    """Tells which parameters two steps have moved, and whether each loss was finite."""
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.before = {name: p.detach().clone() for name, p in pl_module.named_parameters()}
-        self.losses: list[float] = []
-
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, *args: Any) -> None:
-        self.losses.append(float(outputs["loss"]))
-
-    def on_train_end(self, trainer: pl.Trainer, pl_module: Any) -> None:
-        self.moved = {n for n, p in pl_module.named_parameters() if not torch.equal(p, self.before[n])}
+    return {name: write(tmp_path_factory.mktemp(name)) for name, write in writers.items()}
 
 
 def built(cell: str) -> tuple[str, ...]:
@@ -132,71 +113,89 @@ def test_every_build_of_the_tables_is_trained_on_both_hosts() -> None:
     ],
 )
 def test_a_cell_takes_two_steps(
-    cell: str, host: str, paths: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cell: str, host: str, paths: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torchvision.datasets.CIFAR100, "_check_integrity", lambda self: True)
     monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
-    config = prepare(
-        run_config(
-            compose(
-                cell,
-                [
-                    *paths(cell.split("/")[0]),
-                    f"optimizer.batch_size={BATCH}",
-                    "data.num_workers=0",
-                    "data.format=image_folder",
-                    "max_epochs=1",
-                    "scheduler.warmup_epochs=0",
-                    "accelerator=cpu",
-                    "devices='1'",
-                    "diagnostics.enabled=false",
-                ],
-            )
-        )
-    )
+    dataset = cell.split("/")[0]
+    more = ["data.format=image_folder", "diagnostics.enabled=false"]
+    config = prepare(run_config(compose(cell, [*paths[dataset], *SMALL, *more])))
     data = open_data(config)
     run = (build_solo if host == "solo" else build_standalone)(config, data)
     val_loader = build_val_loader(config, data)
     run.model.results_folder = str(tmp_path)  # type: ignore[assignment]
-    changed = Changed()
-    pl.Trainer(
+    before = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
+    trainer = pl.Trainer(
         accelerator="cpu",
         devices=1,
         max_epochs=1,
         limit_train_batches=2,
         limit_val_batches=1,
-        callbacks=[changed],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=str(tmp_path),
-    ).fit(run.model, run.train_loader, val_loader)
-    assert len(changed.losses) == 2
-    assert np.isfinite(changed.losses).all()
+    )
+    trainer.fit(run.model, run.train_loader, val_loader)
+    assert trainer.global_step == 2
+    moved = {name for name, now in run.model.named_parameters() if not torch.equal(now.detach(), before[name])}
     for part in ("backbone", "projector", "classifier"):
-        assert any(name.startswith(part) for name in changed.moved), part
-    (index, views, targets) = next(iter(run.train_loader))
-    size = config.crop_size
-    assert [tuple(view.shape) for view in views] == [(BATCH, 3, size, size)] * 2
-    assert tuple(targets.shape) == ((BATCH, 40) if cell.startswith("celeba") else (BATCH,))
-    assert val_loader is not None
-    assert next(iter(val_loader))[0].shape[1:] == (3, size, size)
-    results = json.loads((tmp_path / "results.json").read_text())
-    assert results["config"]["data"]["name"] == cell.split("/")[0]
+        assert any(name.startswith(part) for name in moved), part
+    index, views, targets = next(iter(run.train_loader))
+    shape = (3, config.crop_size, config.crop_size)
     assert len(index) == BATCH
+    assert [tuple(view.shape) for view in views] == [(BATCH, *shape)] * 2
+    assert tuple(targets.shape) == ((BATCH, 40) if dataset == "celeba" else (BATCH,))
+    assert val_loader is not None
+    assert next(iter(val_loader))[0].shape[1:] == shape
+    assert read_results(tmp_path)["config"]["data"]["name"] == dataset
+
+
+@pytest.mark.solo
+@pytest.mark.slow
+def test_cells_are_trained_by_main_pretrain(
+    paths: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    celeba, _ = paths["celeba"]
+    rows = {
+        "cifar100/resnet18/radialvicreg_d2048": paths["cifar100"],
+        "cifar100/vit_tiny/radialvicreg_d512": paths["cifar100"],
+        "cifar100/resnet18/vicreg_d512": paths["cifar100"],
+        "imagenet10/resnet18/radialvicreg_d512": [*paths["imagenet10"], "data.format=image_folder"],
+        # by the numbers of files, without validation
+        "celeba/resnet18/radial_ce_d512": [celeba, "data.dataset=custom", "data.val_path=null"],
+    }
+    small = ["strategy=auto", "precision=32", "method_kwargs.proj_output_dim=16", "diagnostics.max_images=8"]
+    typed = [["--config-name", name, *overrides, *SMALL, *small] for name, overrides in rows.items()]
+    done = dict(zip(rows, type_rows(typed, tmp_path_factory.mktemp("typed")), strict=True))
+    for name, command in done.items():
+        assert command.returncode == 0, (name, command.stderr[-3000:])
+    vicreg = done.pop("cifar100/resnet18/vicreg_d512").folder  # solo-learn's own
+    assert list(vicreg.glob("trained_models/vicreg/*/*.ckpt"))
+    assert not list(vicreg.rglob("results.json"))
+    found = {}
+    for name, command in done.items():
+        (path,) = command.folder.glob("trained_models/radialvicreg/*/results.json")
+        found[name] = results = read_results(path.parent)
+        assert (results["status"], results["steps"]) == ("finished", 2), name
+        if name.startswith("cifar100"):
+            assert (results["config"]["data"]["dataset"], results["radii"]["images"]) == ("cifar100", "validation")
+    assert found["imagenet10/resnet18/radialvicreg_d512"]["config"]["data"]["num_classes"] == 10
+    results = found["celeba/resnet18/radial_ce_d512"]
+    assert results["config"]["data"]["num_classes"] == 40
+    assert 0.3 < results["history"][-1]["train_class_loss"] < 2.0
+    assert (Path(results["config"]["data"]["train_path"]) / IMAGES).is_dir()
 
 
 @pytest.mark.solo
 @pytest.mark.parametrize("cell", ["imagenet10/resnet18/radialvicreg_d512", "celeba/resnet18/radial_ce_d512"])
-def test_dali_builds_the_same_augmentations(cell: str, paths: Callable[[str], list[str]]) -> None:
+def test_dali_builds_the_same_augmentations(cell: str, paths: dict[str, list[str]]) -> None:
     pytest.importorskip("nvidia.dali", reason="nvidia-dali-cuda120 is not installed")
     from solo.data.dali_dataloader import PretrainPipelineBuilder, build_transform_pipeline_dali
     from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation
 
-    overrides = paths(cell.split("/")[0])
-    cfg = compose(cell, overrides)
-    celeba = cell.startswith("celeba")
+    cfg = compose(cell, paths[cell.split("/")[0]])
     crops = [
         NCropAugmentation(build_transform_pipeline_dali("custom", augmentation, dali_device="cpu"), 2)
         for augmentation in cfg.augmentations
@@ -207,7 +206,7 @@ def test_dali_builds_the_same_augmentations(cell: str, paths: Callable[[str], li
         device="cpu",
         transforms=FullTransformPipeline(crops),
         device_id=0,
-        encode_indexes_into_labels=celeba,
+        encode_indexes_into_labels=cell.startswith("celeba"),
         random_shuffle=False,
     )
     pipeline = builder.pipeline(batch_size=BATCH, num_threads=1, device_id=None, seed=1)
