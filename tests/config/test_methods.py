@@ -45,10 +45,13 @@ def test_small_crops_come_last() -> None:
         read_config({**content, "augmentations": [small, content["augmentations"][0]]})
 
 
-@pytest.mark.parametrize("method", ["lejepa", "visreg", "barlow", "e2mc"])
-def test_a_group_brings_its_loss_and_no_weight_of_ours(method: str) -> None:
-    config = run_config(compose("radialvicreg", [*FOLDER, f"radialvicreg/method={method}", "host=standalone"]))
+@pytest.mark.parametrize("method", ["lejepa", "visreg", "barlow", "e2mc", "own"])
+def test_a_group_brings_its_loss_and_no_weight_of_ours_and_takes_a_stem(method: str) -> None:
+    own = ["method=own", "loss._target_=my.Loss"] if method == "own" else []
+    chosen = [f"radialvicreg/method={method}", "method_kwargs.small_image_stem=true", *own]
+    config = run_config(compose("radialvicreg", chosen))
     assert config.method == method
+    assert config.has_small_stem
     assert config.loss is not None
     assert config.radial_objective == "none"
     assert not LOSS_DEFAULTS.keys() & config.plain()["method_kwargs"].keys()
