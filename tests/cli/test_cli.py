@@ -20,7 +20,6 @@ from radial_vicreg import __version__, cli
 from radial_vicreg.cli.commands import command_module, doctor
 from radial_vicreg.cli.hydra_flags import parse_overrides, read_request
 from radial_vicreg.data.sets import prepared_sets
-from radial_vicreg.names import choices
 from radial_vicreg.names.configurations import sweep_names
 
 
@@ -137,13 +136,6 @@ def test_one_module_builds_the_tables_that_commands_print() -> None:
     package = Path(cli.__file__).parents[1]
     found = {str(file.relative_to(package)) for file in package.rglob("*.py") if "rich.table" in file.read_text()}
     assert found == {"cli/tables.py"}
-
-
-@pytest.mark.slow  # the kernels take seconds to load
-def test_every_preset_of_the_command_line_has_sizes() -> None:
-    from radial_vicreg.paper.synthetic import figure1, figure3, sweep
-
-    assert all(set(found) == set(choices.SYNTHETIC_PRESETS) for found in (figure1.SIZES, figure3.SIZES, sweep.PRESETS))
 
 
 REFUSED_FIRST = {
