@@ -283,7 +283,7 @@ _CONFIG = (
         "_check_complete",
         "crop.scale[0] > crop.scale[1]",
         "crop.scale[0] >= crop.scale[1]",
-        ("test_values.py",),
+        ("test_reading.py",),
     ),
     Mutant(
         "config/a-misspelt-key-passes",

@@ -9,9 +9,8 @@ import re
 import shlex
 import subprocess
 import sys
-import textwrap
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,53 +19,53 @@ from helpers import one_line
 from radial_vicreg import __version__, cli
 from radial_vicreg.cli.commands import command_module, doctor
 from radial_vicreg.cli.hydra_flags import parse_overrides, read_request
-from radial_vicreg.data.folder import LabelledFolder
 from radial_vicreg.data.sets import prepared_sets
-from radial_vicreg.names import choices
 from radial_vicreg.names.configurations import sweep_names
 
 
-def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--help"]) == 0
-    printed = capsys.readouterr().out
-    assert all(command in printed for command in cli.COMMANDS)
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed_and_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == f"radial-vicreg {__version__}"
-
-
-def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
     assert "usage" in capsys.readouterr().out
 
 
-HELPS = [["--help"], *([command, "--help"] for command in cli.COMMANDS)]
-HELPS += [["synthetic", "figure", "--help"], ["synthetic", "sweep", "--help"]]
-HELPS += [["data", name, "--help"] for name in prepared_sets()]
+RUN_LINES = """
+import contextlib, io, json, sys
+from radial_vicreg import cli
+told = {}
+for line in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.redirect_stderr(text):
+        status = cli.main(line.split())
+    told[line] = status, text.getvalue(), list(sys.modules)
+print(json.dumps(told))
+"""
 
 
-def test_every_command_explains_itself_without_pytorch() -> None:
-    """Status, text and heavy modules loaded so far, by command line, of one process that has loaded nothing else."""
-    code = """
-        import contextlib, io, json, sys
-        from radial_vicreg import cli
-        told = {}
-        for line in json.loads(sys.argv[1]):
-            with contextlib.redirect_stdout(io.StringIO()) as text:
-                status = cli.main(line)
-            heavy = sorted({"torch", "numba", "numpy", "matplotlib", "solo"} & set(sys.modules))
-            told[" ".join(line)] = status, text.getvalue(), heavy
-        print(json.dumps(told))
-    """
-    arguments = [sys.executable, "-c", textwrap.dedent(code), json.dumps(HELPS)]
-    told: dict[str, Any] = json.loads(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
-    assert len(told) == len(HELPS)
-    for line, (status, text, heavy) in told.items():
+def run_lines(lines: Iterable[str], cwd: Path) -> dict[str, tuple[int, str, set[str]]]:
+    """Status, text and modules loaded so far, by command line, of one process that has loaded nothing before."""
+    arguments = [sys.executable, "-c", RUN_LINES, json.dumps(list(lines))]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return {line: (status, text, set(loaded)) for line, (status, text, loaded) in json.loads(done.stdout).items()}
+
+
+HELPS = ["--help", *(f"{command} --help" for command in cli.COMMANDS)]
+HELPS += ["synthetic figure --help", "synthetic sweep --help"]
+HELPS += [f"data {name} --help" for name in prepared_sets()]
+LISTING = "sweep tables/figure4 --list"
+
+
+def test_every_command_explains_itself_and_a_sweep_is_listed_without_pytorch(tmp_path: Path) -> None:
+    told = run_lines([*HELPS, LISTING], tmp_path)
+    status, listed, loaded = told.pop(LISTING)
+    assert (status, "torch" in loaded) == (0, False)
+    assert listed.startswith("0: radial-vicreg pretrain ")
+    assert all(command in told["--help"][1] for command in cli.COMMANDS)
+    for line, (status, text, loaded) in told.items():
         assert status == 0, line
         assert "usage" in text.lower(), line
-        assert heavy == [], line
+        assert not {"torch", "numba", "numpy", "matplotlib", "solo"} & loaded, line
         assert re.search(r"``|:\w+:`", text) is None, f"markup in the help of {line}"
         examples = re.findall(r"^  (radial-vicreg .+)$", text.partition("example:\n")[2], re.MULTILINE)
         assert examples, f"no example in the help of {line}"
@@ -92,28 +91,25 @@ def parse_example(command: str, *arguments: str) -> None:
         module.parser().parse_args(list(arguments))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("pretran", "'pretran' is not a command; did you mean `radial-vicreg pretrain`?"),
-        ("help pretran", "'pretran' is not a command; did you mean `radial-vicreg pretrain --help`?"),
-        ("figure 1 --preset quick", "did you mean `radial-vicreg synthetic figure 1 --preset quick`?"),
-        ("figure 2 runs", "did you mean `radial-vicreg report runs`?"),
-        ("table 1", "did you mean `radial-vicreg report RUNS_DIR`?"),
-        ("cifar10 --out here", "did you mean `radial-vicreg data cifar10 --out here`?"),
-        ("cifar100/resnet18/vicreg_d512", "`radial-vicreg pretrain --config-name cifar100/resnet18/vicreg_d512`?"),
-        ("tables/table1 --status", "did you mean `radial-vicreg sweep tables/table1 --status`?"),
-        ("version", "did you mean `radial-vicreg --version`?"),
-        ("zzz", f"'zzz' is not a command; the commands are {', '.join(sorted(cli.COMMANDS))}"),
-    ],
-)
+MEANT = {
+    "pretran": "'pretran' is not a command; did you mean `radial-vicreg pretrain`?",
+    "help pretran": "'pretran' is not a command; did you mean `radial-vicreg pretrain --help`?",
+    "figure 1 --preset quick": "did you mean `radial-vicreg synthetic figure 1 --preset quick`?",
+    "figure 2 runs": "did you mean `radial-vicreg report runs`?",
+    "cifar10 --out here": "did you mean `radial-vicreg data cifar10 --out here`?",
+    "cifar100/resnet18/vicreg_d512": "`radial-vicreg pretrain --config-name cifar100/resnet18/vicreg_d512`?",
+    "tables/table1 --status": "did you mean `radial-vicreg sweep tables/table1 --status`?",
+    "version": "did you mean `radial-vicreg --version`?",
+    "zzz": f"'zzz' is not a command; the commands are {', '.join(sorted(cli.COMMANDS))}",
+}
+
+
 def test_an_unknown_command_is_answered_with_the_command_line_that_was_meant(
-    words: str, said: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert cli.main(words.split()) == 2
-    error = capsys.readouterr().err
-    one_line(error, "radial-vicreg: error: ")
-    assert said in error
+    for words, said in MEANT.items():
+        assert cli.main(words.split()) == 2
+        one_line(capsys.readouterr().err, "radial-vicreg: error: ", said)
 
 
 def test_help_as_a_word_is_the_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,65 +138,56 @@ def test_one_module_builds_the_tables_that_commands_print() -> None:
     assert found == {"cli/tables.py"}
 
 
-@pytest.mark.slow  # the kernels take seconds to load
-def test_every_preset_of_the_command_line_has_sizes() -> None:
-    from radial_vicreg.paper.synthetic import figure1, figure3, sweep
-
-    assert all(set(found) == set(choices.SYNTHETIC_PRESETS) for found in (figure1.SIZES, figure3.SIZES, sweep.PRESETS))
-
-
 REFUSED_FIRST = {
     "try max_epoch=3": "max_epochs",
     "try nowhere": "nowhere is not a folder (looked for ",
-    "try optimizer.name=adamv": "adamw",
+    "try one two": "expected one folder, got 2: one, two",
+    "try method=vicreg": "sets method itself; a single run is `radial-vicreg pretrain --config-name quickstart",
+    "try radialvicreg/method=vicreg": "sets radialvicreg/method itself",
     "pretrain bad_key=1": "unknown key 'bad_key'",
-    "pretrain quickstart": "quickstart is not an override (key=value); write --config-name quickstart",
     "pretrain quikstart max_epochs=1": "did you mean --config-name quickstart?",
     "pretrain help": "help is not an override (key=value); see radial-vicreg pretrain --help",
     "pretrain max_epochs 3": "max_epochs is not an override (key=value); write max_epochs=3",
     "pretrain mine/own.yaml": "write --config-path mine --config-name own",
     "pretrain --max_epochs 3": "--max_epochs is not an option; settings are overrides: write max_epochs=3",
-    "pretrain --max-epochs=3": "write max_epochs=3",
     "pretrain --lr 0.1 max_epochs=3": "write optimizer.lr=0.1",
     "pretrain --cheek": "--cheek is not an option; did you mean --check?",
     "pretrain --wandb.api_key=verysecret": "unrecognized arguments: --wandb.api_key; see radial-vicreg pretrain --help",
-    "sweep study --max_epochs 3 --list": "write max_epochs=3",
-    "sweep study quickstart": "quickstart is not an override (key=value); see radial-vicreg sweep --help",
     "pretrain +optimizer.lrr=1": "optimizer.lrr is not a setting; did you mean optimizer.lr?",
     "pretrain +optimizer.kwargs.momentun=1": "optimizer.kwargs momentun do not fit optimizer.name=lars",
-    "pretrain optimizer.name=adam": "optimizer.kwargs eta, clip_lr, exclude_bias_n_norm do not fit optimizer.name=adam",
-    "pretrain --config-name quickstrt": "did you mean quickstart?",
+    "pretrain --config-name cifar100/resnet18/vicreg_d521": "did you mean cifar100/resnet18/vicreg_d512?",
+    "pretrain --config-name zzz": "there is no configuration 'zzz'; `radial-vicreg configs` lists them",
+    "pretrain --multirun seed=1,2": "--multirun is not supported by radial-vicreg: each command trains one run",
+    "pretrain --info searchpath": "`radial-vicreg configs` lists all of them",
+    "pretrain --cfg all": "use --cfg job",
+    "pretrain --shell-completion install=bash": "register-python-argcomplete radial-vicreg",
     "pretrain radialvicreg/optimizer=lrs": "there is no radialvicreg/optimizer=lrs; did you mean lars?",
     "pretrain radialvicreg/method=nosuch": "there is no radialvicreg/method=nosuch; there are barlow, e2mc, lejepa, ",
-    "pretrain +cifar100=resnet18/vicreg_512": "there is no cifar100=resnet18/vicreg_512; did you mean resnet18/",
     "pretrain augmentations.5.crop_size=3": "augmentations.5.crop_size: augmentations has 1 entry, whose index is 0",
     "pretrain augmentations.x.crop_size=3": "augmentations.x.crop_size: augmentations is a list; its index is 0",
-    "pretrain augmentations.0.crop_siz=3": "did you mean augmentations.0.crop_size?",
     "pretrain optimizer.name=lasr": "optimizer.name='lasr': expected one of sgd, lars, adam, adamw",
-    "pretrain scheduler.name=cosin": "scheduler.name='cosin': expected one of warmup_cosine, step, none",
-    "pretrain scheduler.interval=day": "scheduler.interval='day': expected step or epoch",
     "pretrain strategy=ddpp": "strategy must be one of auto, ddp, ",
     "pretrain data.dataset=cifra10": "did you mean cifar10?",
     "pretrain data.dataset=zzzz": "expected one of cifar10, cifar100, imagenet, imagenet100, celeba, custom\n",
-    "pretrain data.format=devise": "did you mean device?",
     "pretrain host=sool": "host must be one of auto, solo, standalone",
     "pretrain backbone.name=resnt18 host=standalone": "unknown backbone.name 'resnt18': did you mean resnet18?",
     "pretrain backbone.name=resnt18": "unknown backbone.name 'resnt18': did you mean resnet18?",
-    "pretrain ckpt=no.ckpt": "ckpt=no.ckpt is not a file",
+    "pretrain ckpt=no.ckpt": "ckpt=no.ckpt is not a file; give a checkpoint's path, ckpt=last or ckpt=auto",
     "pretrain runs_dir={file}": "exists and is a file, expected a folder",
     "pretrain --config-name quickstart": "digits/train): `radial-vicreg data digits` prepares it; or correct the path",
     "pretrain radialvicreg/dataset=imagenet10 data.format=image_folder": "data imagenet10 --imagenet DIR` prepares it",
-    "pretrain --config-name quickstart data.train_path=nowhere": "data.train_path=nowhere does not exist",
     "pretrain --check --config-name quickstart data.train_path=nowhere": "data.train_path=nowhere does not exist",
     "pretrain --config-name quickstart data.train_path={root}": "has no class sub-folders",
     "pretrain --config-name quickstart radialvicreg/method=own method=mine loss._target_=no_package.Loss": (
         "loss._target_=no_package.Loss cannot be built: No module named 'no_package'"
     ),
+    "sweep study --max_epochs 3 --list": "write max_epochs=3",
+    "sweep study quickstart": "quickstart is not an override (key=value); see radial-vicreg sweep --help",
     "sweep tables/tabl1 --list": "did you mean tables/table1?",
     "sweep study --run bad_key=1": "unknown key 'bad_key'",
-    "probe nowhere": "nowhere does not exist",
-    "export nowhere": "nowhere does not exist",
-    "diagnose nowhere": "nowhere does not exist",
+    "probe nowhere": "nowhere does not exist; give a run's folder or a checkpoint",
+    "export nowhere": "nowhere does not exist; give a run's folder or a checkpoint",
+    "diagnose nowhere": "nowhere does not exist; expected a run's folder, a checkpoint, an exported folder, FILE.npy, ",
     "diagnose timm:resnet18 --images nowhere": "--images=nowhere does not exist",
 }
 """Command lines, each with a part of its error."""
@@ -208,59 +195,27 @@ REFUSED_FIRST = {
 
 def test_misspelt_names_and_missing_places_are_refused_without_pytorch(tmp_path: Path) -> None:
     """Importing PyTorch and Lightning takes seconds of CPU; one process has loaded neither after all of these."""
-    code = """
-        import contextlib, io, json, sys
-        from radial_vicreg import cli
-        told = {}
-        for line in json.loads(sys.argv[1]):
-            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as text:
-                status = cli.main(line.split())
-            heavy = sorted({"torch", "lightning", "timm", "torchvision", "sklearn", "scipy", "solo"} & set(sys.modules))
-            told[line] = status, text.getvalue(), heavy
-        print(json.dumps(told))
-    """
     file, root = tmp_path / "file", tmp_path / "empty"
     file.touch()
     root.mkdir()
     lines = {line.format(file=file, root=root): part for line, part in REFUSED_FIRST.items()}
-    arguments = [sys.executable, "-c", textwrap.dedent(code), json.dumps(list(lines))]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
+    told = run_lines(lines, tmp_path)
     for line, part in lines.items():
-        status, text, heavy = told[line]
-        assert (status, heavy) == (2, []), f"{line}: {text}"
-        assert part in text, line
-        one_line(text, f"radial-vicreg {line.split()[0]}: error: ")
+        status, text, loaded = told[line]
+        assert status == 2, f"{line}: {text}"
+        assert not {"torch", "lightning", "timm", "torchvision", "sklearn", "scipy", "solo"} & loaded, line
+        one_line(text, f"radial-vicreg {line.split()[0]}: error: ", part)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
 
 
-def test_a_sweep_is_listed_without_pytorch() -> None:
-    code = "import sys; from radial_vicreg import cli; status = cli.main(['sweep', 'tables/figure4', '--list']);"
-    code += "sys.exit(status or 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("0: radial-vicreg pretrain ")
-
-
 @pytest.mark.slow
-def test_data_digits_prepares_an_image_folder(tmp_path: Path) -> None:
-    assert cli.main(["data", "digits", "--out", str(tmp_path / "digits")]) == 0
-    train, val = (LabelledFolder(tmp_path / "digits" / split) for split in ("train", "val"))
-    assert (len(train), len(val)) == (1437, 360)
-    assert train.classes == val.classes == list("0123456789")
-
-
-@pytest.mark.slow
-def test_doctor_reports_versions_plugin_and_host_without_loading_them() -> None:
-    code = "import sys; from radial_vicreg import cli; status = cli.main(['doctor']);"
-    code += "sys.exit(status or bool({'torch', 'solo'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^torch +\d", done.stdout, re.MULTILINE)
-    assert re.search(r"^device +(?!unknown)", done.stdout, re.MULTILINE)
-    assert "Hydra plug-in  found" in done.stdout
-    assert re.search(r"radial-vicreg pretrain would use the (solo|standalone) host\.", done.stdout)
+def test_doctor_reports_versions_plugin_and_host_without_loading_them(tmp_path: Path) -> None:
+    status, told, loaded = run_lines(["doctor"], tmp_path)["doctor"]
+    assert (status, {"torch", "solo"} & loaded) == (0, set())
+    assert re.search(r"^torch +\d", told, re.MULTILINE)
+    assert re.search(r"^device +(?!unknown)", told, re.MULTILINE)
+    assert "Hydra plug-in  found" in told
+    assert re.search(r"radial-vicreg pretrain would use the (solo|standalone) host\.", told)
 
 
 def test_doctor_says_what_a_broken_pytorch_says(
@@ -274,30 +229,31 @@ def test_doctor_says_what_a_broken_pytorch_says(
     assert "No host can train." in printed
 
 
+METADATA = """\
+Metadata-Version: 2.1
+Name: some-package
+Version: 1
+Requires-Dist: not-there-either>=1
+Requires-Dist: rich>=999
+Requires-Dist: pytest>=1
+Provides-Extra: here
+Requires-Dist: rich>=1; extra == 'here'
+Provides-Extra: absent
+Requires-Dist: no-such-package>=1; extra == 'absent'
+Requires-Dist: rich>=1000; extra == 'absent'
+Provides-Extra: elsewhere
+Requires-Dist: no-such-package; extra == 'elsewhere' and python_version < '3'
+"""
+
+
 def test_doctor_names_every_extra_of_the_installed_metadata_and_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tmp_path / "some_package-1.dist-info"
-    info.mkdir()
-    lines = [
-        "Metadata-Version: 2.1",
-        "Name: some-package",
-        "Version: 1",
-        "Requires-Dist: not-there-either>=1",
-        "Requires-Dist: rich>=999",
-        "Requires-Dist: pytest>=1",
-        "Provides-Extra: here",
-        "Requires-Dist: rich>=1; extra == 'here'",
-        "Provides-Extra: absent",
-        "Requires-Dist: no-such-package>=1; extra == 'absent'",
-        "Requires-Dist: rich>=1000; extra == 'absent'",
-        "Provides-Extra: elsewhere",
-        "Requires-Dist: no-such-package; extra == 'elsewhere' and python_version < '3'",
-    ]
-    (info / "METADATA").write_text("\n".join(lines) + "\n")
+    (tmp_path / "some_package-1.dist-info").mkdir()
+    (tmp_path / "some_package-1.dist-info" / "METADATA").write_text(METADATA)
     monkeypatch.syspath_prepend(tmp_path)
     found = doctor.extras("some-package")
-    assert list(found) == ["here", "absent", "elsewhere"]
+    assert found.keys() == {"here", "absent", "elsewhere"}
     assert (found["here"], found["elsewhere"]) == ("yes", "yes")
     lacks = r"no \(no-such-package is missing, rich [\d.]+ is not >=1000\): pip install 'some-package\[absent\]'"
     assert re.fullmatch(lacks, found["absent"])
@@ -315,17 +271,11 @@ ANOTHER = "move it away or choose another place with"
 
 WRONG = {
     "probe": "the following arguments are required: RUN_OR_CKPT; see radial-vicreg probe --help",
-    "probe GONE": "gone does not exist; give a run's folder or a checkpoint",
     "probe FOLDER": "folder contains no checkpoint: expected checkpoints/last.ckpt, or *.ckpt next to args.json",
     "probe FILE": "has neither results.json nor args.json",
     "probe FOLDER --probe forest": "--probe: invalid choice: 'forest'",
     "probe FOLDER --seed one": "--seed: invalid int value: 'one'",
-    "probe FOLDER --on-bad-image ignore": "--on-bad-image: invalid choice: 'ignore'",
-    "export": "the following arguments are required: RUN_OR_CKPT; see radial-vicreg export --help",
-    "export GONE": "gone does not exist; give a run's folder or a checkpoint",
     "export FOLDER --format onnx": "--format: invalid choice: 'onnx'",
-    "diagnose": "the following arguments are required: SOURCE",
-    "diagnose GONE": "gone does not exist; expected a run's folder, a checkpoint, an exported folder, FILE.npy, timm:",
     "diagnose FOLDER --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "diagnose FOLDER --max-images 1": "--max-images 1: expected 2 or more",
     "diagnose FOLDER --device meta": "--device meta cannot be used (",
@@ -336,76 +286,52 @@ WRONG = {
     "diagnose torchvision:resnet19 --images FOLDER": "torchvision has no model 'resnet19'; did you mean torchvision:",
     "diagnose torchvision:squeezenet1_0 --images FOLDER --no-pretrained": "does not end with a linear layer of "
     "1000 classes",
-    "diagnose torchvision:resnet18 --images GONE --no-pretrained": "--images=gone does not exist (looked for ",
     "diagnose torchvision:resnet18 --images FOLDER --no-pretrained": "expected 2 or more usable images at any "
     "depth, found 0",
     "diagnose MATRIX --untrained": "--untrained needs a run among the sources",
     "diagnose MATRIX --no-pretrained": "--no-pretrained applies to timm:NAME and torchvision:NAME, and no source "
     "is one of them",
-    "report": "the following arguments are required: RUNS_DIR",
     "report GONE": "gone is not a folder; give the folder that contains your runs",
     "report FOLDER --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "report FOLDER --out FILE/inside": f"file/inside cannot be written: file is not a folder; {ANOTHER} --out DIR",
     "report FOLDER --against vicreg": "folder contains no finished run; `radial-vicreg runs folder` lists all runs",
-    "report FOLDER --source both": "--source: invalid choice: 'both'",
-    "sweep": "the following arguments are required: FILE",
     "sweep GONE": "gone is neither a sweep file nor the name of a sweep; own ones: celeba_resnet18, ",
-    "sweep FOLDER": "folder is neither a sweep file nor the name of a sweep",
     "sweep FILE": "file has no `parameters`: expected a sweep file of W&B, see yaml/radialvicreg/sweeps",
-    "sweep cifar100_resnet18_d51": "did you mean cifar100_resnet18_d512?",
     "sweep cifar100_resnet18_d512 --index 999": "--index 999: cifar100_resnet18_d512 has the runs 0 to 143",
     "sweep cifar100_resnet18_d512 --index -1": "--index -1: cifar100_resnet18_d512 has the runs 0 to 143",
-    "sweep cifar100_resnet18_d512 --list --run": "--run: not allowed with argument --list",
-    "sweep cifar100_resnet18_d512 --status nonsense=1": "unknown key 'nonsense'",
-    "data": "the following arguments are required: name",
-    "data mnist": "invalid choice: 'mnist' (choose from 'digits', ",
     "data digits --size 3": "size=3: expected 8 or more, since the digits have 8 x 8 pixels",
-    "data digits --size large": "--size: invalid int value: 'large'",
-    "data digits --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "data cifar10 --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "data digits --out FULL": "full exists and was not prepared by this command",
-    "data imagenet10": "the following arguments are required: --imagenet",
     "data imagenet10 --imagenet GONE": "--imagenet=gone does not exist (looked for ",
-    "data imagenet10 --imagenet FILE": "--imagenet=file is not a folder (looked for ",
     "data imagenet10 --imagenet FOLDER": "--imagenet=folder has no train/ and val/ with one folder per class",
     "data imagenet10 --imagenet FOLDER --split imagenette --classes clustering": "Imagenette does not contain "
     "--classes",
-    "data celeba --source GONE": "--source=gone does not exist (looked for ",
     "data celeba --source FOLDER": "--source folder has no img_align_celeba/: unpack the aligned images there",
-    "synthetic nonsense=1": "unknown key 'nonsense'",
+    "synthetic --config-name synthetc": "there is no synthetic configuration 'synthetc'; did you mean synthetic?",
+    "synthetic --config-name quickstart": "there is no synthetic configuration 'quickstart'; there are: synthetic",
+    "synthetic -m seed=1,2": "`radial-vicreg sweep FILE --run`",
     "synthetic --iterations 3": "write steps=3",
     "synthetic figur 1": "did you mean radial-vicreg synthetic figure?",
     "synthetic nonsense": "nonsense is not an override (key=value); see radial-vicreg synthetic --help",
     "synthetic steps=-1": "steps at least 1, got 0, 10000 and -1",
     "synthetic steps=many": "steps: Value 'many'",
     "synthetic steps=2 num_samples=50 out=FILE": f"file exists and is a file, expected a folder: {ANOTHER} out=DIR",
-    "synthetic figure": "the following arguments are required: number",
-    "synthetic figure 2": "invalid choice: '2' (choose from '1', '3')",
+    "synthetic distribution=nonsense": "distribution",
     "synthetic sweep --shard 3": "a shard is i/n, for example 0/16, got '3'",
-    "doctor now": "unrecognized arguments: now; see radial-vicreg doctor --help",
-    "pretrain --nonsense": "unrecognized arguments: --nonsense",
     "pretrain --config-path FILE": "--config-path file is not a folder",
-    "pretrain --config-name GONE": "there is no configuration 'gone'",
     "pretrain radialvicreg/dataset=folder": "data.train_path must be set, for example data.train_path=VALUE",
-    "pretrain radialvicreg/dataset=folder data.train_path=GONE": "data.train_path=gone does not exist (looked for ",
     "pretrain radialvicreg/dataset=folder data.train_path=FILE": "data.train_path=file is not a folder (looked for ",
-    "pretrain radialvicreg/dataset=folder data.train_path=FOLDER": "folder has no class sub-folders",
-    "pretrain IMAGES runs_dir=FILE": f"file exists and is a file, expected a folder: {ANOTHER} runs_dir=DIR",
     "pretrain data.train_path=FILE/inside": "file/inside cannot be written: file is not a folder; "
     f"{ANOTHER} data.train_path=DIR",
-    "pretrain IMAGES ckpt=GONE": "ckpt=gone is not a file; give a checkpoint's path, ckpt=last or ckpt=auto",
     "pretrain IMAGES ckpt=FILE": "/file cannot be read as a checkpoint: it was not written by torch.save",
     "pretrain IMAGES ckpt=FOLDER": "ckpt=folder is not a file",
     "pretrain IMAGES ckpt=last": "ckpt=last",
     "pretrain IMAGES --check optimizer.batch_size=500": "too few for a batch of 500",
-    "pretrain IMAGES host=nowhere": "host must be one of",
     "pretrain IMAGES method=byol": "method=byol needs a loss",
-    "pretrain radialvicreg/method=byol": "byol",
     "configs --config-path GONE": "gone is not a folder",
     "runs GONE": "gone is not a folder; give the folder that contains your runs (runs_dir)",
     "compare FOLDER FOLDER": "folder contains no run with results.json",
     "solo GONE": "no script gone here or in ",
-    "synthetic distribution=nonsense": "distribution",
 }
 """A command line, and what its one line must say."""
 

@@ -16,47 +16,24 @@ from terminals import in_terminal
 from radial_vicreg import cli
 from radial_vicreg.cli.commands import pretrain
 from radial_vicreg.cli.hydra_flags import Request, read_request
-from radial_vicreg.compose import compose, run_config
-from radial_vicreg.names.configurations import CONFIGURATIONS, about, configurations, sweep_names
+from radial_vicreg.compose import compose
+from radial_vicreg.names.configurations import CONFIGURATIONS, configurations, sweep_names
 
 NAMES = {found.name: found.about for found in configurations()}
 
 
-def test_every_configuration_has_one_line() -> None:
-    for name, text in NAMES.items():
-        assert 10 < len(text) <= 130, name
-        assert "\n" not in text, name
-        assert not text.endswith((".", ":", ",")), name
-
-
-def test_what_is_listed_is_every_file_that_composes() -> None:
+def test_what_is_listed_is_every_file_that_composes_with_one_line_each() -> None:
     files = {file.relative_to(CONFIGURATIONS).with_suffix("").as_posix() for file in CONFIGURATIONS.rglob("*.yaml")}
     below = {name.removeprefix("radialvicreg/") for name in files if name.startswith("radialvicreg/")}
     runs = {name for name in below if name == "quickstart" or name.startswith("study")}
     assert NAMES.keys() == {name for name in files if not name.startswith("radialvicreg/")} | runs
     for name in ("quickstart", "cell", "celeba/resnet18/vicreg_d512"):
         assert compose(name, []) is not None
-
-
-@pytest.mark.parametrize(
-    "method", sorted(file.stem for file in (CONFIGURATIONS / "radialvicreg" / "method").glob("*.yaml"))
-)
-def test_every_method_takes_a_stem(method: str) -> None:
-    choice = [f"radialvicreg/method={method}", "method_kwargs.small_image_stem=true"]
-    own = ["method=mse", "loss._target_=torch.nn.MSELoss"] if method == "own" else []
-    assert run_config(compose("radialvicreg", [*choice, *own])).has_small_stem
-
-
-def test_the_line_is_the_first_sentence_of_the_first_comment(tmp_path: Path) -> None:
-    for text, line in (
-        ("# @package _global_\n# yaml-language-server: $schema=s.json\n# A study. Of something.\nseed: 1\n", "A study"),
-        ("# Two\n# lines, d 0.5, end here. More.\n", "Two lines, d 0.5, end here"),
-        ("# What it is\n#   radial-vicreg pretrain --config-name x\n# more\n", "What it is"),
-        ("\nseed: 1\n# a later comment\n", ""),
-        ("", ""),
-    ):
-        (tmp_path / "study.yaml").write_text(text)
-        assert about(tmp_path / "study.yaml") == line
+    assert NAMES["cifar100/resnet18/radialvicreg_w1_d512"] == "Figure 4: the Wasserstein objective, gamma 1"
+    for name, text in NAMES.items():
+        assert 10 < len(text) <= 130, name
+        assert "\n" not in text, name
+        assert not text.endswith((".", ":", ",")), name
 
 
 @pytest.fixture
@@ -94,50 +71,16 @@ def test_a_terminal_shows_every_line_whole(tmp_path: Path) -> None:
         assert "".join(text.split()) in letters
 
 
-@pytest.mark.parametrize("command", ["pretrain", "synthetic"])
-def test_what_hydra_has_and_this_command_has_not_is_one_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in (
-        (["--multirun", "seed=1,2"], "--multirun is not supported by radial-vicreg: each command trains one run"),
-        (["-m", "seed=1,2"], "`radial-vicreg sweep FILE --run`"),
-        (["--info"], "`radial-vicreg configs` lists all of them"),
-        (["--info", "searchpath"], "--info is not supported by radial-vicreg"),
-        (["--cfg", "all"], "use --cfg job"),
-        (["--shell-completion", "install=bash"], "register-python-argcomplete radial-vicreg"),
-    ):
-        assert cli.main([command, *arguments]) == 2
-        one_line(capsys.readouterr().err, said)
-
-
-def test_a_misspelt_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    for command, name, said in (
-        ("pretrain", "quickstrat", "there is no configuration 'quickstrat'; did you mean quickstart?"),
-        ("pretrain", "cifar100/resnet18/vicreg_d521", "did you mean cifar100/resnet18/vicreg_d512?"),
-        ("pretrain", "zzz", "there is no configuration 'zzz'; `radial-vicreg configs` lists them"),
-        ("synthetic", "synthetc", "there is no synthetic configuration 'synthetc'; did you mean synthetic?"),
-        ("synthetic", "quickstart", "there is no synthetic configuration 'quickstart'; there are: synthetic"),
-    ):
-        assert cli.main([command, "--config-name", name]) == 2
-        one_line(capsys.readouterr().err, said)
-
-
 def test_a_misspelt_name_is_looked_for_in_ones_own_folder(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pretrain", "-cd", str(mine), "-cn", "inner/studdy"]) == 2
     one_line(capsys.readouterr().err, f"'inner/studdy' in {mine} or in radial-vicreg; did you mean inner/study?")
 
 
-@pytest.mark.parametrize("flags", [["--cfg"], ["-c", "job", "--resolve"]])
-def test_cfg_prints_the_configuration_as_hydra_does(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["pretrain", *flags, "max_epochs=3"]) == 0
-    assert "\nmax_epochs: 3\n" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ([], ("radialvicreg", [], None, False, False)),
-        (["--cfg"], ("radialvicreg", [], None, True, False)),
         (["a=1", "--check", "-cn", "x", "-cd", "y", "b=2"], ("x", ["a=1", "b=2"], "y", False, True)),
-        (["--cfg", "a=1", "--cfg", "job", "b=2"], ("radialvicreg", ["a=1", "b=2"], None, True, False)),
+        (["--cfg", "a=1", "-c", "job", "--resolve"], ("radialvicreg", ["a=1"], None, True, False)),
         (["a=1", "--claim"], ("radialvicreg", ["a=1"], None, False, False, True)),
     ],
 )

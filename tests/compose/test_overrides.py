@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-import time
 import warnings
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
-from helpers import one_line
+from helpers import composed, one_line
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from radial_vicreg import cli
@@ -34,21 +33,6 @@ def said_by(message: str) -> str:
     return str(OverridesParser.create().parse_override(form).value())
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "/data/größe (b)\\",
-        "/data/a,b=#;[c]",
-        '/data/it\'s "b"',
-        "~x(/y",
-    ],
-)
-def test_a_path_that_hydra_cannot_read_is_answered_with_its_quoted_form(value: str) -> None:
-    with pytest.raises(ValueError, match="special characters: ") as caught:
-        compose("radialvicreg", [*GIVEN[:1], f"data.train_path={value}"])
-    assert said_by(str(caught.value)) == value
-
-
 def test_the_quoted_form_is_what_a_shell_and_hydra_take(capsys: pytest.CaptureFixture[str]) -> None:
     assert quoted("data.train_path=/data/a (b)") == """'data.train_path="/data/a (b)"'"""
     assert cli.main(["pretrain", *GIVEN[:1], "data.train_path=/data/a (b)", "--cfg"]) == 2
@@ -57,41 +41,41 @@ def test_the_quoted_form_is_what_a_shell_and_hydra_take(capsys: pytest.CaptureFi
     assert "train_path: /data/a (b)\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("override", "form"),
-    [
-        ("optimizer.lr=0,3", "optimizer.lr=0.3"),
-        ("scheduler.lr_decay_steps=10,20", "'scheduler.lr_decay_steps=[10,20]'"),
-        ("devices=0,1", "'devices=\"0,1\"'"),
-        ("tag=1,2", "'tag=\"1,2\"'"),
-        ("max_epochs=1,000", None),
-        ("optimizer.lr=[0.3", None),
-        ("radialvicreg/optimizer=lars,sgd", None),
-    ],
-)
-def test_only_a_form_that_the_key_takes_is_suggested(override: str, form: str | None) -> None:
-    with pytest.raises(UserError) as caught:
-        compose("radialvicreg", [*GIVEN, override])
-    found = re.findall(r"(?:; write|characters:) (.+)$", str(caught.value))
-    assert found == ([] if form is None else [form])
-    if form is not None:
-        run_config(compose("radialvicreg", [*GIVEN, *shlex.split(form)]))
-    elif "[" not in override:
-        assert str(caught.value).endswith("; several runs are a sweep: `radial-vicreg sweep FILE`")
+def test_only_a_form_that_the_key_takes_is_suggested() -> None:
+    for override, form in {
+        "optimizer.lr=0,3": "optimizer.lr=0.3",
+        "scheduler.lr_decay_steps=10,20": "'scheduler.lr_decay_steps=[10,20]'",
+        "devices=0,1": "'devices=\"0,1\"'",
+        "tag=1,2": "'tag=\"1,2\"'",
+        "max_epochs=1,000": None,
+        "optimizer.lr=[0.3": None,
+    }.items():
+        with pytest.raises(UserError) as caught:
+            compose("radialvicreg", [*GIVEN, override])
+        found = re.findall(r"(?:; write|characters:) (.+)$", str(caught.value))
+        assert found == ([] if form is None else [form])
+        if form is not None:
+            run_config(composed("radialvicreg", *GIVEN, *shlex.split(form)))
+        elif "[" not in override:
+            assert str(caught.value).endswith("; several runs are a sweep: `radial-vicreg sweep FILE`")
 
 
 @given(value=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12))
+@example(value="/data/größe (b)\\")
+@example(value="/data/a,b=#;[c]")
+@example(value='/data/it\'s "b"')
+@example(value="~x(/y")
 def test_what_is_suggested_always_parses_to_what_was_given(value: str) -> None:
     form = quoted(f"runs_dir={value}")
     assert form is None or said_by(f"special characters: {form}") == value
     assert form is not None or "$" in value  # of interpolations alone there may be no text
 
 
-@pytest.mark.parametrize("override", ["wandb.key=(secret", "password=a,b"])
-def test_a_secret_is_not_quoted_back(override: str) -> None:
-    with pytest.raises(ValueError, match=r"its syntax is invalid|expected one value per key") as caught:
-        compose("radialvicreg", [*GIVEN, override])
-    assert override.partition("=")[2] not in str(caught.value)
+def test_a_secret_is_not_quoted_back() -> None:
+    for override in ("wandb.key=(secret", "password=a,b"):
+        with pytest.raises(ValueError, match=r"its syntax is invalid|expected one value per key") as caught:
+            compose("radialvicreg", [*GIVEN, override])
+        assert override.partition("=")[2] not in str(caught.value)
 
 
 PATHS = ("data.train_path", "data.val_path", "runs_dir", "ckpt")
@@ -99,17 +83,13 @@ PATHS = ("data.train_path", "data.val_path", "runs_dir", "ckpt")
 
 def test_home_is_expanded_in_every_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    config = run_config(compose("radialvicreg", [*GIVEN[:1], *(f'++{key}="~/{key}"' for key in PATHS)]))
+    config = run_config(compose("radialvicreg", [GIVEN[0], *(f'++{key}="~/{key}"' for key in PATHS)]))
     assert [attrgetter(key)(config) for key in PATHS] == [str(tmp_path / key) for key in PATHS]
-    relative = run_config(compose("radialvicreg", [*GIVEN, 'data.val_path="${data.train_path}/~x"']))
+    relative = run_config(composed("radialvicreg", *GIVEN, 'data.val_path="${data.train_path}/~x"'))
     assert relative.data.val_path == "images/~x"
-
-
-def test_an_unknown_user_s_home_is_one_line() -> None:
-    with pytest.raises(
-        UserError, match=r"^runs_dir must be a path, whose home folder \(~\) exists, got " "'~nobody-here/x'$"
-    ):
-        run_config(compose("radialvicreg", [*GIVEN, 'runs_dir="~nobody-here/x"']))
+    said = r"^runs_dir must be a path, whose home folder \(~\) exists, got '~nobody-here/x'$"
+    with pytest.raises(UserError, match=said):
+        run_config(composed("radialvicreg", *GIVEN, 'runs_dir="~nobody-here/x"'))
 
 
 def bomb(levels: int, width: int, merged: bool = False) -> str:
@@ -121,30 +101,22 @@ def bomb(levels: int, width: int, merged: bool = False) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(
-    "text", [bomb(12, 9), bomb(24, 9, merged=True), "x: &a [1, *a]\n", "x: &a {k: {l: *a}}\n"], ids=range(4)
-)
-def test_anchors_that_blow_up_are_refused_at_once(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("text", [bomb(12, 9), bomb(24, 9, merged=True), "x: &a [1, *a]\n"], ids=range(3))
+def test_anchors_that_blow_up_are_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "study.yaml").write_text(text)
-    began = time.process_time()
     assert cli.main(["pretrain", "-cp", str(tmp_path), "-cn", "inner/study", "--cfg"]) == 2
-    assert time.process_time() - began < 1
     error = capsys.readouterr().err
     assert "study.yaml holds " in error
     assert "once its anchors (&name, *name) are expanded" in error
 
 
-def test_references_that_blow_up_are_refused_at_once(tmp_path: Path) -> None:
+def test_references_that_blow_up_are_refused(tmp_path: Path) -> None:
     lines = ["defaults: [/radialvicreg, _self_]", "x0: a"]
     lines += [f"x{level}: " + f"${{x{level - 1}}}" * 8 for level in range(1, 13)]
     (tmp_path / "study.yaml").write_text("\n".join(lines))
-    began = time.process_time()
     with pytest.raises(ValueError, match=r"x\d+ refers to more than 100,000 values by way of \$\{key\}"):
         compose("study", GIVEN, str(tmp_path))
-    assert time.process_time() - began < 2
 
 
 def test_ordinary_anchors_are_taken(tmp_path: Path) -> None:
@@ -203,59 +175,40 @@ def test_a_sweep_file_of_0_2_has_the_runs_of_the_present_one(tmp_path: Path) -> 
     assert len(set(now)) == 10  # five seeds, two lengths
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    """A folder that extends ours, and has a group which ours had until 0.2."""
-    group = tmp_path / "shared" / "optimizer"
+def test_a_folder_that_extends_ours_keeps_its_group_s_name_and_does_not_fill_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = tmp_path / "shared" / "optimizer"  # ours had it until 0.2
     group.mkdir(parents=True)
     for name in ("lars", "mine"):
         (group / f"{name}.yaml").write_text(f"# @package _global_\noptimizer: {{name: {name}, lr: 7}}\n")
     (tmp_path / "mine.yaml").write_text("defaults: [radialvicreg, _self_]\nseed: 77\n")
     (tmp_path / "other.yaml").write_text("defaults: [radialvicreg, shared/optimizer: lars, _self_]\n")
-    return tmp_path
-
-
-def test_a_folder_that_extends_ours_does_not_fill_our_groups(own: Path) -> None:
-    assert compose("mine", [], str(own)) == compose("radialvicreg", ["seed=77"])
-
-
-def test_a_group_of_ones_own_keeps_its_name(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found, said = printed(capsys, "--config-dir", str(own), "--config-name", "other", "shared/optimizer=mine")
+    assert compose("mine", [], str(tmp_path)) == composed("radialvicreg", "seed=77")
+    found, said = printed(capsys, "--config-dir", str(tmp_path), "--config-name", "other", "shared/optimizer=mine")
     assert "\n  lr: 7\n" in found
     assert said == []
 
 
-@pytest.mark.parametrize(
-    ("defaults", "said"),
-    [
-        (
-            "/quickstart",
-            "In 'own': Could not load 'quickstart'; did you mean /radialvicreg/quickstart?",
-        ),
-        ("/study: vicreg", "'study/vicreg'; did you mean /radialvicreg/study/vicreg?"),
-        ("/shared/base", "'shared/base'; did you mean /radialvicreg/base?"),
-        ("/shared/dataset: digits", "did you mean /radialvicreg/dataset/digits?"),
-        ("/radialvicreg, override /shared/backbone: vit_tiny", "did you mean radialvicreg/backbone?"),
-        ("/radialvicreg, override /radialvicreg/back: vit_tiny", "did you mean radialvicreg/backbone?"),
-        ("/radialvicreg, override /radialvicreg/zzz: a", "the groups are radialvicreg/augmentation, "),
-    ],
-)
 def test_a_name_of_0_2_in_a_file_is_answered_with_the_present_one(
-    defaults: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "own.yaml").write_text(f"defaults: [{defaults}, _self_]\n")
-    assert cli.main(["pretrain", "-cp", str(tmp_path), "-cn", "own", "--cfg"]) == 2
-    one_line(capsys.readouterr().err, said)
+    for defaults, said in {
+        "/quickstart": "In 'own': Could not load 'quickstart'; did you mean /radialvicreg/quickstart?",
+        "/study: vicreg": "'study/vicreg'; did you mean /radialvicreg/study/vicreg?",
+        "/shared/dataset: digits": "did you mean /radialvicreg/dataset/digits?",
+        "/radialvicreg, override /shared/backbone: vit_tiny": "did you mean radialvicreg/backbone?",
+        "/radialvicreg, override /radialvicreg/zzz: a": "the groups are radialvicreg/augmentation, ",
+    }.items():
+        (tmp_path / "own.yaml").write_text(f"defaults: [{defaults}, _self_]\n")
+        assert cli.main(["pretrain", "-cp", str(tmp_path), "-cn", "own", "--cfg"]) == 2
+        one_line(capsys.readouterr().err, said)
 
 
-@pytest.mark.parametrize("name", ["quickstart.yaml", "study/full/vicreg"])
-def test_a_configuration_is_found_without_the_prefix_unless_ones_own_has_its_name(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    short, said = printed(capsys, "--config-name", name)
-    assert said == []
-    assert short == printed(capsys, "--config-name", f"radialvicreg/{name}")[0]
-    file = tmp_path / f"{name.removesuffix('.yaml')}.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("# @package _global_\nmine: true\n")
-    assert printed(capsys, "--config-path", str(tmp_path), "--config-name", name)[0] == "mine: true\n\n"
+def test_a_configuration_is_found_without_the_prefix_unless_ones_own_has_its_name(tmp_path: Path) -> None:
+    name = "study/full/vicreg"
+    assert compose(name, []) == composed(f"radialvicreg/{name}")
+    assert compose("quickstart.yaml", []) == composed("radialvicreg/quickstart")
+    (tmp_path / "study" / "full").mkdir(parents=True)
+    (tmp_path / f"{name}.yaml").write_text("# @package _global_\nmine: true\n")
+    assert compose(name, [], str(tmp_path)) == {"mine": True}

@@ -66,26 +66,15 @@ def other_application(tmp_path: Path) -> Path:
     return tmp_path / "app.py"
 
 
-def _plain_application(folder: Path, imports: str = "json") -> tuple[str, ...]:
-    """Arguments of Python for an application without configurations, which leaves no files."""
-    (folder / "app.py").write_text(
-        f"import hydra, json, {imports}\nfrom omegaconf import OmegaConf\n"
-        "@hydra.main(version_base=None)\n"
-        "def main(cfg):\n    print(json.dumps(OmegaConf.to_container(cfg)))\nmain()\n"
-    )
-    return str(folder / "app.py"), "hydra.run.dir=.", "hydra.output_subdir=null"
-
-
 def test_other_hydra_applications_read_their_own_groups_and_load_nothing_of_ours(
     run_python: Run, other_application: Path
 ) -> None:
+    (other_application.parent / "radial_vicreg.py").write_text("raise SystemExit('imported')\n")
     done = run_python(str(other_application))
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert seen["cfg"] == {"a": 1, "shared": {"optimizer": {"mine": True}}}
-    assert not seen["torch"]
-    assert not seen["solo"]
-    assert seen["ours"] == []
+    assert (seen["torch"], seen["solo"], seen["ours"]) == (False, False, [])
 
 
 def test_a_composition_finds_ours_only_after_ours_is_imported(run_python: Run, tmp_path: Path) -> None:
@@ -130,12 +119,23 @@ def test_the_search_path_is_appended_last_so_that_an_applications_own_files_win(
     assert json.loads(done.stdout)["cfg"] == {"mine": True}
 
 
-def test_configurations_resolve_without_a_config_path(run_python: Run, tmp_path: Path) -> None:
-    application = _plain_application(tmp_path, "radial_vicreg.compose")[0]
-    done = run_python(application, "--config-name", "radialvicreg", "max_epochs=7", "data.train_path=a")
-    found = json.loads(done.stdout)
-    assert (found["method"], found["max_epochs"]) == ("radialvicreg", 7), done.stderr
-    assert [file.name for file in tmp_path.iterdir()] == ["app.py"]  # no outputs folder, no log file
+OUR_APPLICATION = """
+import hydra, json, radial_vicreg.compose
+from omegaconf import OmegaConf
+
+@hydra.main(version_base=None)
+def main(cfg):
+    print(json.dumps(OmegaConf.to_container(cfg)))
+
+main()
+"""
+
+
+def test_ours_leave_no_outputs_folder_and_no_log_file(run_python: Run, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(OUR_APPLICATION)
+    done = run_python("app.py", "--config-name", "radialvicreg", "max_epochs=7", "data.train_path=a")
+    assert json.loads(done.stdout)["max_epochs"] == 7, done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["app.py"]
 
 
 def test_the_entry_point_of_hydra_1_4_is_the_plugins_class() -> None:
@@ -148,54 +148,35 @@ def test_the_entry_point_of_hydra_1_4_is_the_plugins_class() -> None:
     assert not inspect.isabstract(point)
 
 
-def _package(folder: Path) -> Path:
-    """A package of our name with a composition, and nothing else."""
+def package_and_application(folder: Path) -> tuple[Path, str]:
+    """A package of our name with a composition and nothing else, and an application that composes with it."""
     package = folder / "radial_vicreg"
     (package / "compose").mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "compose" / "__init__.py").touch()
-    return package
+    (folder / "app.py").write_text(OUR_APPLICATION)
+    return package, str(folder / "app.py")
 
 
 def test_the_configurations_are_found_in_a_folder_of_any_name(run_python: Run, tmp_path: Path) -> None:
     folder = tmp_path / "a blank, 50%20 a=b #1 größe it's"
-    package = _package(folder)
+    package, application = package_and_application(folder)
     (package / "yaml" / "group").mkdir(parents=True)
     (package / "yaml" / "mine.yaml").write_text("defaults: [group: one]\nfound: true\n")
     (package / "yaml" / "group" / "one.yaml").write_text("b: 2\n")
-    application = _plain_application(tmp_path, "radial_vicreg.compose")
-    done = run_python(*application, "--config-name", "mine", PYTHONPATH=first_on_path(folder))
+    done = run_python(application, "--config-name", "mine", PYTHONPATH=first_on_path(folder))
     assert json.loads(done.stdout) == {"group": {"b": 2}, "found": True}, done.stderr
 
 
 def test_a_missing_configuration_folder_stops_no_application_and_is_named_where_it_is_needed(
     run_python: Run, tmp_path: Path
 ) -> None:
-    package = _package(tmp_path / "broken")
-    application = _plain_application(tmp_path, "radial_vicreg.compose")
-    path = first_on_path(tmp_path / "broken")
-    done = run_python(*application, "+a=1", PYTHONPATH=path)
+    package, application = package_and_application(tmp_path)
+    done = run_python(application, "+a=1", PYTHONPATH=first_on_path(tmp_path))
     assert json.loads(done.stdout) == {"a": 1}, done.stderr
-    wanted = run_python(*application, "--config-name", "radialvicreg", PYTHONPATH=path)
+    wanted = run_python(application, "--config-name", "radialvicreg", PYTHONPATH=first_on_path(tmp_path))
     assert wanted.returncode == 1
     assert f"provider=radial-vicreg, path=file://{package / 'yaml'}" in wanted.stderr
-
-
-def test_a_script_named_radial_vicreg_beside_an_application_is_left_alone(run_python: Run, tmp_path: Path) -> None:
-    (tmp_path / "radial_vicreg.py").write_text("raise SystemExit('imported')\n")
-    done = run_python(*_plain_application(tmp_path), "+a=1")
-    assert json.loads(done.stdout) == {"a": 1}, done.stderr
-
-
-@pytest.mark.parametrize("arguments", [("--info", "searchpath"), ("-sc", "install=bash")])
-def test_what_an_application_tells_of_itself_ends_well(
-    run_python: Run, other_application: Path, arguments: tuple[str, ...]
-) -> None:
-    done = run_python(str(other_application), *arguments)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout
-    assert "radialvicreg" not in done.stdout
-    assert "radial-vicreg" not in done.stdout
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What is worked out from a configuration: processes, rates, and its plain form."""
+"""What is worked out from a configuration: processes and rates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 import torch
 from configs import make_config
-
-from radial_vicreg.config import read_config
 
 
 def test_devices_are_counted_in_every_spelling() -> None:
@@ -53,13 +51,3 @@ def test_rates_scale_with_batch_devices_and_accumulation() -> None:
         )
         assert config.rates == pytest.approx((lr, classifier_lr))
         assert config.optimizer.lr == 0.3, "the configuration must stay as written"
-
-
-def test_the_plain_form_is_read_to_the_same_configuration() -> None:
-    config = make_config(my_value=3, precision=32, probes__knn_neighbours=[5])
-    plain = config.plain()
-    assert plain["probes"] == {"knn_neighbours": [5]}
-    assert plain["devices"] == [0]
-    assert plain["my_value"] == 3
-    assert plain["method_kwargs"]["radial_ce_loss_weight"] == 100.0, "the objective's defaults are written out"
-    assert read_config(plain).plain() == plain

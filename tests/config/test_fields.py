@@ -6,8 +6,7 @@ import argparse
 import importlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +19,7 @@ from lightning.pytorch.strategies import StrategyRegistry
 from radial_vicreg.cli import COMMANDS
 from radial_vicreg.cli.commands import command_module
 from radial_vicreg.config import OptimizerConfig, RunConfig, read_config
-from radial_vicreg.config.fields import choices, default, leaves, undeclared
+from radial_vicreg.config.fields import choices, leaves, undeclared
 from radial_vicreg.config.readers import refuse_unread
 from radial_vicreg.config.rules import is_unsupported
 from radial_vicreg.config.schema import LONG_PRECISIONS, Precision
@@ -42,22 +41,21 @@ def test_every_key_declares_its_meaning_and_who_reads_it() -> None:
     assert undeclared() == []
 
 
+def given(key: str, value: Any) -> RunConfig:
+    return read_config(plain_config(**{key.replace(".", "__"): value}), "script")
+
+
 def test_a_command_refuses_what_it_would_ignore() -> None:
-    for given, said in [*REFUSALS["script"].items(), *REFUSALS["pretrain"].items()]:
-        key, _, value = given.partition("=")
-        config = read_config(plain_config(**{key.replace(".", "__"): json.loads(value)}), "script")
-        command, other = ("script", "pretrain") if given in REFUSALS["script"] else ("pretrain", "script")
-        with pytest.raises(UserError) as caught:
-            refuse_unread(config, command)  # type: ignore[arg-type]
-        assert str(caught.value) == said
-        refuse_unread(config, other)  # type: ignore[arg-type]
-
-
-def test_every_key_of_one_command_has_a_frozen_refusal() -> None:
-    frozen = {who: {given.partition("=")[0] for given in REFUSALS[who]} for who in REFUSALS}
-    found = {key.name: key.read_by.who for key in leaves() if key.read_by is not None and key.read_by.who != "all"}
-    assert {key for key, who in found.items() if who == "pretrain"} == frozen["script"]
-    assert {key for key, who in found.items() if who == "script"} == frozen["pretrain"]
+    for command, other in (("script", "pretrain"), ("pretrain", "script")):
+        for refused, said in REFUSALS[command].items():
+            key, _, value = refused.partition("=")
+            config = given(key, json.loads(value))
+            with pytest.raises(UserError) as caught:
+                refuse_unread(config, command)
+            assert str(caught.value) == said
+            refuse_unread(config, other)
+        frozen = {refused.partition("=")[0] for refused in REFUSALS[command]}
+        assert frozen == {key.name for key in leaves() if key.read_by is not None and key.read_by.who == other}
 
 
 def test_the_page_for_users_of_solo_learn_shows_refusals_as_they_are() -> None:
@@ -67,25 +65,13 @@ def test_the_page_for_users_of_solo_learn_shows_refusals_as_they_are() -> None:
     assert len(shown) >= 2
     for key, value, said in shown:
         with pytest.raises(UserError) as caught:
-            refuse_unread(read_config(plain_config(**{key.replace(".", "__"): value}), "script"), "script")
+            refuse_unread(given(key, value), "script")
         assert str(caught.value) == said
 
 
 def test_values_at_which_the_script_does_the_same_are_not_refused() -> None:
     for key, value in [("data.cache", None), ("data.format", "h5"), ("data.format", "dali")]:
-        refuse_unread(read_config(plain_config(**{key.replace(".", "__"): value}), "script"), "script")
-
-
-def test_choices_are_asked_of_the_field() -> None:
-    assert choices("data.on_bad_image") == ("error", "skip")
-    assert choices("data.cache") == ("none", "ram")  # null aside
-    assert choices("scheduler.interval") == ("step", "epoch")
-    assert choices("method_kwargs.small_image_stem") == ("auto",)
-    with pytest.raises(KeyError):
-        choices("optimizer.lr")
-    with pytest.raises(KeyError):
-        choices("optimizer.nam")
-    assert default("scheduler.warmup_start_lr") == 3e-5
+        refuse_unread(given(key, value), "script")
 
 
 def test_every_name_that_a_field_lists_can_be_built() -> None:
@@ -130,37 +116,31 @@ def test_what_a_machine_may_change_is_known_once() -> None:
 DECIDED = [name for name, argument in TRAINER_ARGUMENTS.items() if argument.read_by.who == "script"]
 
 
-def test_an_argument_that_pretrain_decides_is_refused() -> None:
+def test_an_argument_that_pretrain_decides_is_declared_and_refused() -> None:
+    assert {*decided_arguments(), "callbacks"} == {*DECIDED}
     for name in DECIDED:
         with pytest.raises(UserError, match=rf"^{name}: set by `radial-vicreg pretrain` itself: omit it"):
             build_trainer(make_config(**{name: True}))
 
 
-def test_an_argument_that_pretrain_decides_is_declared() -> None:
-    assert {*decided_arguments(), "callbacks"} == {*DECIDED}
-
-
-OWNERS: dict[str, Callable[[], Any]] = {
-    "probe --on-bad-image": lambda: choices("data.on_bad_image"),
-    "diagnose --on-bad-image": lambda: choices("data.on_bad_image"),
-    "export --format": lambda: owner("export", "FORMATS"),
-    "report --source": lambda: owner("paper.cells", "SOURCES"),
-    "report --select": lambda: owner("paper.cells", "SELECTIONS"),
-    "synthetic figure --preset": lambda: owner("paper.synthetic.figure1", "SIZES"),
-    "synthetic sweep --preset": lambda: owner("paper.synthetic.sweep", "PRESETS"),
-    "data imagenet10 --split": lambda: owner("data.prepare.imagenet10", "SPLITS"),
-    "data imagenet10 --classes": lambda: owner("data.prepare.imagenet10", "CLASSES"),
+FIELDS_CHOICES = {"probe --on-bad-image", "diagnose --on-bad-image"}
+OWNERS = {
+    "export --format": "export.FORMATS",
+    "report --source": "paper.cells.SOURCES",
+    "report --select": "paper.cells.SELECTIONS",
+    "data imagenet10 --split": "data.prepare.imagenet10.SPLITS",
+    "data imagenet10 --classes": "data.prepare.imagenet10.CLASSES",
 }
-"""Options with choices, and the module that knows them: some are too heavy for ``--help`` to load."""
+HEAVY_OWNERS = {
+    "synthetic figure --preset": "paper.synthetic.figure1.SIZES",
+    "synthetic sweep --preset": "paper.synthetic.sweep.PRESETS",
+}
+"""Options with choices, and the name that knows them: some are too heavy for ``--help`` to load."""
 OTHERWISE = {
     "probe --probe",  # the probes' own tests
     "probe --features",
     "synthetic figure number",  # a module each
 }
-
-
-def owner(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(f"radial_vicreg.{module}"), name)
 
 
 def options(prefix: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[str]]]:
@@ -170,10 +150,10 @@ def options(prefix: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str,
             for name, inner in action.choices.items():
                 yield from options(f"{prefix} {name}", inner)
         elif action.choices is not None:
-            yield f"{prefix} {(action.option_strings or [action.dest])[0]}", list(action.choices)
+            yield f"{prefix} {(action.option_strings or [action.dest])[0]}", sorted(action.choices)
 
 
-@cache
+@pytest.fixture(scope="module")
 def every_option() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in COMMANDS:
@@ -185,14 +165,14 @@ def every_option() -> dict[str, list[str]]:
     return {option: names for option, names in found.items() if option not in OTHERWISE and "--cfg" not in option}
 
 
-def test_every_option_with_choices_has_an_owner_of_them() -> None:
-    assert every_option().keys() == OWNERS.keys(), "name the module that knows the choices"
-
-
-@pytest.mark.parametrize(
-    "option",
-    # The kernels take seconds to load.
-    [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("synthetic")) for name in OWNERS],
-)
-def test_choices_of_options_are_those_of_their_owners(option: str) -> None:
-    assert sorted(every_option()[option]) == sorted(OWNERS[option]())
+@pytest.mark.parametrize("owners", [OWNERS, pytest.param(HEAVY_OWNERS, marks=pytest.mark.slow)], ids=["fast", "heavy"])
+def test_every_option_with_choices_has_those_of_their_owner(
+    owners: dict[str, str], every_option: dict[str, list[str]]
+) -> None:
+    assert every_option.keys() == FIELDS_CHOICES | OWNERS.keys() | HEAVY_OWNERS.keys(), "name who knows the choices"
+    for option in FIELDS_CHOICES:
+        assert every_option[option] == sorted(choices("data.on_bad_image"))
+    for option, owner in owners.items():
+        module, _, name = owner.rpartition(".")
+        known = getattr(importlib.import_module(f"radial_vicreg.{module}"), name)
+        assert every_option[option] == sorted(known)

@@ -17,19 +17,19 @@ from radial_vicreg.export import export_run, hub, load_exported, read_card, writ
 from radial_vicreg.io.secrets import HIDDEN
 from radial_vicreg.runs.loaded import open_run
 
+TIMM_RESNET = ["backbone.name=timm:test_resnet", "backbone.kwargs=null"]
+
 
 @pytest.mark.parametrize(
     ("overrides", "fmt"),
     [
-        pytest.param(RESNET, "torchvision", marks=pytest.mark.slow),
-        pytest.param(RESNET, "timm", marks=pytest.mark.slow),
+        *(pytest.param(RESNET, fmt, marks=pytest.mark.slow) for fmt in ("torchvision", "timm", "hf")),
         (SMALL_STEM, "torchvision"),
         ([], "timm"),
-        pytest.param(["backbone.name=timm:test_resnet", "backbone.kwargs=null"], "timm", marks=pytest.mark.slow),
-        (["backbone.name=timm:test_resnet", "backbone.kwargs=null"], "hf"),
         ([], "safetensors"),
-        pytest.param(RESNET, "hf", marks=pytest.mark.slow),
         pytest.param([], "hf", marks=pytest.mark.slow),
+        pytest.param(TIMM_RESNET, "timm", marks=pytest.mark.slow),
+        (TIMM_RESNET, "hf"),
     ],
 )
 def test_features_after_loading_back_are_the_checkpoint_s(make_run: Callable, overrides: list[str], fmt: str) -> None:
@@ -43,12 +43,11 @@ def test_features_after_loading_back_are_the_checkpoint_s(make_run: Callable, ov
     assert card["largest_difference"] <= 1e-6
 
 
-@pytest.mark.parametrize("overrides", [SMALL_STEM, []], ids=["small stem", "ViT"])
+@pytest.mark.parametrize("overrides", [pytest.param(SMALL_STEM, marks=pytest.mark.slow), []], ids=["small stem", "ViT"])
 def test_the_card_s_recipe_needs_nothing_of_this_package(
     make_run: Callable, overrides: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = make_run(*overrides)
-    card_file, card = export_run(folder, "timm")
+    card_file, card = export_run(make_run(*overrides), "timm")
     monkeypatch.chdir(card_file.parent)
     names: dict[str, Any] = {}
     exec("\n".join(card["build"]), names)
@@ -56,16 +55,9 @@ def test_the_card_s_recipe_needs_nothing_of_this_package(
     images = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
         assert torch.allclose(names["model"].eval()(images), load_exported(card_file)(images), atol=1e-6)
-
-
-def test_the_card_says_what_the_network_is(make_run: Callable) -> None:
-    folder = make_run()
-    _, card = export_run(folder, "timm")
-    assert card["metrics"]["probes"] == {"p": {"top1": 9.0}}
     assert card["normalisation"]["mean"] == pytest.approx([0.485, 0.456, 0.406])
     assert card["config"]["method"] == "radialvicreg"
     assert "Radial-VCReg" in card["citation"]
-    assert card["training"]["epoch"] == 1
 
 
 def test_figures_and_weights_of_different_epochs_are_refused_and_both_named(
@@ -100,7 +92,7 @@ def test_figures_stand_on_the_card_of_their_own_weights_however_these_are_named(
     (folder / "checkpoints" / "last.ckpt").symlink_to("epoch-2.ckpt")
     cards = [export_run(given, "timm", tmp_path / "out")[1] for given in (folder, weights)]
     assert [card["metrics"]["probes"] for card in cards] == [{"p": {"top1": 9.0}}] * 2
-    assert [card["training"]["status"] for card in cards] == ["finished"] * 2
+    assert [(card["training"]["epoch"], card["training"]["status"]) for card in cards] == [(2, "finished")] * 2
 
 
 def test_a_checkpoint_that_was_written_before_its_link_is_the_newest(
@@ -122,18 +114,18 @@ def test_other_weights_beside_a_card_are_refused(make_run: Callable) -> None:
         load_exported(card_file)
 
 
-@pytest.mark.parametrize("fmt", ["timm", "safetensors", "hf"])
 def test_an_export_with_other_features_is_refused_and_leaves_nothing(
-    make_run: Callable, fmt: str, monkeypatch: pytest.MonkeyPatch
+    make_run: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = writing._serialise
     monkeypatch.setattr(
         writing, "_serialise", lambda state, *rest: real({k: 1.01 * v for k, v in state.items()}, *rest)
     )
     folder = make_run()
-    with pytest.raises(UserError, match=r"features differ by 0\.\d+ after loading the export back"):
-        export_run(folder, fmt)
-    assert list((folder / "export" / fmt).iterdir()) == []
+    for fmt in ("timm", "safetensors", "hf"):
+        with pytest.raises(UserError, match=r"features differ by 0\.\d+ after loading the export back"):
+            export_run(folder, fmt)
+        assert list((folder / "export" / fmt).iterdir()) == []
 
 
 def test_what_timm_makes_of_an_export_is_compared_too(make_run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,10 +150,7 @@ def test_weights_that_are_not_numbers_are_not_exported(
     assert not (folder / "export" / "timm" / "card.json").exists()
 
 
-@pytest.mark.parametrize("fmt", ["timm", "hf"])
-def test_a_card_of_a_run_without_results_holds_no_secret(
-    make_run: Callable, fmt: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_card_of_a_run_without_results_holds_no_secret(make_run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "0123456789abcdef0123456789abcdef"
     folder = make_run()
     config = read_results(folder)["config"]
@@ -170,9 +159,13 @@ def test_a_card_of_a_run_without_results_holds_no_secret(
     (folder / "args.json").write_text(json.dumps(config))
     (folder / "results.json").unlink()
     monkeypatch.setenv("MY_TOKEN", key)
-    card_file, card = export_run(folder, fmt)
-    assert card["config"]["wandb"]["entity"] == card["config"]["data"]["name"] == HIDDEN
-    assert not [file.name for file in card_file.parent.iterdir() if key.encode() in file.read_bytes()]
+    for fmt in ("timm", "hf"):
+        card_file, card = export_run(folder, fmt)
+        assert card["config"]["wandb"]["entity"] == card["config"]["data"]["name"] == HIDDEN
+        assert not [file.name for file in card_file.parent.iterdir() if key.encode() in file.read_bytes()]
+    text = (card_file.parent / "README.md").read_text()
+    assert "The run has no measurement of the embeddings of these weights." in text
+    assert "None" not in text
 
 
 def test_a_vit_has_no_torchvision_form(make_run: Callable, capsys: pytest.CaptureFixture[str]) -> None:

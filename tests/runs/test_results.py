@@ -12,13 +12,13 @@ from typing import Any
 
 import lightning.pytorch as pl
 import pytest
+from helpers import composed
 from omegaconf import OmegaConf
 
 import radial_vicreg
-from radial_vicreg.compose import compose
 from radial_vicreg.io.files import write_json
 from radial_vicreg.io.locks import LockedError, changing
-from radial_vicreg.runs.identity import Identity, config_hash
+from radial_vicreg.runs.identity import Identity
 from radial_vicreg.runs.provenance import describe_run, git_commit
 from radial_vicreg.runs.results import (
     SCHEMA_VERSION,
@@ -37,59 +37,20 @@ OLD = sorted(
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def config() -> dict[str, Any]:
-    return OmegaConf.to_container(compose("radialvicreg", []), resolve=True)  # type: ignore[return-value]
+    return OmegaConf.to_container(composed("radialvicreg"), resolve=True)  # type: ignore[return-value]
 
 
-def changed(config: dict[str, Any], dotted: str, value: Any) -> dict[str, Any]:
-    other = copy.deepcopy(config)
-    *path, last = dotted.split(".")
-    node = other
-    for key in path:
-        node = node[int(key) if isinstance(node, list) else key]
-    node[last] = value
-    return other
-
-
-def test_paths_hosts_logging_and_written_out_defaults_do_not_change_the_hash(config: dict[str, Any]) -> None:
-    for key, value in [
-        ("data.train_path", "/elsewhere"),
-        ("data.num_workers", 0),
-        ("host", "solo"),
-        ("runs_dir", "elsewhere"),
-        ("wandb.enabled", True),
-        ("name", "another name"),
-        ("optimizer.kwargs.momentum", 0.9),  # solo-learn's default, which it writes out
-        ("scheduler.interval", "step"),
-        ("method_kwargs.sim_loss_weight", 25),  # an integer or a float
-    ]:
-        assert config_hash(changed(config, key, value)) == config_hash(config)
-
-
-def test_seeds_of_one_experiment_share_a_hash_without_the_seed(config: dict[str, Any]) -> None:
-    first, second = describe_run(config, "solo"), describe_run(changed(config, "seed", 6), "solo")
+def test_a_run_is_described_by_its_seed_its_experiment_and_what_it_runs_on(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
+    first, second = (describe_run({**config, "seed": seed}, "standalone") for seed in (5, 6))
     assert first["experiment_hash"] == second["experiment_hash"]
     assert first["config_hash"] != second["config_hash"]
-
-
-def test_processes_change_the_hash_since_the_batch_size_counts_for_each(config: dict[str, Any]) -> None:
-    assert config_hash(config, processes=2) != config_hash(config, processes=1)
-
-
-def test_description_names_versions_and_host(config: dict[str, Any]) -> None:
-    described = describe_run(config, "standalone")
-    assert described["host"] == "standalone"
-    assert described["seed"] == config["seed"]
-    assert described["versions"]["torch"]
-    assert described["config"]["method"] == "radialvicreg"
-
-
-def test_a_folder_outside_any_checkout_has_no_commit(tmp_path: Path) -> None:
-    assert git_commit(tmp_path) is None
-
-
-# ---- results.json ----
+    assert (first["host"], first["seed"], first["config"]["method"]) == ("standalone", 5, "radialvicreg")
+    assert first["versions"]["torch"]
+    assert git_commit(tmp_path) is None  # a folder outside any checkout
 
 
 @pytest.fixture
@@ -125,19 +86,12 @@ def adding(name: str, top1: float) -> Callable[[RunResults | None], RunResults]:
     return change
 
 
-def test_results_of_earlier_releases_are_the_same_after_reading_and_writing(tmp_path: Path) -> None:
-    for old in OLD:
-        RunResults.read(old).write(tmp_path / "results.json")
-        assert (tmp_path / "results.json").read_text() == old.read_text()
-
-
-def test_results_of_an_earlier_release_are_there() -> None:
+def test_results_of_earlier_releases_keep_their_bytes_and_their_identities(tmp_path: Path) -> None:
     assert len(OLD) > 10
-
-
-def test_the_typed_configuration_of_an_earlier_release_has_its_identity() -> None:
     for old in OLD:
         results = RunResults.read(old)
+        results.write(tmp_path / "results.json")
+        assert (tmp_path / "results.json").read_text() == old.read_text()
         stored = {"config_hash": results.config_hash, "experiment_hash": results.experiment_hash}
         assert Identity.of_release_0_2(results.requested, results.processes).hashes == stored
         assert results.requested.plain()["data"] == results.config["data"]
@@ -159,9 +113,13 @@ def test_a_stored_configuration_may_have_unknown_keys_and_lack_known_ones(config
 def test_what_follows_from_a_file_is_never_written_to_it(file: Path) -> None:
     results = RunResults.read(file)
     before = results.plain()
-    assert results.requested.seed == 5
+    assert (results.status, results.epochs, results.processes, results.requested.seed) == ("finished", 2, 1, 5)
     assert results.identity.hashes.keys() == {"config_hash", "experiment_hash"}
     assert results.images.val
+    assert [entry.figure("train_loss") for entry in results.history] == [None, 3.0]
+    assert results.probe("online_linear").top1 == 50
+    assert results.probe("offline_linear_encoder").top1 is None
+    assert (results.cost, results.checkpoint) == (None, None)
     results.status = "failed"
     assert results.plain() == {**before, "status": "failed"}
 
@@ -185,14 +143,6 @@ def test_the_names_of_a_run_s_files_and_its_end_are_written_in_one_module() -> N
         assert [str(module) for module in modules if module not in apart] == [owner]
 
 
-def test_readers_find_figures_as_attributes(file: Path) -> None:
-    results = RunResults.read(file)
-    assert (results.status, results.epochs, results.processes) == ("finished", 2, 1)
-    assert results.probe("online_linear").top1 == 50
-    assert results.probe("offline_linear_encoder").top1 is None
-    assert [entry.figure("train_loss") for entry in results.history] == [None, 3.0]
-
-
 def test_figures_of_other_images_are_not_those_of_the_run(file: Path) -> None:
     content = content_of(file)
     content["config"]["data"]["fingerprints"] = {"train": ["2:bb1ab5e0"], "val": ["2:0a1b2c3d"]}
@@ -204,29 +154,18 @@ def test_figures_of_other_images_are_not_those_of_the_run(file: Path) -> None:
         assert results.owns(results.probes.online_linear) is (expected is not None)
 
 
-def test_what_a_step_costs_may_be_there_in_part_or_not_at_all(file: Path) -> None:
-    assert RunResults.read(file).cost is None
-    write_json(file, {**content_of(file), "cost": {"step_seconds": 0.25, "peak_memory_mb": None}})
-    cost = RunResults.read(file).cost
-    assert cost is not None
-    assert (cost.step_seconds, cost.peak_memory_mb) == (0.25, None)
-    write_json(file, {**content_of(file), "cost": {"step_seconds": "fast"}})
-    with pytest.raises(UnrecognizedResults, match=r"cost\.step_seconds cannot be 'fast'"):
-        RunResults.read(file)
-
-
-def test_the_checkpoint_of_a_finished_run_is_named_null_or_of_a_file_before_it_was(file: Path) -> None:
-    assert RunResults.read(file).checkpoint is None
-    assert "checkpoint" not in RunResults.read(file).plain()
-    write_json(file, {**content_of(file), "checkpoint": None})
-    assert RunResults.read(file).plain()["checkpoint"] is None
-    write_json(file, {**content_of(file), "checkpoint": {"name": "epoch-2.ckpt", "epoch": 2, "step": 6}})
-    checkpoint = RunResults.read(file).checkpoint
-    assert checkpoint is not None
-    assert (checkpoint.name, checkpoint.epoch, checkpoint.step) == ("epoch-2.ckpt", 2, 6)
-    write_json(file, {**content_of(file), "checkpoint": {"name": "epoch-2.ckpt", "epoch": 2.5, "step": 6}})
-    with pytest.raises(UnrecognizedResults, match=r"checkpoint\.epoch cannot be 2\.5"):
-        RunResults.read(file)
+def test_what_a_step_costs_and_the_checkpoint_may_be_there_in_part(file: Path) -> None:
+    content = {
+        **content_of(file),
+        "cost": {"step_seconds": 0.25, "peak_memory_mb": None},
+        "checkpoint": {"name": "epoch-2.ckpt", "epoch": 2, "step": 6},
+    }
+    found = RunResults.model_validate(content)
+    assert found.cost is not None
+    assert (found.cost.step_seconds, found.cost.peak_memory_mb) == (0.25, None)
+    assert found.checkpoint is not None
+    assert (found.checkpoint.name, found.checkpoint.epoch, found.checkpoint.step) == ("epoch-2.ckpt", 2, 6)
+    assert RunResults.model_validate({**content, "checkpoint": None}).plain()["checkpoint"] is None
 
 
 def test_what_is_no_finite_number_is_no_figure(file: Path) -> None:
@@ -238,36 +177,28 @@ def test_what_is_no_finite_number_is_no_figure(file: Path) -> None:
     assert RunResults.read(file).probe("p") == found
 
 
+def stored(**more: Any) -> bytes:
+    return json.dumps({"schema_version": 2, "config": {}, "status": "failed", **more}).encode()
+
+
 def test_damaged_and_foreign_files_are_refused_in_one_line(file: Path) -> None:
     for text, kind, reason in [
-        (b"", UnreadableResults, "cut short or not JSON"),
         (b'{"schema_version": 1, "sta', UnreadableResults, "cut short or not JSON"),
         (b"\xff\xfe", UnreadableResults, "cut short or not JSON"),
         (b'{"a":' * 99_999, UnreadableResults, "cut short or not JSON"),
         (b"[1]", UnrecognizedResults, "not a dictionary"),
         (b'{"mine": true}', UnrecognizedResults, "no schema_version, so not written by radial-vicreg"),
         (b'{"schema_version": 2, "config": {}}', UnrecognizedResults, "no status"),
+        (stored(schema_version=0), UnrecognizedResults, "schema_version cannot be 0"),
+        (stored(config=5), UnrecognizedResults, "config cannot be 5"),
+        (stored(status="odd"), UnrecognizedResults, "status cannot be 'odd'"),
+        (stored(probes={"p": {"top1": "high"}}), UnrecognizedResults, "probes.p.top1 cannot be 'high'"),
+        (stored(processes=0), UnrecognizedResults, "processes cannot be 0"),
+        (stored(cost={"step_seconds": "fast"}), UnrecognizedResults, "cost.step_seconds cannot be 'fast'"),
         (
-            b'{"schema_version": 0, "config": {}, "status": "finished"}',
+            stored(checkpoint={"name": "a", "epoch": 2.5, "step": 6}),
             UnrecognizedResults,
-            "schema_version cannot be 0",
-        ),
-        (b'{"schema_version": 2, "config": 5, "status": "finished"}', UnrecognizedResults, "config cannot be 5"),
-        (b'{"schema_version": 2, "config": {}, "status": "odd"}', UnrecognizedResults, "status cannot be 'odd'"),
-        (
-            b'{"schema_version": 2, "config": {}, "status": "failed", "probes": {"p": {"top1": "high"}}}',
-            UnrecognizedResults,
-            "probes.p.top1 cannot be 'high'",
-        ),
-        (
-            b'{"schema_version": 2, "config": {}, "status": "failed", "epochs": "2"}',
-            UnrecognizedResults,
-            "epochs cannot be '2'",
-        ),
-        (
-            b'{"schema_version": 2, "config": {}, "status": "failed", "processes": 0}',
-            UnrecognizedResults,
-            "processes cannot be 0",
+            "checkpoint.epoch cannot be 2.5",
         ),
     ]:
         file.write_bytes(text)
@@ -276,31 +207,25 @@ def test_damaged_and_foreign_files_are_refused_in_one_line(file: Path) -> None:
         assert type(caught.value) is kind
         assert str(caught.value).startswith(f"{file}: {reason}")
         assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file.unlink()
     with pytest.raises(UnreadableResults, match=r"results\.json: cannot be read: No such file"):
-        RunResults.read(tmp_path / "results.json")
+        RunResults.read(file)
 
 
 def test_results_of_a_later_version_are_refused_and_left_alone(file: Path) -> None:
-    write_json(file, {**content_of(file), "schema_version": SCHEMA_VERSION + 1, "status": "of the future"})
+    later = SCHEMA_VERSION + 1
+    write_json(file, {**content_of(file), "schema_version": later, "status": "of the future"})
     before = file.read_bytes()
-    with pytest.raises(
-        NewerResults, match=rf"schema_version {SCHEMA_VERSION + 1} was written by a newer .*: " f"update radial-vicreg"
-    ):
+    with pytest.raises(NewerResults, match=rf"schema_version {later} was written by a newer .*: update radial-vicreg"):
         RunResults.update(file, adding("offline_knn_encoder", 1.0))
     assert file.read_bytes() == before
 
 
-def test_a_change_keeps_what_it_does_not_know(file: Path) -> None:
+def test_a_change_keeps_what_it_does_not_know_and_one_of_a_wrong_type_is_not_written(file: Path) -> None:
     before = content_of(file)
     RunResults.update(file, adding("offline_knn_encoder", 40.0))
-    assert content_of(file) == {**before, "probes": {**before["probes"], "offline_knn_encoder": {"top1": 40.0}}}
-
-
-def test_a_change_of_a_wrong_type_is_not_written(file: Path) -> None:
-    before = file.read_bytes()
+    after = {**before, "probes": {**before["probes"], "offline_knn_encoder": {"top1": 40.0}}}
+    assert content_of(file) == after
 
     def change(stored: RunResults | None) -> RunResults:
         assert stored is not None
@@ -309,7 +234,7 @@ def test_a_change_of_a_wrong_type_is_not_written(file: Path) -> None:
 
     with pytest.raises(ValueError, match="status"):
         RunResults.update(file, change)
-    assert file.read_bytes() == before
+    assert content_of(file) == after
 
 
 def add_many(path: Path, who: str, count: int) -> None:
@@ -352,11 +277,8 @@ def test_a_training_keeps_what_others_have_added_to_its_file(config: dict[str, A
         **{"ckpt_path": None, "is_global_zero": True, "world_size": 1, "precision": "32-true", "callbacks": []},
         **{"callback_metrics": {"train_loss": 1.0}, "current_epoch": 0, "max_epochs": 2, "global_step": 3},
     )
-    writer, module, file = (
-        ResultsWriter(config, "standalone", tmp_path),
-        pl.LightningModule(),
-        tmp_path / "results.json",
-    )
+    writer, module = ResultsWriter(config, "standalone", tmp_path), pl.LightningModule()
+    file = tmp_path / "results.json"
     writer.on_train_start(trainer, module)
     writer.on_train_epoch_end(trainer, module)
     added = {"offline_knn_encoder": {"top1": 1.0}, "offline_mlp_encoder_untrained": {"top1": 2.0}}

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 from figure_checks import check_layout
-from helpers import one_line
 
 from radial_vicreg import cli
 from radial_vicreg.figures import figure_style
@@ -83,22 +82,6 @@ def test_images_without_labels_have_two_panels_and_no_probe() -> None:
             figure = comparison_figure(found)
         assert [axis.get_title(loc="left") for axis in figure.axes] == titles
         check_layout(figure)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["method=vicreg"], "sets method itself; a single run is `radial-vicreg pretrain --config-name quickstart"),
-        (["radialvicreg/method=vicreg"], "sets radialvicreg/method itself"),
-        (["ckpt=last"], "sets ckpt itself"),
-        (["nowhere"], "nowhere is not a folder (looked for "),
-        (["one", "two"], "expected one folder, got 2: one, two"),
-        (["max_epoch=3"], "max_epochs"),
-    ],
-)
-def test_wrong_words_are_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["try", *words]) == 2
-    one_line(capsys.readouterr().err, said)
 
 
 def test_a_number_of_threads_is_chosen_and_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
