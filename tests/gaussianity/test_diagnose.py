@@ -27,7 +27,7 @@ from radial_vicreg.gaussianity.figure import diagnose_figure
 from radial_vicreg.gaussianity.forms import distinct_sources
 from radial_vicreg.gaussianity.matrix import matrix_statistics, statistics_and_curves
 from radial_vicreg.gaussianity.references import FEWEST, FULL, draws_for, normal_reference
-from radial_vicreg.gaussianity.table import ROWS
+from radial_vicreg.gaussianity.table import ROWS, tables
 from radial_vicreg.io.cache import FOLDER_VARIABLE, cache_folder
 from radial_vicreg.probes.features import extract, feature_loader
 from radial_vicreg.runs.loaded import open_run
@@ -154,6 +154,7 @@ def test_a_matrix_is_shown_with_median_band_and_percentile_of_normal_samples_of_
 
 
 def test_the_number_of_normal_samples_depends_on_the_size_alone() -> None:
+    assert 2 / (FULL + 1) == 0.05  # chances that another normal sample is the least or the largest of all
     assert draws_for(10_000, 100) == draws_for(1000, 1000) == draws_for(2, 4) == FULL
     numbers = [draws_for(10_000, dim) for dim in (101, 512, 1024, 2048, 4096)]
     assert numbers == [12, 8, 4, FEWEST, FEWEST]
@@ -229,6 +230,16 @@ def test_out_gets_numbers_and_figure(matrix: Callable, tmp_path: Path) -> None:
     written = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
     assert written == [*(f"diagnose.{kind}" for kind in ("json", "pdf", "png", "svg")), "radial_vicreg_diagnose.json"]
     check_files(out / "diagnose")
+
+
+def test_a_value_next_to_a_narrow_band_looks_outside(diagnosed: Callable, matrix: Callable) -> None:
+    content = diagnosed(*(matrix(np.random.default_rng(0).normal(size=(rows, 3)), f"z{rows}") for rows in (20, 30)))
+    wide, narrow = (source["outputs"]["embeddings"] for source in content["sources"])
+    wide["normal_band"]["w1_chi"] = (0.1, 0.9)
+    narrow["normal_band"]["w1_chi"], narrow["statistics"]["w1_chi"] = (0.12341, 0.12342), 0.12339
+    ((_, rows),) = tables(content)
+    row = next(row for row in rows if row[0] == ROWS["w1_chi"])
+    assert [row[index].strip() for index in (5, -1)] == ["0.12339 *", "0.12341 to 0.12342"]
 
 
 def test_sources_of_several_sizes_have_their_own_normal_columns(

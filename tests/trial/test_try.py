@@ -16,11 +16,10 @@ from figure_checks import check_layout
 from radial_vicreg import cli
 from radial_vicreg.figures import figure_style
 from radial_vicreg.runs.results import RunResults
-from radial_vicreg.trial import METHODS
+from radial_vicreg.trial import METHODS, threads
 from radial_vicreg.trial.comparison import Comparison
 from radial_vicreg.trial.figure import comparison_figure
 from radial_vicreg.trial.summary import sentences, table
-from radial_vicreg.trial.threads import fastest_threads
 
 SMALL = ("backbone.name=timm:test_resnet", "method_kwargs.proj_output_dim=32", "max_epochs=1")
 LABELS = dict(zip(METHODS, ("VICReg", "Radial-VICReg", "Radial-VICReg + mean"), strict=True))
@@ -35,7 +34,7 @@ def comparison(w1: float = 0.2, labelled: bool = True) -> Comparison:
         return {"top1": top1, "low": top1 - 2, "high": top1 + 2} if labelled else None
 
     def statistics(value: float) -> dict[str, float]:
-        return {"w1_chi": value, "mean_share": 0.5, "sliced_w2": 0.7, "effective_rank": 40.0}
+        return {"w1_chi": value, "mean_share": 0.5, "sliced_w2": 0.7 / value, "effective_rank": 40.0}
 
     methods = [
         {"label": LABELS[name], "style": name, "run": f"runs/{name}", "steps": 88, "statistics": statistics(value)}
@@ -52,10 +51,12 @@ def test_sentences_have_the_numbers_and_no_ranking() -> None:
     lengths, directions, limits = sentences(comparison())
     assert "moves the lengths of the embeddings to chi(512): their W1 to chi is 0.20, and 9.00 with VICReg" in lengths
     assert "makes 50% of the mean squared length (50% with VICReg" in directions
+    assert "are farther from a normal sample" in directions
+    assert "are closer to a normal sample" in sentences(comparison(w1=10))[1]
     assert "intervals of the linear probe overlap, and one seed and 88 steps are too few" in limits
     header, rows = table(comparison())
     assert header == ["N 360, d 512", *COLUMNS, "linear probe (%)"]
-    assert rows[1] == ["Radial-VICReg", "0.20", "50%", "0.70", "40", "96.0 [94.0, 98.0]"]
+    assert rows[1] == ["Radial-VICReg", "0.20", "50%", "3.50", "40", "96.0 [94.0, 98.0]"]
     assert rows[-1] == ["untrained", "", "", "", "", "94.0 [92.0, 96.0]"]
     assert {len(row) for row in rows} == {len(header)}
 
@@ -84,14 +85,15 @@ def test_images_without_labels_have_two_panels_and_no_probe() -> None:
         check_layout(figure)
 
 
-def test_a_number_of_threads_is_chosen_and_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastest_number_of_threads_is_taken_and_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
+    monkeypatch.setattr(threads, "_seconds", {4: 3.0, 2: 1.0, 1: 1.0}.get)
     try:
-        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-        assert 1 <= fastest_threads() == torch.get_num_threads() <= before
-        torch.set_num_threads(before)
-        monkeypatch.setenv("OMP_NUM_THREADS", str(before))
-        assert fastest_threads() == before
+        torch.set_num_threads(4)
+        monkeypatch.setenv("OMP_NUM_THREADS", "4")
+        assert threads.fastest_threads() == torch.get_num_threads() == 4
+        monkeypatch.delenv("OMP_NUM_THREADS")
+        assert threads.fastest_threads() == torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
 
