@@ -40,7 +40,7 @@ _LOSSES = (
         "_variances",
         "(deviations.shape[0] - 1)",
         "deviations.shape[0]",
-        ("test_losses_vicreg.py",),
+        ("test_losses_golden.py",),
     ),
     Mutant(
         "losses/covariance-divides-by-n",
@@ -48,7 +48,7 @@ _LOSSES = (
         "covariance_of",
         "deviations.T @ deviations / (count - 1)",
         "deviations.T @ deviations / count",
-        ("test_losses_vicreg.py",),
+        ("test_losses_golden.py",),
     ),
     Mutant(
         "losses/gram-keeps-the-diagonal",
@@ -56,7 +56,7 @@ _LOSSES = (
         "covariance_of",
         "(gram.square().sum() - _variances(deviations).square().sum())",
         "gram.square().sum()",
-        ("test_losses_vicreg.py",),
+        ("test_losses_golden.py",),
     ),
     Mutant(
         "losses/many-views-pull-too-little",

@@ -72,17 +72,6 @@ def test_whatever_is_missing_is_listed_at_once(
     assert not (tmp_path / "out").exists()
 
 
-def test_no_gpu_and_no_images_are_said_before_anything_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert gpu_check.main(["--out", str(tmp_path / "out")]) == 2
-    assert "PyTorch sees no GPU; --device cpu" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        gpu_check.main(["--out", str(tmp_path / "out"), "--images", str(tmp_path / "gone")])
-    assert "gone does not exist" in capsys.readouterr().err
-
-
 def test_a_check_that_fails_or_is_skipped_is_recorded_and_the_next_one_runs(tmp_path: Path) -> None:
     def fail() -> Found:
         raise ValueError("this one is wrong")

@@ -41,11 +41,6 @@ def test_radial_map_does_not_make_a_non_elliptical_distribution_normal() -> None
     assert normality_test(held_out(RadialGaussianizer(), "x", 2))[1] < 1e-3
 
 
-@pytest.mark.parametrize("transformer", [Whitener(), RadialGaussianizer()])
-def test_both_maps_keep_gaussians_normal(transformer: Whitener | RadialGaussianizer) -> None:
-    assert normality_test(held_out(transformer, "gaussian", 3))[1] > 0.01
-
-
 def test_the_fitted_sample_has_identity_covariance_exact_chi_radii_and_its_directions() -> None:
     points = correlated("laplace", 500, 3, seed=0)
     white, transformed = (transformer.fit_transform(points) for transformer in (Whitener(), RadialGaussianizer()))
@@ -69,13 +64,6 @@ def test_inverse_restores_new_points_inside_and_outside_the_fitted_range(
     new = stretch * correlated("gaussian", 50, dim, seed + 1)
     restored = fitted.inverse_transform(fitted.transform(new))
     np.testing.assert_allclose(restored, new, rtol=1e-8, atol=1e-8 * stretch)
-
-
-def test_radial_map_keeps_the_order_of_radii_beyond_the_fitted_range() -> None:
-    fitted = RadialGaussianizer().fit(correlated("gaussian", 200, 2, seed=0))
-    line = fitted.whitener_.inverse_transform(np.linspace(0, 20, 400)[:, None] * np.array([[0.6, 0.8]]))
-    radii = np.linalg.norm(fitted.transform(line), axis=1)
-    assert (np.diff(radii) > 0).all()
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.float64, 1e-10)])

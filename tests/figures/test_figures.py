@@ -12,7 +12,6 @@ import torch
 from figure_checks import check_files, check_layout
 from matplotlib import rc_context, rcParams
 from matplotlib.colors import to_rgb
-from PIL import Image
 
 from radial_vicreg.figures import (
     UNTRAINED,
@@ -30,13 +29,10 @@ from radial_vicreg.names.terms import RADIAL_OBJECTIVES
 
 
 def test_radii_are_drawn_as_png_pdf_and_svg_the_same_each_time(tmp_path: Path) -> None:
-    panels = [("all equal", torch.full((50,), 2.0)), ("spread", torch.randn(50, 16).norm(dim=1))]
+    panels = [("all equal", torch.full((50,), 2.0))]
     files = draw_radii(panels, 16, tmp_path / "radii")
     assert [file.name for file in files] == ["radii.png", "radii.pdf", "radii.svg"]
     check_files(tmp_path / "radii")
-    with Image.open(files[0]) as image:
-        assert image.width > image.height
-        assert len(image.convert("RGB").getcolors(1 << 20) or []) > 50  # something is drawn
     for one, other in zip(files, draw_radii(panels, 16, tmp_path / "again" / "radii"), strict=True):
         assert one.read_bytes() == other.read_bytes(), one.suffix
 
@@ -76,14 +72,16 @@ def test_a_figure_that_cannot_be_written_leaves_the_older_file_whole(tmp_path: P
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-def test_every_objective_has_a_style_of_its_own() -> None:
+def test_every_objective_has_a_style_of_its_own_whatever_else_is_drawn() -> None:
     keys = {method_key(objective) for objective in RADIAL_OBJECTIVES} | {method_key("kl", centred=True)}
     keys |= {method_key("kl", mean=True), method_key("none", mean=True)}
     keys |= {method_key("none", e2mc=True), method_key("lejepa"), method_key("visreg"), method_key("barlow")}
     assert keys >= set(KNOWN)  # a new objective has a style that its name decides
     assert method_key("kl", e2mc=True) not in KNOWN  # a mixture gets one by its name
-    assert method_styles(KNOWN) == KNOWN
     assert len(set(method_styles(keys).values())) == len(keys)
+    alone = method_styles(["mine"])["mine"]
+    assert method_styles([*KNOWN, "mine"]) == {**KNOWN, "mine": alone}
+    assert alone not in KNOWN.values()
 
 
 def test_markers_alone_tell_methods_apart_and_common_ones_differ_in_grey() -> None:
@@ -132,25 +130,12 @@ def test_the_documentation_names_the_colours_and_markers_of_the_code() -> None:
     assert sorted(rows) == sorted((name, style.colour, style.marker) for name, style in styles.items())
 
 
-def test_a_method_keeps_its_style_whatever_else_is_drawn() -> None:
-    alone = method_styles(["mine"])["mine"]
-    assert method_styles(["mine", *KNOWN])["mine"] == alone
-    assert method_styles(["vicreg", "mine"]) == {"vicreg": KNOWN["vicreg"], "mine": alone}
-    assert alone not in KNOWN.values()
-
-
-@pytest.mark.parametrize("count", [4, 28])
-def test_methods_that_are_not_known_differ_from_one_another_also_in_grey(count: int) -> None:
-    styles = method_styles([f"method {index}" for index in range(count)] + list(KNOWN))
-    assert len(set(styles.values())) == count + len(KNOWN)
-    if count == 4:
-        assert len({style.marker for style in styles.values()}) == len(styles)
+def test_many_methods_that_are_not_known_differ_from_one_another_also_in_grey() -> None:
+    styles = method_styles([f"method {index}" for index in range(28)] + list(KNOWN))
+    assert len(set(styles.values())) == 28 + len(KNOWN)
     for one, other in itertools.combinations(styles.values(), 2):
         assert one.marker != other.marker or abs(lightness(one.colour) - lightness(other.colour)) > 2.5
-
-
-def test_more_methods_than_styles_are_drawn_all_the_same() -> None:
-    assert len(method_styles([f"method {index}" for index in range(40)])) == 40
+    assert len(method_styles([f"method {index}" for index in range(40)])) == 40  # more than styles
 
 
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])  # of linear sRGB

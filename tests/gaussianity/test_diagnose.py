@@ -16,7 +16,6 @@ from PIL import Image
 from torch import Tensor
 
 from radial_vicreg.cli import main
-from radial_vicreg.data.batches import evenly_spaced
 from radial_vicreg.data.build import open_data
 from radial_vicreg.diagnostics import dimension_statistics, gaussianity_statistics, lidar
 from radial_vicreg.diagnostics.gaussianity import normal_sample
@@ -87,11 +86,12 @@ def test_what_a_shell_makes_of_runs_counts_each_run_once(
 
 def test_names_of_which_none_is_a_source_are_refused(finished_run: Callable, tmp_path: Path) -> None:
     run = finished_run("standalone")
-    with pytest.raises(UserError, match="contains no checkpoint"):
-        distinct_sources([str(tmp_path), str(run / "results.json")])
-    with pytest.raises(UserError, match="is a file of a run; give the run's folder"):
-        distinct_sources([str(run / "epochs.csv"), str(run / "results.json")])
-    assert distinct_sources([str(run / "results.json")]) == ([str(run / "results.json")], [])
+    for names, said in (
+        ([tmp_path, run / "results.json"], "contains no checkpoint"),
+        ([run / "epochs.csv", run / "results.json"], "is a file of a run; give the run's folder"),
+    ):
+        with pytest.raises(UserError, match=said):
+            distinct_sources([str(name) for name in names])
 
 
 def test_a_run_that_measures_gaussianity_has_the_same_numbers_in_its_results(
@@ -153,25 +153,18 @@ def test_a_matrix_is_shown_with_median_band_and_percentile_of_normal_samples_of_
     assert curves["spectrum_band"] == [np.min(spectra, axis=0).tolist(), np.max(spectra, axis=0).tolist()]
 
 
-def test_the_number_of_normal_samples_depends_on_the_size_alone() -> None:
-    assert 2 / (FULL + 1) == 0.05  # chances that another normal sample is the least or the largest of all
-    assert draws_for(10_000, 100) == draws_for(1000, 1000) == draws_for(2, 4) == FULL
-    numbers = [draws_for(10_000, dim) for dim in (101, 512, 1024, 2048, 4096)]
-    assert numbers == [12, 8, 4, FEWEST, FEWEST]
-
-
-def test_too_few_normal_samples_have_a_range_and_no_percentile(
+def test_many_large_samples_have_few_normal_ones_a_range_and_no_mark(
     matrix: Callable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert 2 / (FULL + 1) == 0.05  # chances that another normal sample is the least or the largest of all
+    assert draws_for(10_000, 100) == draws_for(1000, 1000) == draws_for(2, 4) == FULL
+    assert [draws_for(10_000, dim) for dim in (101, 512, 1024, 2048, 4096)] == [12, 8, 4, FEWEST, FEWEST]
     few_draws(monkeypatch)
     assert main(["diagnose", str(matrix(np.random.default_rng(0).normal(size=(26, 4)) + 9))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["embeddings", "z", "normal", "range", "of", str(FEWEST)]
     assert not any("*" in line for line in lines), "a normal sample leaves the range of three draws half the time"
-    left = (
-        "their range, which another normal sample leaves with a probability of 50 %: values outside it are not marked"
-    )
-    assert f"range of {FEWEST}: {left}" in lines
+    assert any(line.startswith(f"range of {FEWEST}: their range, which another") for line in lines)
 
 
 def test_a_cube_with_normal_radii_is_marked(matrix: Callable, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,14 +195,6 @@ def test_views_have_lidar_of_all_and_the_statistics_of_the_first(
     assert lines[1].endswith("z.npy; 3 views: LiDAR of all, every other row of the first")
     (row,) = [line.split() for line in lines if line.startswith("LiDAR")]
     assert len(row) == 2  # one value, and no normal reference
-
-
-def test_of_many_rows_or_images_evenly_spaced_ones_are_taken(diagnosed: Callable, matrix: Callable) -> None:
-    assert evenly_spaced(10, 4) == [0, 2, 5, 7]
-    assert evenly_spaced(3, 10) == [0, 1, 2]
-    z = np.random.default_rng(0).normal(size=(20, 3))
-    output = diagnosed(matrix(z), "--max-images", 5)["sources"][0]["outputs"]["embeddings"]
-    assert output["statistics"] == pytest.approx(statistics_of(torch.from_numpy(z[::4])), nan_ok=True)
 
 
 def test_constant_embeddings_have_finite_numbers_and_a_figure(diagnosed: Callable, matrix: Callable) -> None:
@@ -325,18 +310,14 @@ def test_a_damaged_reference_is_computed_anew(references: Path) -> None:
         assert file.read_text() == whole
 
 
-def test_a_changed_statistic_or_another_pytorch_is_not_read_from_the_cache(
+def test_a_cache_of_another_pytorch_or_that_cannot_be_written_is_passed_over(
     references: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anew()
     monkeypatch.setattr(gaussianity_references.torch, "__version__", "0.0")
     assert anew()[1]
     monkeypatch.setattr(gaussianity_references, "_code", lambda: "of another version")
-    assert anew()[1]
-    assert len(list(references.iterdir())) == 3
-
-
-def test_a_cache_that_cannot_be_written_is_passed_over(references: Path) -> None:
+    shutil.rmtree(references.parent)
     references.parent.write_text("in the way")
     assert anew()[0].draws == FEWEST
 

@@ -1,22 +1,9 @@
-"""Golden values and batches that the loss tests share."""
+"""Batches that the loss tests share."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "losses.json"
-CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text())["cases"]
-
-
-@pytest.fixture(params=CASES, ids=lambda case: case["name"])
-def golden(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """One case of the golden file: inputs ``z1``, ``z2``, ``m``, ``chi_samples`` and ``expected``."""
-    return request.param
 
 
 @pytest.fixture

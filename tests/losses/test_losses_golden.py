@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,10 +30,16 @@ PER_VIEW = {
 }
 
 
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "golden" / "losses.json").read_text())["cases"]
+
+each_case = pytest.mark.parametrize("golden", CASES, ids=lambda case: case["name"])
+
+
 def _views(case: dict[str, Any], dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(case["z1"], dtype=dtype), torch.tensor(case["z2"], dtype=dtype)
 
 
+@each_case
 def test_losses_of_one_view_and_of_a_pair_equal_the_golden_values(golden: dict[str, Any]) -> None:
     expected = golden["expected"]
     for dtype, usual in TOLERANCE.items():
@@ -50,6 +58,7 @@ def test_losses_of_one_view_and_of_a_pair_equal_the_golden_values(golden: dict[s
                 assert value.item() == pytest.approx(expected[name][index], rel=tolerance, abs=tolerance), name
 
 
+@each_case
 def test_sums_of_the_radial_losses_and_e2mc_equal_those_of_the_golden_values(golden: dict[str, Any]) -> None:
     expected, views = golden["expected"], _views(golden, torch.float64)
     assert chi_log_normalizer(golden["d"]) == pytest.approx(expected["chi_constant"], rel=1e-12)
@@ -62,6 +71,7 @@ def test_sums_of_the_radial_losses_and_e2mc_equal_those_of_the_golden_values(gol
     assert float(total) == pytest.approx(expected["radial_b1_1_b2_0.1"], rel=1e-10)
 
 
+@each_case
 def test_objective_equals_the_golden_composite(golden: dict[str, Any]) -> None:
     expected = golden["expected"]
     vicreg, radial = expected["vicreg_25_25_1"], expected["radial_b1_1_b2_0.1"]

@@ -18,13 +18,11 @@ import pytest
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[2]
-Edit = tuple[str, str, str]  # a file, a line of it, and what is written before that line
 
-DECLARATION: list[Edit] = [
-    (
-        "radial_vicreg/names/terms.py",
-        '    RadialObjective("none", "VICReg"),\n',
-        """    RadialObjective(
+# Edits: after "=== FILE", what is written before the lines of the file that ">" marks.
+DECLARATION = r'''
+=== radial_vicreg/names/terms.py
+    RadialObjective(
         "toy",
         "Radial-VICReg toy",
         (
@@ -32,38 +30,32 @@ DECLARATION: list[Edit] = [
                 "radial_toy",
                 Key("radial_toy_loss_weight", 1.0, "weight of the toy", low=0),
                 "toy_loss",
-                r"\\frac1N\\sum_i(\\|z_i\\|-1)^2",
+                r"\frac1N\sum_i(\|z_i\|-1)^2",
                 symbol="toy",
                 label="toy",
                 reads=(Key("radial_toy_halved", False, "half of it"),),
             ),
         ),
     ),
-""",
-    ),
-    (
-        "radial_vicreg/names/terms.py",
-        ')\n"""Terms that are read whatever the radial objective."""',
-        """    Term(
+>    RadialObjective("none", "VICReg"),
+    Term(
         "drift",
         Key("drift_loss_weight", 0.0, "weight of the drift, with any radial objective", low=0),
         "drift_loss",
-        r"\\frac1d\\sum_jm_j^4",
+        r"\frac1d\sum_jm_j^4",
         symbol="drift",
         label="drift",
         reads=(Key("drift_doubled", False, "twice of it"),),
     ),
-""",
-    ),
-]
-FUNCTION: list[Edit] = [
-    (
-        "radial_vicreg/losses/radial.py",
-        "def squared_norms(z: Tensor)",
-        '''def toy_loss(z: Tensor, halved: bool = False) -> Tensor:
+>)
+>"""Terms that are read whatever the radial objective.
+'''
+FUNCTION = r'''
+=== radial_vicreg/losses/radial.py
+def toy_loss(z: Tensor, halved: bool = False) -> Tensor:
     r"""Squared distance of the radii from 1.
 
-    :math:`\\frac1N\\sum_i(\\|z_i\\|-1)^2`.
+    :math:`\frac1N\sum_i(\|z_i\|-1)^2`.
     """
     z = checked_view(z)
     with full_precision(z):
@@ -74,15 +66,12 @@ def toy_of(radii: Tensor, halved: bool) -> Tensor:
     return (radii - 1).square().mean() * (0.5 if halved else 1.0)
 
 
-''',
-    ),
-    (
-        "radial_vicreg/losses/mean.py",
-        "def mean_loss_of(",
-        '''def drift_loss(z: Tensor, doubled: bool = False) -> Tensor:
+>def squared_norms(z: Tensor)
+=== radial_vicreg/losses/mean.py
+def drift_loss(z: Tensor, doubled: bool = False) -> Tensor:
     r"""Fourth power of the batch mean.
 
-    :math:`\\frac1d\\sum_jm_j^4`.
+    :math:`\frac1d\sum_jm_j^4`.
     """
     z = checked_view(z)
     with full_precision(z):
@@ -93,99 +82,75 @@ def drift_of(z: Tensor, doubled: bool) -> Tensor:
     return z.mean(dim=0).pow(4).mean() * (2.0 if doubled else 1.0)
 
 
-''',
+>def mean_loss_of(
+=== radial_vicreg/losses/__init__.py
+from radial_vicreg.losses.mean import drift_loss
+from radial_vicreg.losses.radial import toy_loss
+>from radial_vicreg.losses.mean import
+    "toy_loss",
+    "drift_loss",
+>    "variance_loss",
+=== radial_vicreg/losses/objective.py
+from radial_vicreg.losses.mean import drift_of
+from radial_vicreg.losses.radial import toy_of
+>from radial_vicreg.losses.mean import
+    - ``radial_toy``: twice the mean over the views, present when that objective is chosen.
+    - ``drift``: twice the mean over the views, present when its weight is positive.
+>    - ``e2mc``: twice
+        radial_toy_loss_weight: of the toy.
+        radial_toy_halved: half of it.
+>        e2mc_loss_weight: of E2MC,
+        drift_loss_weight: of the drift.
+        drift_doubled: twice of it.
+>        radial_center: take the radii
+        radial_toy_loss_weight: float = 1.0,
+        radial_toy_halved: bool = False,
+>        e2mc_loss_weight: float
+        drift_loss_weight: float = 0.0,
+        drift_doubled: bool = False,
+>        radial_center: bool
+        self.radial_toy_loss_weight = checked_setting("radial_toy_loss_weight", radial_toy_loss_weight)
+        self.radial_toy_halved = checked_setting("radial_toy_halved", radial_toy_halved)
+        self.drift_loss_weight = checked_setting("drift_loss_weight", drift_loss_weight)
+        self.drift_doubled = checked_setting("drift_doubled", drift_doubled)
+>        self.radial_center =
+        elif self.radial_objective == "toy":
+            terms = {"radial_toy": 2 * toy_of(ordered, self.radial_toy_halved)}
+            terms["radial_loss"] = self.radial_toy_loss_weight * terms["radial_toy"]
+>        else:
+>            terms = {"radial_loss": ordered.new_zeros(())}
+            if self.drift_loss_weight > 0:
+                batches = gathered_views(views) if gather else views
+                terms["drift"] = twice_the_mean([drift_of(z, self.drift_doubled) for z in batches])
+                terms["loss"] = terms["loss"] + self.drift_loss_weight * terms["drift"]
+>        if is_transformed():
+'''
+DEFINITION_AND_PAGES = r"""
+=== tests/objectives.py
+    "radial_toy": lambda batch: two_means(
+        lambda z: losses.toy_loss(z, batch.loss.radial_toy_halved), batch.seen
     ),
-    ("radial_vicreg/losses/__init__.py", "    radial_wasserstein_loss,\n)", "    toy_loss,\n"),
-    ("radial_vicreg/losses/__init__.py", "mean_loss\nfrom ", "drift_loss, "),
-    ("radial_vicreg/losses/__init__.py", '    "variance_loss",\n', '    "toy_loss",\n    "drift_loss",\n'),
-    ("radial_vicreg/losses/objective.py", "    wasserstein_of,\n)", "    toy_of,\n"),
-    ("radial_vicreg/losses/objective.py", "mean_loss_of\nfrom ", "drift_of, "),
-    (
-        "radial_vicreg/losses/objective.py",
-        "    - ``e2mc``: twice",
-        "    - ``radial_toy``: twice the mean over the views, present when that objective is chosen.\n"
-        "    - ``drift``: twice the mean over the views, present when its weight is positive.\n",
+    "drift": lambda batch: two_means(
+        lambda z: losses.drift_loss(z, batch.loss.drift_doubled), batch.views
     ),
-    (
-        "radial_vicreg/losses/objective.py",
-        "        e2mc_loss_weight: of E2MC,",
-        "        radial_toy_loss_weight: of the toy.\n        radial_toy_halved: half of it.\n",
-    ),
-    (
-        "radial_vicreg/losses/objective.py",
-        "        e2mc_loss_weight: float",
-        "        radial_toy_loss_weight: float = 1.0,\n        radial_toy_halved: bool = False,\n",
-    ),
-    (
-        "radial_vicreg/losses/objective.py",
-        "        self.e2mc_loss_weight = ",
-        '        self.radial_toy_loss_weight = checked_setting("radial_toy_loss_weight", radial_toy_loss_weight)\n'
-        '        self.radial_toy_halved = checked_setting("radial_toy_halved", radial_toy_halved)\n',
-    ),
-    (
-        "radial_vicreg/losses/objective.py",
-        '        else:\n            terms = {"radial_loss": ordered.new_zeros(())}',
-        '        elif self.radial_objective == "toy":\n'
-        '            terms = {"radial_toy": 2 * toy_of(ordered, self.radial_toy_halved)}\n'
-        '            terms["radial_loss"] = self.radial_toy_loss_weight * terms["radial_toy"]\n',
-    ),
-    (
-        "radial_vicreg/losses/objective.py",
-        "        radial_center: take the radii",
-        "        drift_loss_weight: of the drift.\n        drift_doubled: twice of it.\n",
-    ),
-    (
-        "radial_vicreg/losses/objective.py",
-        "        radial_center: bool",
-        "        drift_loss_weight: float = 0.0,\n        drift_doubled: bool = False,\n",
-    ),
-    (
-        "radial_vicreg/losses/objective.py",
-        "        self.radial_center = ",
-        '        self.drift_loss_weight = checked_setting("drift_loss_weight", drift_loss_weight)\n'
-        '        self.drift_doubled = checked_setting("drift_doubled", drift_doubled)\n',
-    ),
-    (
-        "radial_vicreg/losses/objective.py",
-        "        if is_transformed():",
-        "            if self.drift_loss_weight > 0:\n"
-        "                batches = gathered_views(views) if gather else views\n"
-        '                terms["drift"] = twice_the_mean([drift_of(z, self.drift_doubled) for z in batches])\n'
-        '                terms["loss"] = terms["loss"] + self.drift_loss_weight * terms["drift"]\n',
-    ),
-]
-DEFINITION: list[Edit] = [
-    (
-        "tests/objectives.py",
-        '    "e2mc": lambda',
-        '    "radial_toy": lambda batch: two_means(\n'
-        "        lambda z: losses.toy_loss(z, batch.loss.radial_toy_halved), batch.seen\n"
-        "    ),\n"
-        '    "drift": lambda batch: two_means(\n'
-        "        lambda z: losses.drift_loss(z, batch.loss.drift_doubled), batch.views\n"
-        "    ),\n",
-    ),
-]
-PAGES: list[Edit] = [
-    (
-        "yaml/radialvicreg/method/radialvicreg.yaml",
-        "  e2mc_loss_weight: 0.0",
-        "  radial_toy_loss_weight: 1.0   # with radial_objective: toy\n  radial_toy_halved: false\n"
-        "  drift_loss_weight: 0.0\n  drift_doubled: false\n",
-    ),
-    (
-        "docs/names.md",
-        "| `e2mc_loss_weight`",
-        "| `radial_toy_loss_weight` | | 1 | `train_radial_toy_epoch` |\n| `radial_toy_halved` | | false | |\n"
-        "| `drift_loss_weight` | | 0 | `train_drift_epoch` |\n| `drift_doubled` | | false | |\n",
-    ),
-    (
-        "docs/objective.md",
-        "| `e2mc` |",
-        "| `radial_toy` | `radial_toy_loss_weight` | `toy_loss` | $\\frac1N\\sum_i(\\\\|z_i\\\\|-1)^2$ |\n"
-        "| `drift` | `drift_loss_weight` | `drift_loss` | $\\frac1d\\sum_jm_j^4$ |\n",
-    ),
-]
+>    "e2mc": lambda
+=== yaml/radialvicreg/method/radialvicreg.yaml
+  radial_toy_loss_weight: 1.0   # with radial_objective: toy
+  radial_toy_halved: false
+  drift_loss_weight: 0.0
+  drift_doubled: false
+>  e2mc_loss_weight: 0.0
+=== docs/names.md
+| `radial_toy_loss_weight` | | 1 | `train_radial_toy_epoch` |
+| `radial_toy_halved` | | false | |
+| `drift_loss_weight` | | 0 | `train_drift_epoch` |
+| `drift_doubled` | | false | |
+>| `e2mc_loss_weight`
+=== docs/objective.md
+| `radial_toy` | `radial_toy_loss_weight` | `toy_loss` | $\frac1N\sum_i(\\|z_i\\|-1)^2$ |
+| `drift` | `drift_loss_weight` | `drift_loss` | $\frac1d\sum_jm_j^4$ |
+>| `e2mc` |
+"""
 
 #: Everything else follows; values and gradients are compared by test_losses_views.py.
 FOLLOWS = """
@@ -251,10 +216,10 @@ def test_drift():
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Callable[[list[Edit]], Path]:
+def copy(tmp_path: Path) -> Callable[[str], Path]:
     """A copy of what the recipe and its tests need, with some edits."""
 
-    def make(edits: list[Edit]) -> Path:
+    def make(edits: str) -> Path:
         shutil.copytree(REPOSITORY / "radial_vicreg", tmp_path / "radial_vicreg", symlinks=True)
         for name in ("hydra_plugins", "yaml"):
             shutil.copytree(REPOSITORY / name, tmp_path / name)
@@ -266,10 +231,14 @@ def copy(tmp_path: Path) -> Callable[[list[Edit]], Path]:
         files += [f"tests/losses/{name}.py" for name in ("conftest", "test_terms", "test_losses_views")]
         for name in files:
             shutil.copy(REPOSITORY / name, tmp_path / name)
-        for name, line, text in edits:
+        for of_file in edits.split("\n=== ")[1:]:
+            name, _, rest = of_file.partition("\n")
             content = (tmp_path / name).read_text(encoding="utf-8")
-            assert content.count(line) == 1, f"{name}: {content.count(line)} times {line!r}"
-            (tmp_path / name).write_text(content.replace(line, text + line), encoding="utf-8")
+            for text, marked in re.findall(r"((?:[^>\n].*\n|\n)+)((?:>.*\n?)+)", rest):
+                place = re.sub("^>", "", marked, flags=re.MULTILINE).rstrip("\n")
+                assert content.count(f"\n{place}") == 1, f"{name}: {content.count(place)} times {place!r}"
+                content = content.replace(f"\n{place}", f"\n{text}{place}")
+            (tmp_path / name).write_text(content, encoding="utf-8")
         return tmp_path
 
     return make
@@ -284,9 +253,9 @@ def answer(place: Path, *arguments: str) -> tuple[int, str]:
 
 
 def test_a_term_is_a_declaration_a_function_and_a_definition(
-    copy: Callable[[list[Edit]], Path],
+    copy: Callable[[str], Path],
 ) -> None:
-    place = copy([*DECLARATION, *FUNCTION, *DEFINITION, *PAGES])
+    place = copy(DECLARATION + FUNCTION + DEFINITION_AND_PAGES)
     (place / "tests" / "losses" / "test_toy.py").write_text(FOLLOWS)
     status, output = answer(place, "tests/losses", "-k", "toy or drift or test_terms")
     assert status == 0, output
@@ -319,7 +288,7 @@ def test_a_term_is_a_declaration_a_function_and_a_definition(
     ],
     ids=["declaration", "function"],
 )
-def test_one_of_them_alone_is_refused(edits: list[Edit], told: list[str], copy: Callable[[list[Edit]], Path]) -> None:
+def test_one_of_them_alone_is_refused(edits: str, told: list[str], copy: Callable[[str], Path]) -> None:
     # The fixtures of all tests would load Lightning, for which these tests have no use.
     status, output = answer(copy(edits), "tests/losses/test_terms.py", "--tb=line", "--noconftest")
     assert status == 1, output

@@ -69,14 +69,11 @@ def test_a_public_function_is_that_of_a_term() -> None:
 
 
 def test_the_arguments_of_the_loss_are_the_declared_keys_in_their_order() -> None:
-    parameters = inspect.signature(RadialVICRegLoss).parameters
-    arguments = [name for name in parameters if name not in OF_THE_LOSS_ALONE]
-    missing = [name for name in OBJECTIVE if name not in arguments]
-    assert not missing, f"RadialVICRegLoss takes no {', '.join(missing)}, which radial_vicreg/names/terms.py declares"
-    undeclared = [name for name in arguments if name not in OBJECTIVE]
-    assert not undeclared, (
-        f"radial_vicreg/names/terms.py declares no {', '.join(undeclared)}, which RadialVICRegLoss takes"
-    )
+    arguments = [name for name in inspect.signature(RadialVICRegLoss).parameters if name not in OF_THE_LOSS_ALONE]
+    missing = ", ".join(name for name in OBJECTIVE if name not in arguments)
+    assert not missing, f"RadialVICRegLoss takes no {missing}, which radial_vicreg/names/terms.py declares"
+    undeclared = ", ".join(name for name in arguments if name not in OBJECTIVE)
+    assert not undeclared, f"radial_vicreg/names/terms.py declares no {undeclared}, which RadialVICRegLoss takes"
     assert arguments == list(OBJECTIVE)
 
 
@@ -109,15 +106,13 @@ def test_a_weight_is_a_number_that_is_not_negative() -> None:
         assert term.weight.default == 0, f"{term.name} counts by default: earlier runs would be other experiments"
 
 
-def test_the_loss_computes_what_is_declared_and_nothing_else() -> None:
+def test_the_loss_computes_the_declared_terms() -> None:
     z = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
     for name in RADIAL_OBJECTIVES:
         loss = RadialVICRegLoss(**CASES[name])
         loss(z, z)
         missing = [term.name for term in terms_of(name) if term.name not in loss.terms]
         assert not missing, f"RadialVICRegLoss computes no {', '.join(missing)} with radial_objective={name}"
-        undeclared = loss.terms.keys() - {term.name for term in TERMS} - set(LOGGED)
-        assert not undeclared, f"radial_vicreg/names/terms.py declares no {', '.join(undeclared)}"
 
 
 def test_the_typed_keys_of_the_configuration_are_declared() -> None:

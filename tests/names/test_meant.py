@@ -48,11 +48,7 @@ def test_a_key_of_a_run() -> None:
 
 
 def test_a_key_of_a_synthetic_run() -> None:
-    for given, expected in [
-        ("n", "num_samples"),
-        ("learning_rate", "lr"),
-        ("warmup", "warmup_steps"),
-    ]:
+    for given, expected in [("n", "num_samples"), ("learning_rate", "lr"), ("warmup", "warmup_steps")]:
         assert meant(given, SYNTHETIC) == expected
 
 

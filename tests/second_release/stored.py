@@ -66,13 +66,6 @@ STORED = (
         ),
     ),
     Stored(
-        "4899006b059a",
-        "b5831e3342b3",
-        f"radialvicreg-tiny-vit_tiny-d8-kl-ce1-ent0.1-lr0.3-seed6-{_REST}-r-49abf79d-4379a3a0",
-        f"{_KL} max_epochs=3 seed=6",
-        ("standalone/runs/radialvicreg-custom-vit_tiny-d8-4899006b059a/20261129-192534",),
-    ),
-    Stored(
         "e47dc02102f2",
         "c87be0fc1aa1",
         f"radialvicreg-tiny-vit_tiny-d8-kl-ce1-ent0.1-lr0.001-seed5-{_REST}-6f4296a3-4379a3a0",
@@ -85,13 +78,6 @@ STORED = (
         f"radialvicreg-tiny-vit_tiny-d8-kl-ce1-ent0-lr0.3-seed7-{_REST}-rkl-5e6b514a-4379a3a0",
         "method_kwargs.radial_ce_loss_weight=1 precision=32 max_epochs=2 seed=7",
         ("sweep/runs/radialvicreg-custom-vit_tiny-d8-649b7f926b38/20261129-193319",),
-    ),
-    Stored(
-        "d753a25b8935",
-        "255e71d3069a",
-        f"radialvicreg-tiny-vit_tiny-d8-kl-ce2-ent0-lr0.3-seed7-{_REST}-rkl-4f17d672-4379a3a0",
-        "method_kwargs.radial_ce_loss_weight=2 precision=32 max_epochs=2 seed=7",
-        ("sweep/runs/radialvicreg-custom-vit_tiny-d8-d753a25b8935/20261129-193409",),
     ),
 )
 
