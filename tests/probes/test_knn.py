@@ -1,4 +1,4 @@
-"""k nearest neighbours, next to brute force and scikit-learn."""
+"""k nearest neighbours, next to scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,32 +13,16 @@ from radial_vicreg.probes import KNNProbe, knn
 from radial_vicreg.probes.knn import knn_scores
 
 
-def brute_force(bank, targets, query, k, classes, temperature):  # type: ignore[no-untyped-def]
-    unit = bank / np.linalg.norm(bank, axis=1, keepdims=True)
-    similarity = unit @ (query / np.linalg.norm(query))
-    votes = np.zeros(classes)
-    for index in np.argsort(-similarity)[:k]:
-        votes[targets[index]] += np.exp(similarity[index] / temperature)
-    return votes / votes.sum()
-
-
 @pytest.mark.parametrize("block", [1, 40, 1 << 24], ids=["a query at a time", "in between", "all at once"])
-def test_votes_equal_a_loop_over_the_bank(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+def test_votes_equal_scikit_learns_with_the_same_weights(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(knn, "_LARGEST_BLOCK", block)
     bank, targets, queries = torch.randn(30, 5), torch.arange(30) % 3, torch.randn(7, 5)
-    found = knn_scores(bank, targets, queries, neighbours=(4, 9), classes=3, temperature=0.2)
+    found = knn_scores(bank, targets, queries, neighbours=(4, 9, 30, 200), classes=3, temperature=0.2)
     for k in (4, 9):
-        for query, votes in zip(queries.numpy(), found[k].numpy(), strict=True):
-            assert votes == pytest.approx(brute_force(bank.numpy(), targets.numpy(), query, k, 3, 0.2), abs=1e-5)
-
-
-def test_predictions_equal_scikit_learns_with_the_same_weights() -> None:
-    bank, targets, queries = torch.randn(120, 6), torch.arange(120) % 4, torch.randn(50, 6)
-    reference = KNeighborsClassifier(
-        n_neighbors=20, metric="cosine", weights=lambda distance: np.exp((1 - distance) / 0.07)
-    ).fit(bank, targets)
-    found = knn_scores(bank, targets, queries, neighbours=(20,))[20]
-    assert found.argmax(dim=1).tolist() == reference.predict(queries).tolist()
+        weights = {"metric": "cosine", "weights": lambda distance: np.exp((1 - distance) / 0.2)}
+        reference = KNeighborsClassifier(n_neighbors=k, **weights).fit(bank, targets)
+        assert found[k].numpy() == pytest.approx(reference.predict_proba(queries), abs=1e-5)
+    assert torch.equal(found[30], found[200])  # beyond the bank, k means the whole bank
 
 
 def test_attributes_get_the_log_odds_of_their_weighted_share() -> None:
@@ -50,15 +34,8 @@ def test_attributes_get_the_log_odds_of_their_weighted_share() -> None:
         assert torch.allclose(found[:, attribute], votes[:, 1], atol=1e-5)
 
 
-def test_k_beyond_the_bank_means_the_whole_bank() -> None:
-    bank, targets, queries = torch.randn(6, 3), torch.arange(6) % 2, torch.randn(2, 3)
-    found = knn_scores(bank, targets, queries, neighbours=(6, 200))
-    assert torch.equal(found[6], found[200])
-
-
 def test_every_k_is_reported_and_the_chosen_one_leads(clusters: Callable) -> None:
-    x, y = clusters()
-    found = (probe := KNNProbe(neighbours=(1, 15)).fit(x, y)).score(*clusters(seed=1))
+    found = (probe := KNNProbe(neighbours=(1, 15)).fit(*clusters())).score(*clusters(seed=1))
     assert {"k1", "k15"} < found.keys()
     assert found["top1"] == found[f"k{probe.chosen_['k']}"]["top1"]
 
