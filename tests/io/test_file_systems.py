@@ -14,7 +14,6 @@ from helpers import HOSTS, RUN_COMMANDS, assert_equal, on_a_mount, one_line, onl
 
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.file_systems import ABILITIES, file_system_of, try_folder
 from radial_vicreg.runs.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint
@@ -147,13 +146,6 @@ class TestWithoutRenaming:
         with pytest.raises(UserError, match=r"does not allow replacing a file .*; train on a local disk"):
             writer.on_train_start(pl.Trainer(logger=False, accelerator="cpu"), pl.LightningModule())
         assert files_below(folder) == []
-
-
-def test_without_permissions_data_are_prepared(tmp_path: Path, refuse: Refuse) -> None:
-    (tmp_path / "digits").mkdir(mode=0o700)  # whose permissions are kept where that can be done
-    refuse("modes", errno.EPERM)
-    assert prepare_folder(tmp_path / "digits", {"num_images": 1}, {"0.png": None}, lambda to: (to / "0.png").touch())
-    assert (tmp_path / "digits" / "0.png").is_file()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What holds for every probe, and each next to scikit-learn's."""
+"""What holds for every probe, each probe next to scikit-learn's, and so its figures."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    roc_auc_score,
+    top_k_accuracy_score,
+)
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from radial_vicreg.errors import UserError
-from radial_vicreg.names.probes import PROBES
-from radial_vicreg.probes import LinearProbe, MLPProbe, mlp
+from radial_vicreg.names.probes import ATTRIBUTE_METRICS, PROBES
+from radial_vicreg.probes import KNNProbe, LinearProbe, MLPProbe, knn, mlp
 from radial_vicreg.probes.features import extract
+from radial_vicreg.probes.knn import knn_scores
+from radial_vicreg.probes.metrics import BalancedAccuracy, ProbeMetrics
 from radial_vicreg.probes.registry import probe_class
 from radial_vicreg.probes.selection import Standardiser, hold_out
 
@@ -152,3 +162,106 @@ def test_features_are_those_of_evaluation_and_the_mode_is_left_alone() -> None:
     assert torch.allclose(found["feats"], images, atol=1e-4)
     assert model.training
     assert norm.training
+
+
+# ---- nearest neighbours ----
+
+
+@pytest.mark.parametrize("block", [1, 40, 1 << 24], ids=["a query at a time", "in between", "all at once"])
+def test_votes_equal_scikit_learns_with_the_same_weights(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(knn, "_LARGEST_BLOCK", block)
+    bank, targets, queries = torch.randn(30, 5), torch.arange(30) % 3, torch.randn(7, 5)
+    found = knn_scores(bank, targets, queries, neighbours=(4, 9, 30, 200), classes=3, temperature=0.2)
+    for k in (4, 9):
+        weights = {"metric": "cosine", "weights": lambda distance: np.exp((1 - distance) / 0.2)}
+        reference = KNeighborsClassifier(n_neighbors=k, **weights).fit(bank, targets)
+        assert found[k].numpy() == pytest.approx(reference.predict_proba(queries), abs=1e-5)
+    assert torch.equal(found[30], found[200])  # beyond the bank, k means the whole bank
+
+
+def test_attributes_get_the_log_odds_of_their_weighted_share() -> None:
+    bank, queries = torch.randn(30, 5), torch.randn(4, 5)
+    targets = (torch.rand(30, 2) > 0.5).long()
+    found = knn_scores(bank, targets, queries, neighbours=(9,), temperature=0.2)[9].sigmoid()
+    for attribute in range(2):
+        votes = knn_scores(bank, targets[:, attribute], queries, neighbours=(9,), classes=2, temperature=0.2)[9]
+        assert torch.allclose(found[:, attribute], votes[:, 1], atol=1e-5)
+
+
+def test_every_k_is_reported_and_the_chosen_one_leads(clusters: Callable) -> None:
+    found = (probe := KNNProbe(neighbours=(1, 15)).fit(*clusters())).score(*clusters(seed=1))
+    assert {"k1", "k15"} < found.keys()
+    assert found["top1"] == found[f"k{probe.chosen_['k']}"]["top1"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"neighbours": (0,)}, "k of 1 or more"),
+        ({"neighbours": ()}, "k of 1 or more"),
+        ({"temperature": 0.0}, "positive temperature"),
+        ({"bank": torch.zeros(0, 3), "bank_targets": torch.zeros(0)}, "bank of 1 or more"),
+        ({"queries": torch.zeros(2, 4)}, r"queries \(Q, F\), got \(3, 3\), \(3,\) and \(2, 4\)"),
+    ],
+)
+def test_wrong_input_is_named(settings: dict, message: str) -> None:
+    given = {"bank": torch.randn(3, 3), "bank_targets": torch.arange(3), "queries": torch.randn(2, 3), **settings}
+    with pytest.raises(ValueError, match=message):
+        knn_scores(**given)
+
+
+# ---- figures ----
+
+
+@pytest.mark.parametrize("classes", [3, 5, 12])
+def test_top_1_and_top_5_over_unequal_batches_equal_scikit_learns(classes: int) -> None:
+    metrics = ProbeMetrics(classes, multi_label=False)
+    for _ in range(2):  # computing clears what was collected
+        scores, targets = torch.randn(53, classes), torch.arange(53) % classes
+        for part, target in zip(scores.split(20), targets.split(20), strict=True):
+            metrics.update(part, target)
+        found = metrics.compute()
+        assert found["top1"] == pytest.approx(100 * accuracy_score(targets, scores.argmax(dim=1)))
+        expected = top_k_accuracy_score(targets, scores, k=5) if classes > 5 else 1.0
+        assert found["top5"] == pytest.approx(100 * expected)
+
+
+def test_multi_label_figures_over_unequal_batches_equal_scikit_learns() -> None:
+    scores, targets = torch.randn(53, 4), (torch.rand(53, 4) > torch.tensor([0.5, 0.8, 0.2, 0.6])).long()
+    metrics, during_training, means = ProbeMetrics(4, multi_label=True), BalancedAccuracy(4), []
+    for part, target in zip(scores.split(20), targets.split(20), strict=True):
+        metrics.update(part, target)
+        means.append(float(during_training(part, target.float())))
+    found = metrics.compute()
+    reference = {
+        "accuracy": [accuracy_score(targets[:, a], scores[:, a] > 0) for a in range(4)],
+        "balanced_accuracy": [balanced_accuracy_score(targets[:, a], scores[:, a] > 0) for a in range(4)],
+        "auroc": [roc_auc_score(targets[:, a], scores[:, a]) for a in range(4)],
+        "average_precision": [average_precision_score(targets[:, a], scores[:, a]) for a in range(4)],
+    }
+    for name in ATTRIBUTE_METRICS:
+        assert found["per_attribute"][name] == pytest.approx([100 * value for value in reference[name]], abs=1e-4)
+        assert found[name] == pytest.approx(100 * np.mean(reference[name]), abs=1e-4)
+    assert float(during_training.compute()) == pytest.approx(found["balanced_accuracy"], abs=1e-4)
+    assert abs(np.average(means, weights=[20, 20, 13]) - found["balanced_accuracy"]) > 0.1  # no mean of batches
+    assert during_training.state_dict() == {}  # of a checkpoint
+
+
+def test_an_attribute_that_every_image_has_is_left_out_of_all_means_but_accuracy() -> None:
+    targets = torch.tensor([[1, 1], [1, 0], [1, 1], [1, 0]])
+    scores = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
+    metrics = ProbeMetrics(2, multi_label=True)
+    metrics.update(scores, targets)
+    found = metrics.compute()
+    assert found["per_attribute"]["accuracy"] == [75.0, 100.0]
+    for name in ATTRIBUTE_METRICS[1:]:
+        assert found["per_attribute"][name] == [None, 100.0]
+        assert found[name] == 100.0
+
+
+def test_both_counts_take_every_logit_above_zero_for_there() -> None:
+    scores, targets = torch.tensor([[1e-9], [0.5], [-1e-9], [0.9]]), torch.tensor([[1.0], [1.0], [0.0], [0.0]])
+    metric, probe = BalancedAccuracy(1), ProbeMetrics(1, multi_label=True)
+    metric.update(scores, targets)
+    probe.update(scores, targets)
+    assert float(metric.compute()) == probe.compute()["balanced_accuracy"] == 75.0  # sigmoid(1e-9) is 0.5 in float32
