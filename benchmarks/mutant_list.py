@@ -897,7 +897,7 @@ _DATA = (
         "LabelledFolder.__init__",
         "        self.targets = [target for _, target in found]\n",
         "",
-        ("test_images.py", "test_image_set.py", "test_folder.py"),
+        ("test_images.py", "test_image_set.py"),
     ),
     Mutant(
         "data/sizes-do-not-count",
@@ -977,7 +977,7 @@ _DATA = (
         "check_batch_fits",
         "if num_images < 1 or -(-num_images // num_processes) < batch_size:",
         "if num_images < batch_size:",
-        ("test_folder.py", "test_loader.py"),
+        ("test_loader.py",),
     ),
 )
 
@@ -988,7 +988,7 @@ _PROBES = (
         "knn_scores",
         "(nearest - nearest[:, :1]) / temperature",
         "(nearest - nearest[:, :1]) * temperature",
-        ("test_knn.py",),
+        ("test_probes_common.py",),
     ),
     Mutant(
         "probes/half-the-penalty",
@@ -996,7 +996,7 @@ _PROBES = (
         "LinearProbe._fit",
         "share = 1 / (2 * candidate * len(x)",
         "share = 1 / (4 * candidate * len(x)",
-        ("test_linear.py",),
+        ("test_probes_common.py",),
     ),
     Mutant(
         "probes/fitted-on-the-held-out-fifth",
@@ -1012,7 +1012,7 @@ _PROBES = (
         "balanced_accuracies",
         "true_negative / (true_negative + false_positive)",
         "true_negative / (true_negative + false_negative)",
-        ("test_metrics.py",),
+        ("test_probes_common.py",),
     ),
     Mutant(
         "probes/an-attribute-of-all-images-counts",
@@ -1020,7 +1020,7 @@ _PROBES = (
         "_multi_label_figures",
         "undefined = (positive == 0) | (negative == 0)",
         "undefined = positive == 0",
-        ("test_metrics.py",),
+        ("test_probes_common.py",),
     ),
     Mutant(
         "probes/heads-keep-their-rate",

@@ -88,11 +88,6 @@ def test_cifar_batches_equal_solo_learns(cifar_root: Path) -> None:
 
 
 @pytest.mark.solo
-def test_fraction_keeps_solo_learns_images(folder_config: MakeConfig) -> None:
-    assert_batches_are_solo_learns(folder_config(data__fraction=0.5))
-
-
-@pytest.mark.solo
 def test_a_fraction_of_unlabelled_images_equals_solo_learns(
     noise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

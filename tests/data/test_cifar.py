@@ -50,11 +50,6 @@ def test_failed_download_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.M
         prepare_cifar("cifar10", tmp_path)
 
 
-def test_other_datasets_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"'cifar1000'.*cifar10, cifar100"):
-        open_cifar("cifar1000", tmp_path, train=True)
-
-
 def test_a_copy_that_is_there_is_opened_without_a_lock_and_exported_only_on_request(cifar100_root: Path) -> None:
     before = sorted(cifar100_root.iterdir())
     open_cifar("cifar100", cifar100_root, train=True)  # its folder may be read-only

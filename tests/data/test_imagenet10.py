@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import tarfile
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -280,40 +279,3 @@ def test_the_command_prints_the_folder_and_says_what_it_holds(
     assert out == "datasets/imagenet10-clustering\n"
     assert "of the clustering literature" in error
     assert "not the paper's ImageNet-10" in error
-
-
-@pytest.fixture(scope="module")
-def real_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ImageNet's own files: one of each class of the clustering choice, and a hundred of other classes."""
-    found = [root / "shared/data/imagenet_sample.tar" for root in Path(__file__).resolve().parents]
-    archive = next((file for file in found if file.is_file()), None)
-    if archive is None:
-        pytest.skip("no shared/data/imagenet_sample.tar above this folder: ImageNet's own files are not tested")
-    root = tmp_path_factory.mktemp("real")
-    with tarfile.open(archive) as tar:
-        tar.extractall(root, filter="data")
-    return root
-
-
-@pytest.mark.parametrize("side", [None, 160])
-def test_of_imagenets_own_files_only_the_resized_ones_are_called_so(
-    real_images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: int | None
-) -> None:
-    others = sorted((real_images / "unlabelled").iterdir())
-    root = tmp_path / "imagenet"
-    for index, name in enumerate(OTHER_TEN):
-        (file,) = (real_images / "imagenet10" / name).iterdir()
-        numbered = (root / "val" / name / f"ILSVRC2012_val_{index + 1:08d}.JPEG", others[index])
-        for target, image_file in ((root / "train" / name / file.name, file), numbered):
-            target.parent.mkdir(parents=True)
-            with Image.open(image_file) as image:
-                factor = 1 if side is None else side / min(image.size)
-                size = [round(factor * length) for length in image.size]
-                image.convert("RGB").resize(size).save(target, format="JPEG")  # type: ignore[arg-type]
-    monkeypatch.setitem(
-        imagenet10.COUNTS, ("clustering", "imagenet"), dict.fromkeys(("train", "val"), dict.fromkeys(OTHER_TEN, 1))
-    )
-    out = prepare_imagenet10(root, tmp_path / "out", classes="clustering")
-    assert json.loads((out / MARKER).read_text())["resized"] == side
-    folder = LabelledFolder(out / "train")
-    assert (len(folder), folder.classes) == (10, list(OTHER_TEN))

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import cache
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from celeba_copy import write_copy
 from cifar_copy import write_cifar10
 from helpers import make_solo_vit_small, one_line, only_run, pull_the_plug, read_results, tiny_settings, write_images
+from timm.data.constants import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from toy_data_set import squares, write_yaml
 
+import radial_vicreg
 from radial_vicreg import cli
 from radial_vicreg.cli.commands import config_schema
 from radial_vicreg.cli.completion import command_parser
 from radial_vicreg.data import sets
 from radial_vicreg.data.celeba import prepare_celeba
-from radial_vicreg.names.data_sets import DATA_SETS, DataSetFacts
-from radial_vicreg.paper.report import build_report
-
-Trained = Callable[[str, str], Path]
-REPOSITORY = Path(__file__).parents[2]
+from radial_vicreg.names.data_sets import DATA_SETS, FORMATS, SCRIPT_FORMATS, channel_statistics, facts_of
 
 
 def folder(root: Path, patch: pytest.MonkeyPatch) -> list[str]:
@@ -77,13 +74,9 @@ ON = {
     **dict.fromkeys(("celeba", "a data set as the recipe says"), ("standalone", "solo")),
 }
 """Hosts of each kind. The standalone host alone reads device and ram; attributes and custom data sets run on both."""
-FAST = ("a data set as the recipe says", "standalone")
-CELLS = [(kind, host) for kind in KINDS for host in ON[kind]]
 
 
-def cells(fast: tuple[str, str] | None = None) -> list[Any]:
-    solo, slow = pytest.mark.solo, pytest.mark.slow
-    return [pytest.param(*cell, marks=[solo] * (cell[1] == "solo") + [slow] * (cell != fast)) for cell in CELLS]
+CELLS = [pytest.param(kind, host, marks=[pytest.mark.solo] * (host == "solo")) for kind in KINDS for host in ON[kind]]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -92,38 +85,23 @@ def _toy() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
-def trained(runs: Path) -> Iterator[Trained]:
-    """Trains a run of two epochs on a kind of images, once; it died after the first epoch and was resumed."""
-    with pytest.MonkeyPatch.context() as patch:
-        for drawn in ("radius_histograms.save_figure", "figure_files"):  # they take longer than the training
-            patch.setattr(f"radial_vicreg.figures.{drawn}", lambda figure, path: {})
-
-        @cache
-        def train(kind: str, host: str) -> Path:
-            root = runs / f"{list(KINDS).index(kind)}-{host}"
-            root.mkdir()
-            if host == "solo":
-                make_solo_vit_small(patch)
-            settings = ["pretrain", *KINDS[kind](root, patch), f"host={host}"]
-            with pytest.MonkeyPatch.context() as plug:
-                pull_the_plug(plug, epochs=1)
-                with pytest.raises(ConnectionAbortedError, match="pulled"):
-                    cli.main(settings)
-            assert cli.main([*settings, "ckpt=last"]) == 0
-            return only_run(root / "runs")
-
-        yield train
-
-
-@pytest.mark.parametrize(("kind", "host"), cells())
-def test_a_run_is_resumed_and_knows_its_images(kind: str, host: str, trained: Trained) -> None:
-    results = read_results(trained(kind, host))
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "host"), CELLS)
+def test_a_run_is_resumed_probed_diagnosed_and_exported(
+    kind: str, host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for drawn in ("radius_histograms.save_figure", "figure_files"):  # they take longer than the training
+        monkeypatch.setattr(f"radial_vicreg.figures.{drawn}", lambda figure, path: {})
+    if host == "solo":
+        make_solo_vit_small(monkeypatch)
+    settings = ["pretrain", *KINDS[kind](tmp_path, monkeypatch), f"host={host}"]
+    with pytest.MonkeyPatch.context() as plug:
+        pull_the_plug(plug, epochs=1)
+        with pytest.raises(ConnectionAbortedError, match="pulled"):
+            cli.main(settings)
+    assert cli.main([*settings, "ckpt=last"]) == 0
+    run = only_run(tmp_path / "runs")
+    results = read_results(run)
     assert (results["host"], results["status"], results["epochs"]) == (host, "finished", 2)
     assert [entry["epoch"] for entry in results["history"]] == [1, 2]
     known = results["config"]["data"]["fingerprints"]
@@ -131,12 +109,8 @@ def test_a_run_is_resumed_and_knows_its_images(kind: str, host: str, trained: Tr
     assert bool(known["val"]) == (kind != "no labels")
     skipped = {"train": 1, "val": 0} if kind == "skipped files" else {}
     assert (results.get("data") or {}).get("skipped_images", {}) == skipped
-
-
-@pytest.mark.parametrize(("kind", "host"), cells(FAST))
-def test_a_run_is_probed(kind: str, host: str, trained: Trained, capsys: pytest.CaptureFixture[str]) -> None:
-    run = trained(kind, host)
     for features in ("encoder", "projector"):
+        capsys.readouterr()
         status = cli.main(["probe", str(run), "--probe", "knn", "--features", features, "--add-to-results"])
         if kind == "no labels":
             assert status == 2
@@ -148,34 +122,10 @@ def test_a_run_is_probed(kind: str, host: str, trained: Trained, capsys: pytest.
         assert 0 < content["test"][figure] <= 100
         assert content["features_cached"] == (features == "projector")  # one pass gives both
         assert content["other_images"] == ""
-        kept = read_results(run)["probes"][f"offline_knn_{features}"]
-        assert kept[figure] == content["test"][figure]
-
-
-@pytest.mark.parametrize(("kind", "host"), cells())
-def test_a_run_is_diagnosed_and_exported(kind: str, host: str, trained: Trained, tmp_path: Path) -> None:
-    run = trained(kind, host)
+        assert read_results(run)["probes"][f"offline_knn_{features}"][figure] == content["test"][figure]
     assert cli.main(["diagnose", str(run), "--out", str(tmp_path / "diagnosed")]) == 0
     assert cli.main(["export", str(run), "--format", "timm", "--out", str(tmp_path / "export")]) == 0
     assert json.loads((tmp_path / "export" / "card.json").read_text())["normalisation"]["mean"]
-
-
-@pytest.mark.slow
-@pytest.mark.solo
-def test_runs_on_all_kinds_of_images_are_reported_together(trained: Trained, runs: Path, tmp_path: Path) -> None:
-    for cell in CELLS:
-        trained(*cell)
-    report = build_report(runs, tmp_path)
-    assert {problem.kind for problem in report.problems} == {"repeated"}  # of one folder, however it is read
-    assert sum(len(experiment.runs) for experiment in report.experiments) + len(report.problems) == len(CELLS)
-
-
-@pytest.mark.slow
-def test_celeba_is_probed_by_every_probe(trained: Trained) -> None:
-    run = trained("celeba", "standalone")
-    for probe in ("linear", "mlp"):
-        assert cli.main(["probe", str(run), "--probe", probe, "--add-to-results"]) == 0
-        assert 0 < read_results(run)["probes"][f"offline_{probe}_encoder"]["balanced_accuracy"] <= 100
 
 
 def test_a_registered_data_set_is_prepared_and_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,9 +147,64 @@ def test_a_data_set_without_its_facts_is_refused() -> None:
             name = dataset = "forgotten"
 
 
-def test_every_data_set_that_is_opened_has_a_reader_and_every_prepared_one_a_configuration() -> None:
-    read = {name for name, facts in DATA_SETS.items() if facts != DataSetFacts() and name != "stl10"}
-    for name in read:
-        assert sets.data_set(name).dataset == name
-    shipped = {file.stem for file in (REPOSITORY / "yaml" / "radialvicreg").glob("*/*.yaml")}
-    assert set(sets.prepared_sets()) - {"squares"} <= shipped, "add yaml/radialvicreg/dataset/NAME.yaml"
+# ---- what is known of a data set stands in one place ----
+
+
+PACKAGE = Path(radial_vicreg.__file__).parent
+
+ALLOWED = {
+    "config/sections.py": {"image_folder"},  # the default
+    "train/run.py": {"image_folder"},  # what --check lists instead of decoding
+    "gaussianity/backbones.py": {"imagenet"},  # whose statistics torchvision's weights want
+    "solo/data.py": {"custom"},  # solo-learn's word for what it does not know
+    "solo/attributes.py": {"dali"},
+    "solo/limits.py": {"dali", "h5"},  # what its script refuses of each
+    "solo/parts.py": {"dali", "h5"},
+    "report/setting.py": {"custom"},
+    "paper/radius_figures.py": {"cifar100"},  # the paper's
+}
+"""Modules that name a data set or a format, and which."""
+
+
+def test_who_names_a_data_set_or_a_format_is_known() -> None:
+    """Whatever else holds for a data set is asked of its facts or of its class."""
+    names = (DATA_SETS.keys() | FORMATS.keys()) - {"device"}  # a tensor's device is called so, too
+    quoted = re.compile("|".join(f'"({name})"' for name in sorted(names)))
+    found: dict[str, set[str]] = {}
+    for file in PACKAGE.rglob("*.py"):
+        place = file.relative_to(PACKAGE).as_posix()
+        if not place.startswith(("data/", "names/data_sets.py")) and (
+            there := set(re.findall(quoted, file.read_text()))
+        ):
+            found[place] = {name for groups in there for name in groups if name}
+    assert found == ALLOWED, "ask radial_vicreg.names.data_sets.facts_of, or the class in radial_vicreg/data/sets.py"
+
+
+def test_imagenets_statistics_are_timms() -> None:
+    assert channel_statistics("custom") == (IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD)
+    assert channel_statistics("custom", mean=(0.1, 0.2, 0.3)) == ((0.1, 0.2, 0.3), IMAGENET_DEFAULT_STD)
+    assert channel_statistics("cifar10", mean=(0.1, 0.2, 0.3))[0] == (0.4914, 0.4822, 0.4465)  # its own come first
+    assert channel_statistics("a data set of tomorrow") == channel_statistics("imagenet")
+
+
+@pytest.mark.solo
+def test_facts_about_solo_learns_script_are_its_own() -> None:
+    from solo.args.pretrain import _N_CLASSES_PER_DATASET, _SUPPORTED_DATASETS
+
+    read = {name for name, facts in DATA_SETS.items() if facts.script_formats}
+    assert read == set(_SUPPORTED_DATASETS)
+    assert {name: facts_of(name).num_classes for name in _N_CLASSES_PER_DATASET} == _N_CLASSES_PER_DATASET
+    assert {layout for name in read for layout in facts_of(name).script_formats} == set(SCRIPT_FORMATS)
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("name", [name for name, facts in DATA_SETS.items() if facts.script_formats])
+def test_images_are_normalised_as_solo_learn_normalises_them(name: str) -> None:
+    from omegaconf import OmegaConf
+    from solo.data.pretrain_dataloader import build_transform_pipeline
+
+    off = {"prob": 0}
+    steps = ("color_jitter", "grayscale", "gaussian_blur", "solarization", "equalization", "horizontal_flip")
+    cfg = OmegaConf.create({"rrc": {"enabled": False}, "crop_size": 32, **dict.fromkeys(steps, off)})
+    normalise = build_transform_pipeline(name, cfg).transforms[-1]
+    assert (tuple(normalise.mean), tuple(normalise.std)) == channel_statistics(name)

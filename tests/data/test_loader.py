@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +18,22 @@ import torch
 from configs import make_config
 from helpers import one_line, only_run, read_results, tiny_settings, write_images
 from PIL import Image
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from radial_vicreg import cli
 from radial_vicreg.config import RunConfig
+from radial_vicreg.data import batches as batches_module
 from radial_vicreg.data import decoded, loader
+from radial_vicreg.data.batches import collate
 from radial_vicreg.data.build import open_data
+from radial_vicreg.data.errors import (
+    LoaderResourceError,
+    UnequalShapesError,
+    resource_problem,
+    resources_named,
+)
 from radial_vicreg.data.formats import memory_option
+from radial_vicreg.data.image import open_image, unreadable_images
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, faster_loading
 from radial_vicreg.errors import UserError
 from radial_vicreg.runs.identity import config_hash
@@ -109,7 +122,9 @@ def assert_same_batches(left: list[Any], right: list[Any]) -> None:
 # ---- order ----
 
 
-@pytest.mark.parametrize("how", [{}, {"data__num_workers": 2}, {"data__format": "device"}], ids=str)
+@pytest.mark.parametrize(
+    "how", [{}, {"data__format": "device"}, pytest.param({"data__num_workers": 2}, marks=pytest.mark.slow)], ids=str
+)
 def test_an_epoch_depends_on_its_seed_and_number_alone(
     how: dict[str, Any], device_config: MakeConfig, tmp_path: Path
 ) -> None:
@@ -286,3 +301,87 @@ def test_more_workers_than_cores_are_reported_once(
     assert cli.main(["pretrain", "--check", *tiny_overrides, "host=standalone", "data.num_workers=2"]) == 0
     line = "note: data.num_workers=2 on 1 core: data.num_workers=1 usually loads as fast, and is the same experiment"
     assert capfd.readouterr().out.splitlines().count(line) == 1
+
+
+# ---- what loading says when it fails: causes are found out, not read from a message ----
+
+
+class Crops(Dataset):
+    """Samples as the hosts make them; the images' widths are given."""
+
+    def __init__(self, *widths: int) -> None:
+        self.widths = widths
+
+    def __len__(self) -> int:
+        return len(self.widths)
+
+    def __getitem__(self, index: int) -> tuple[int, list[torch.Tensor], int]:
+        image = torch.full((3, 4, self.widths[index]), float(index))
+        return index, [image, image], 1
+
+
+@contextmanager
+def few_files(spare: int) -> Iterator[None]:
+    """A process that may open no more than ``spare`` files on top of those that are open."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    probe = os.open(os.devnull, os.O_RDONLY)
+    os.close(probe)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (probe + spare, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_shapes_are_compared_before_pytorch_does() -> None:
+    loader = DataLoader(Crops(5, 5, 7), batch_size=3, num_workers=1, collate_fn=collate)
+    said = r"^images of different shapes in one batch \(\[3, 4, 5\] at entry 0 and \[3, 4, 7\] at entry 2\)[^\n]*$"
+    with pytest.raises(UnequalShapesError, match=said):
+        list(loader)
+
+
+def test_a_worker_without_shared_memory_says_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(samples: Any) -> Any:
+        raise RuntimeError("words that no version of PyTorch has used so far")
+
+    monkeypatch.setattr(batches_module, "default_collate", full)
+    said = r"^a loader's worker could not put .*/dev/shm has [\d,]+ MiB left.*--shm-size"
+    with pytest.raises(LoaderResourceError, match=said):
+        list(DataLoader(Crops(5, 5), batch_size=2, num_workers=1, collate_fn=collate))
+    with pytest.raises(RuntimeError, match="words that"):  # without a worker nothing is shared
+        list(DataLoader(Crops(5, 5), batch_size=2, collate_fn=collate))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, "whatever the system calls it"),
+        OSError(errno.ENFILE, "likewise"),
+        RuntimeError("received 0 items of ancdata"),
+    ],
+)
+def test_too_many_open_files_are_told_by_their_number_also_as_a_cause(error: Exception) -> None:
+    outer = RuntimeError("communication is no longer possible")
+    outer.__cause__ = error
+    for seen in (error, outer):
+        assert "ulimit -n" in str(resource_problem(seen))
+    assert resource_problem(RuntimeError("another")) is None
+    with pytest.raises(LoaderResourceError, match="too many open files"), resources_named():
+        raise outer
+
+
+def test_workers_that_run_out_of_files_are_named() -> None:
+    loader = DataLoader(Crops(*[5] * 400), batch_size=2, num_workers=2, collate_fn=collate)
+    batches = iter(loader)  # the workers are there before the limit, which they would inherit, and wait for ever
+    with few_files(24), pytest.raises(LoaderResourceError, match=r"too many open files \(.*ulimit"), resources_named():
+        list(batches)  # every tensor of a worker is a file in this process
+
+
+def test_a_good_image_is_not_left_out_for_want_of_files(make_folder: Callable[..., Path]) -> None:
+    (image,) = (make_folder(a=1) / "a").iterdir()
+    open_image(image)  # Pillow's plug-ins are files as well
+    with few_files(0):
+        with pytest.raises(LoaderResourceError, match="too many open files"):
+            open_image(image)
+        with pytest.raises(LoaderResourceError, match="too many open files"):
+            unreadable_images([image], "skip")

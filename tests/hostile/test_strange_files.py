@@ -102,16 +102,6 @@ def test_a_list_of_runs_has_a_line_for_each_file(runs: Path, capsys: pytest.Capt
     assert names.isdisjoint(STRANGE)
 
 
-def test_a_comparison_with_a_strange_file_is_one_line(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for key, (_, reason) in STRANGE.items():
-        assert cli.main(["compare", str(runs / "good"), str(runs / key)]) == 2
-        one_line(capsys.readouterr().err, reason)
-    for name in [f"{key} " for key in ODD] + ["deep"]:
-        status = cli.main(["compare", str(runs / "good"), str(runs / name), "--json"])
-        shown = capsys.readouterr()
-        assert status == 0 or one_line(shown.err, name) is None, name
-
-
 def test_a_report_draws_the_others(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the deviation of 1e308 is no number

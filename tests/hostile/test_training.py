@@ -32,6 +32,7 @@ def spoilt(tiny_overrides: list[str], tmp_path: Path) -> list[str]:
     (tmp_path / "train" / "class_2" / "text.jpg").write_text("no image")
     (tmp_path / "val" / "class_1" / "2.png").write_bytes(b"")
     (tmp_path / "train" / ".ipynb_checkpoints").mkdir()
+    (tmp_path / "train" / "class_1" / "a.gif").touch()
     return [*tiny_overrides, *QUICK]
 
 
@@ -54,11 +55,12 @@ def test_a_run_may_leave_out_bad_images_and_counts_them(
 ) -> None:
     assert cli.main(["pretrain", *spoilt, f"host={host}", "data.on_bad_image=skip", "probes.frozen_linear=true"]) == 0
     results = read_results(only_run(tmp_path / "runs"))
-    assert results["data"]["skipped_images"] == {"train": 2, "val": 1}
+    assert results["data"] == {"skipped_images": {"train": 2, "val": 1}, "omitted_files": {"train": {".gif": 1}}}
     assert results["steps"] == 2  # 23 images, batches of 8
     printed = capsys.readouterr().out
     assert "unreadable images skipped: 2 of train (" in printed
     assert "class_1/2.png" in printed
+    assert printed.count("omitted 1 file of unsupported types: 1 .gif (a.gif)") == 1
 
 
 @pytest.mark.parametrize(("host", "workers"), HOSTS_AND_WORKERS)
@@ -246,9 +248,7 @@ def test_no_name_leads_out_of_the_folder_of_the_runs(
     before = set(tmp_path.parent.iterdir())
     for overrides, message in (
         (["name=../../x"], "name must be"),
-        (["data.dataset=.."], "data.dataset='..'"),
         (["method=../x", "name=x"], "method must be a text that is valid as a file name"),
-        (["backbone.name=../../x", "name=x"], "backbone.name '../../x'"),
     ):
         assert cli.main(["pretrain", *tiny_overrides, f"host={host}", *overrides]) == 2
         assert message in capsys.readouterr().err

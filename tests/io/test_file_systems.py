@@ -14,7 +14,6 @@ from helpers import HOSTS, RUN_COMMANDS, assert_equal, on_a_mount, one_line, onl
 
 from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.data.staging import prepare_folder
 from radial_vicreg.errors import UserError
 from radial_vicreg.io.file_systems import ABILITIES, file_system_of, try_folder
 from radial_vicreg.runs.checkpoints import find_checkpoint, leads_to, link_last, named_checkpoint, read_checkpoint
@@ -27,16 +26,20 @@ Refuse = Callable[..., None]
 CALLS = {"rename": ["replace", "rename"], "links": ["symlink"], "modes": ["chmod"]}
 
 
+def fails_with(number: int) -> Callable[..., None]:
+    def fail(*arguments: Any, **_: Any) -> None:
+        raise OSError(number, os.strerror(number), str(arguments[0]))
+
+    return fail
+
+
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
     """Lets the system's calls of an ability fail, as on a mount that lacks it."""
 
     def forbid(ability: str, number: int = errno.ENOSYS) -> None:
-        def fail(*arguments: Any, **_: Any) -> None:
-            raise OSError(number, os.strerror(number), str(arguments[0]))
-
         for call in CALLS[ability]:
-            monkeypatch.setattr(os, call, fail)
+            monkeypatch.setattr(os, call, fails_with(number))
 
     return forbid
 
@@ -45,86 +48,62 @@ def files_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-class TestATrial:
-    def test_of_a_local_folder_finds_every_ability_and_leaves_nothing(self, tmp_path: Path) -> None:
-        assert dict(try_folder(tmp_path).refused) == {}
-        assert files_below(tmp_path) == []
+@pytest.mark.parametrize(
+    ("function", "instead", "missing"),
+    [
+        ("os.replace", fails_with(errno.ENOSYS), {"rename": "Function not implemented"}),
+        ("os.rename", fails_with(errno.EIO), {"folders": "Input/output error"}),
+        ("os.symlink", fails_with(errno.EPERM), {"links": "Operation not permitted"}),
+        ("os.symlink", lambda name, link, **_: Path(link).touch(), {"links": "a link does not resolve to its file"}),
+        ("os.chmod", fails_with(errno.ENOTSUP), {"modes": "Operation not supported"}),
+        ("os.chmod", lambda *_, **__: None, {"modes": "a change has no effect"}),  # FAT
+        ("fcntl.flock", fails_with(errno.ENOSYS), {"locks": "Function not implemented"}),
+    ],
+)
+def test_a_trial_finds_what_a_folder_lacks_and_leaves_nothing(
+    function: str, instead: Any, missing: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dict(try_folder(tmp_path).refused) == {}
+    monkeypatch.setattr(function, instead)
+    assert dict(try_folder(tmp_path).refused) == missing
+    assert files_below(tmp_path) == []
+    assert set(try_folder(tmp_path / "gone").refused) == {"write"}
 
-    @pytest.mark.parametrize(
-        ("ability", "number"),
-        [("rename", errno.ENOSYS), ("links", errno.EPERM), ("modes", errno.ENOTSUP), ("rename", errno.EIO)],
+
+def test_a_trial_that_was_good_is_not_repeated_and_one_that_was_not_is(tmp_path: Path, refuse: Refuse) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", os.link)  # refuses a name that is taken
+        assert "rename" in file_system_of(tmp_path).refused
+    first = file_system_of(tmp_path)
+    assert first.problem is None
+    refuse("rename")
+    assert file_system_of(tmp_path) is first
+
+
+def test_doctor_prints_what_a_place_can_do_and_what_follows(
+    tmp_path: Path, refuse: Refuse, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["doctor", "--at", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.endswith("  yes")] == lines[: len(ABILITIES)]
+    assert lines[-1] == f"Runs can be written to {tmp_path}."
+    refuse("links")
+    refuse("modes", errno.EPERM)
+    assert cli.main(["doctor", "--at", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "no (Function not implemented): last.ckpt is a small file with the checkpoint's name" in said
+    assert "no (Operation not permitted): files have the file system's permissions" in said
+    refuse("rename")
+    assert cli.main(["doctor", "--at", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.endswith(
+        f"No run can be written to {tmp_path}: train on a local disk and copy the finished run there.\n"
     )
-    def test_finds_what_is_missing_by_whatever_error(
-        self, ability: str, number: int, tmp_path: Path, refuse: Refuse
-    ) -> None:
-        refuse(ability, number)
-        expected = {ability: os.strerror(number)}
-        if ability == "rename":
-            expected["folders"] = os.strerror(number)
-        assert dict(try_folder(tmp_path).refused) == expected
-        assert files_below(tmp_path) == []
-
-    def test_finds_permissions_that_do_not_change(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(os, "chmod", lambda *_, **__: None)  # FAT
-        assert dict(try_folder(tmp_path).refused) == {"modes": "a change has no effect"}
-
-    def test_finds_links_that_are_copies(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(os, "symlink", lambda name, link, *_, **__: shutil.copy(Path(link).with_name(name), link))
-        assert dict(try_folder(tmp_path).refused) == {"links": "a link does not resolve to its file"}
-
-    def test_finds_that_there_are_no_locks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        import fcntl
-
-        def fail(*_: Any) -> None:
-            raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-        monkeypatch.setattr(fcntl, "flock", fail)
-        assert set(try_folder(tmp_path).refused) == {"locks"}
-
-    def test_of_a_folder_that_cannot_be_written_tries_nothing_else(self, tmp_path: Path) -> None:
-        found = try_folder(tmp_path / "gone")
-        assert set(found.refused) == {"write"}
-        assert found.problem is not None
-
-    def test_that_was_good_is_not_repeated_and_one_that_was_not_is(self, tmp_path: Path, refuse: Refuse) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "replace", os.link)  # refuses a name that is taken
-            assert "rename" in file_system_of(tmp_path).refused
-        first = file_system_of(tmp_path)
-        assert first.problem is None
-        refuse("rename")
-        assert file_system_of(tmp_path) is first
-
-
-class TestDoctor:
-    def test_prints_what_a_place_can_do(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert cli.main(["doctor", "--at", str(tmp_path)]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert [line for line in lines if line.endswith("  yes")] == lines[: len(ABILITIES)]
-        assert lines[-1] == f"Runs can be written to {tmp_path}."
-
-    def test_prints_what_follows_from_what_is_missing(
-        self, tmp_path: Path, refuse: Refuse, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        refuse("links")
-        refuse("modes", errno.EPERM)
-        assert cli.main(["doctor", "--at", str(tmp_path)]) == 0
-        said = capsys.readouterr().out
-        assert "no (Function not implemented): last.ckpt is a small file with the checkpoint's name" in said
-        assert "no (Operation not permitted): files have the file system's permissions" in said
-        refuse("rename")
-        assert cli.main(["doctor", "--at", str(tmp_path)]) == 1
-        assert capsys.readouterr().out.endswith(
-            f"No run can be written to {tmp_path}: train on a local disk and copy the finished run there.\n"
-        )
-
-    def test_refuses_what_is_no_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert cli.main(["doctor", "--at", str(tmp_path / "gone")]) == 2
-        one_line(capsys.readouterr().err, "gone is not a folder")
+    assert cli.main(["doctor", "--at", str(tmp_path / "gone")]) == 2
+    one_line(capsys.readouterr().err, "gone is not a folder")
 
 
 class TestWithoutRenaming:
-    @pytest.mark.parametrize("command", ["pretrain", "report", "data digits", "synthetic sweep"])
+    @pytest.mark.parametrize("command", ["pretrain", "report", "data digits"])
     def test_every_command_is_refused_in_one_line_before_its_work(
         self,
         command: str,
@@ -169,13 +148,6 @@ class TestWithoutRenaming:
         assert files_below(folder) == []
 
 
-def test_without_permissions_data_are_prepared(tmp_path: Path, refuse: Refuse) -> None:
-    (tmp_path / "digits").mkdir(mode=0o700)  # whose permissions are kept where that can be done
-    refuse("modes", errno.EPERM)
-    assert prepare_folder(tmp_path / "digits", {"num_images": 1}, {"0.png": None}, lambda to: (to / "0.png").touch())
-    assert (tmp_path / "digits" / "0.png").is_file()
-
-
 @pytest.fixture
 def pointed(finished_run: Callable[[str], Path], tmp_path: Path) -> Path:
     """The ``last.ckpt`` of a copied run as a file system without links has it."""
@@ -188,10 +160,8 @@ def pointed(finished_run: Callable[[str], Path], tmp_path: Path) -> Path:
 
 class TestASmallFileNamesTheCheckpoint:
     def test_every_reader_follows_it(self, pointed: Path, tmp_path: Path) -> None:
-        newest = pointed.with_name("epoch-2.ckpt")
-        run = pointed.parents[1]
-        assert [find_checkpoint(path) for path in (run, pointed)] == [newest, newest]
-        assert named_checkpoint(pointed) == newest
+        newest, run = pointed.with_name("epoch-2.ckpt"), pointed.parents[1]
+        assert find_checkpoint(run) == find_checkpoint(pointed) == named_checkpoint(pointed) == newest
         assert read_checkpoint(pointed)["epoch"] == 1
         assert open_run(pointed).checkpoint == open_run(run).checkpoint == newest
         as_the_script_leaves_them = tmp_path / "solo"
@@ -199,50 +169,36 @@ class TestASmallFileNamesTheCheckpoint:
         for file in (pointed, newest):
             shutil.copy(file, as_the_script_leaves_them)
         assert find_checkpoint(as_the_script_leaves_them) == as_the_script_leaves_them / newest.name
+        for end in (b"", b"\r\n"):  # Git on Windows makes a file of a link, without an end
+            pointed.write_bytes(b"epoch-2.ckpt" + end)
+            assert find_checkpoint(pointed) == newest
 
-    @pytest.mark.parametrize(
-        "command", ["probe LAST --probe knn", "export LAST --format timm", "diagnose LAST", "runs RUNS --check"]
-    )
-    def test_every_command_follows_it(self, command: str, pointed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        places = {"LAST": str(pointed), "RUNS": str(pointed.parents[2])}
-        assert cli.main([places.get(word, word) for word in command.split()]) == 0, capsys.readouterr().err
-
-    @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-    def test_it_may_have_passed_through_other_systems(self, end: str, pointed: Path) -> None:
-        pointed.write_bytes(f"epoch-2.ckpt{end}".encode())  # Git on Windows makes a file of a link, without an end
-        assert find_checkpoint(pointed).name == "epoch-2.ckpt"
-
-    @pytest.mark.parametrize("content", [b"../epoch-2.ckpt", b"/epoch-2.ckpt", b"last.ckpt", b"epoch-2", b"a\nb.ckpt"])
-    def test_nothing_else_is_taken_for_a_name(self, content: bytes, pointed: Path) -> None:
-        pointed.write_bytes(content)
-        assert leads_to(pointed) is None
-        with pytest.raises(UserError, match=r"last\.ckpt cannot be read"):
-            read_checkpoint(pointed)
-
-    def test_a_checkpoint_of_that_name_is_one_itself(self, pointed: Path) -> None:
+    def test_nothing_else_is_taken_for_a_name(self, pointed: Path) -> None:
+        for content in (b"../epoch-2.ckpt", b"/epoch-2.ckpt", b"last.ckpt", b"epoch-2", b"a\nb.ckpt"):
+            pointed.write_bytes(content)
+            assert leads_to(pointed) is None
+            with pytest.raises(UserError, match=r"last\.ckpt cannot be read"):
+                read_checkpoint(pointed)
         shutil.copy(pointed.with_name("epoch-1.ckpt"), pointed)  # a copy that follows links
         assert leads_to(pointed) is None
         assert read_checkpoint(pointed)["epoch"] == 0
 
-    def test_of_a_checkpoint_that_is_gone_the_one_before_is_taken(
-        self, pointed: Path, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize("named", ["epoch-9.ckpt", "epoch-1.ckpt"])
+    def test_the_furthest_checkpoint_that_is_there_counts(
+        self, named: str, pointed: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        pointed.write_text("epoch-9.ckpt\n")
+        pointed.write_text(f"{named}\n")  # copied without it, or killed before the name of the next was written
         assert find_checkpoint(pointed.parents[1]).name == "epoch-2.ckpt"
-        assert "last.ckpt names epoch-9.ckpt, which does not exist: using epoch-2.ckpt" in capsys.readouterr().out
-        assert named_checkpoint(pointed).name == "epoch-2.ckpt"
+        said = "last.ckpt names epoch-9.ckpt, which does not exist: using epoch-2.ckpt"
+        assert (said in capsys.readouterr().out) == (named == "epoch-9.ckpt")
 
-    def test_of_two_the_further_checkpoint_counts(self, pointed: Path) -> None:
-        pointed.write_text("epoch-1.ckpt\n")  # the process was killed before it wrote the name of the next
-        assert find_checkpoint(pointed.parents[1]).name == "epoch-2.ckpt"
-
-    def test_it_becomes_a_link_again_where_there_are_links(self, pointed: Path) -> None:
+    def test_it_is_written_where_there_are_no_links_and_a_link_where_there_are(
+        self, pointed: Path, tmp_path: Path, refuse: Refuse
+    ) -> None:
         link_last(pointed.with_name("epoch-1.ckpt"))
         assert os.readlink(pointed) == "epoch-1.ckpt"
-
-    def test_it_is_written_where_there_are_none(self, tmp_path: Path, refuse: Refuse) -> None:
-        last = tmp_path / "run" / "checkpoints" / "last.ckpt"
-        last.parent.mkdir(parents=True)
+        last = tmp_path / "other" / "last.ckpt"
+        last.parent.mkdir()
         refuse("links")
         for number in (1, 2):
             link_last(last.with_name(f"epoch-{number}.ckpt"))
