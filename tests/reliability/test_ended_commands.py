@@ -57,7 +57,7 @@ def arguments(finished_run: Callable[[str], Path], tmp_path: Path) -> Callable[[
         places = {"RUN": str(tmp_path / "run"), "OUT": str(tmp_path / "out"), "Z": str(tmp_path / "z.npy")}
         if "RUN" in command:
             shutil.copytree(finished_run("standalone"), tmp_path / "run", symlinks=True)
-        np.save(places["Z"], np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32))
+        np.save(places["Z"], np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32))
         words = []
         for word in command.split():
             name = next((name for name in places if name in word.replace("=", "/").split("/")), "")
@@ -190,7 +190,7 @@ cp -r "$run" "$mount/run"
 dd if=/dev/zero of="$mount/filling" bs=1k count=100000 2>/dev/null
 truncate -s -8192 "$mount/filling"
 """
-    np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32))
+    np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32))
     disk = 'mount -t tmpfs -o size=8m tmpfs "$mount"'
     work = f'{fill}{RUN_COMMANDS}find "$mount" -name ".*" ! -name "*.lock" >hidden'
     done = on_a_mount(disk, work, tmp_path, run=finished_run("standalone"), commands=commands)

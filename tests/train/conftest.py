@@ -69,7 +69,6 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
         val_size: int = 8,
         multi_label: bool = False,
         validate: bool = True,
-        ckpt_path: str | None = None,
         logger: Any = False,
         val_workers: int = 0,
     ) -> tuple[Network, pl.Trainer]:
@@ -91,7 +90,7 @@ def fit(tmp_path: Path) -> Callable[..., tuple[Network, pl.Trainer]]:
         train = DataLoader(Images(60, 8, True, multi_label), batch_size=12)
         images = Images(32, val_size, False, multi_label)
         val = DataLoader(images, batch_size=12, num_workers=val_workers) if validate else None
-        trainer.fit(network, train, val, ckpt_path=ckpt_path, weights_only=True)
+        trainer.fit(network, train, val)
         return network, trainer
 
     return run

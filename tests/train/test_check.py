@@ -56,9 +56,7 @@ def test_warnings_are_those_of_the_run(check: Pretrain) -> None:
     assert "note: the radial term alone is minimal at radii of" in pulling_away.stdout
 
 
-def test_a_run_that_would_go_on_is_named_and_its_checkpoint(
-    pretrain: Pretrain, check: Pretrain, tmp_path: Path
-) -> None:
+def test_a_run_that_would_go_on_is_named_with_its_file(pretrain: Pretrain, check: Pretrain, tmp_path: Path) -> None:
     folder = pretrain("diagnostics.enabled=false").run
     (folder / "checkpoints" / "last.ckpt").unlink()  # which a run would make again
     before = files(tmp_path)

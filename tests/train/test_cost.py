@@ -52,16 +52,16 @@ def test_memory_is_that_of_the_process_in_megabytes(monkeypatch: pytest.MonkeyPa
 
 
 class Allocator:
-    """A stand-in for the memory of a GPU: what is in use, and the most that was since the peak was reset."""
+    """A stand-in for the memory of a GPU: the most that was in use since the peak was reset."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.used = self.peak = 0
+        self.peak = 0
         patch.setattr(torch.cuda, "max_memory_allocated", lambda device: self.peak)
-        patch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: self.use(0, reset=True))
+        patch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: setattr(self, "peak", 0))
 
-    def use(self, megabytes: int, reset: bool = False) -> None:
-        """Use so much more for a moment."""
-        self.peak = max(0 if reset else self.peak, self.used + megabytes * 2**20)
+    def use(self, megabytes: int) -> None:
+        """Use so much for a moment."""
+        self.peak = max(self.peak, megabytes * 2**20)
 
 
 def test_a_measurement_s_memory_on_a_gpu_is_no_step_s(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:

@@ -83,7 +83,7 @@ def test_what_differs_from_the_request_is_said(processor: Callable[[str], None])
 def test_a_run_resumes_in_the_precision_in_which_it_began(
     processor: Callable[[str], None], pretrain: Pretrain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = ["precision=auto", "diagnostics.enabled=false"]
+    settings = ["precision=auto", "diagnostics.enabled=false", "+limit_train_batches=1"]
     processor("amx_bf16")
     with monkeypatch.context() as patch:
         pull_the_plug(patch, epochs=1)

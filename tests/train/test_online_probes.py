@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-import lightning.pytorch as pl
 import pytest
 import torch
 
@@ -62,23 +60,6 @@ def test_a_probe_that_is_switched_off_and_any_without_validation_is_not_there(fi
     fit([probes], epochs=1, validate=False)
     assert probes.results() == {"probes": {}}
     assert probes.state_dict()["trainer"] is None
-
-
-def test_a_resumed_run_ends_where_an_uninterrupted_one_does(fit: Callable, tmp_path: Path) -> None:
-    whole, first, second = (OnlineProbes(ALL, crop_size=8) for _ in range(3))
-    fit([whole], epochs=2)
-
-    class SaveHalf(pl.Callback):
-        def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-            if trainer.current_epoch == 0:
-                trainer.save_checkpoint(tmp_path / "half.ckpt")
-
-    fit([first, SaveHalf()], epochs=2)
-    fit([second], epochs=2, ckpt_path=str(tmp_path / "half.ckpt"))
-    ours, theirs = second.state_dict()["trainer"], whole.state_dict()["trainer"]
-    assert ours["steps"] == theirs["steps"] == 10
-    for name, value in theirs["heads"].items():
-        assert torch.allclose(ours["heads"][name], value, atol=1e-6), name
 
 
 def test_the_bank_is_bounded_and_holds_directions() -> None:

@@ -21,7 +21,7 @@ def has_half_on_cpu() -> bool:
 
 needs_half = pytest.mark.skipif(not has_half_on_cpu(), reason=f"PyTorch {torch.__version__} has no float16 on a CPU")
 PRECISIONS = [
-    *("16-mixed", "bf16-true"),
+    "bf16-true",
     *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("64-true", "bf16-mixed")),
     pytest.param("16-true", marks=[needs_half, pytest.mark.slow]),
 ]
