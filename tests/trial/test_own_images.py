@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers import composed
 from PIL import Image
 
-from radial_vicreg.compose import compose, run_config
+from radial_vicreg.compose import run_config
 from radial_vicreg.errors import UserError
 from radial_vicreg.trial import images as trial
 from radial_vicreg.trial.images import own_images
@@ -42,30 +43,34 @@ def test_classes_of_any_type_are_copied_and_a_fifth_is_held_out(
         "left out: 1 that cannot be read (broken.jpg)",
     ]
     assert "omitted 2 files of unsupported types: 1 .mov (film.mov), 1 .txt (notes.txt)" in capsys.readouterr().out
-    config = run_config(compose("quickstart", found.overrides))
+    config = run_config(composed("quickstart", *found.overrides))
     assert (config.data.name, config.optimizer.batch_size, config.crop_size) == ("my photos", 16, 32)
     assert config.max_epochs * (80 // 16) >= 88
-    longer = run_config(compose("radialvicreg", [shlex.split(text)[0] for text in found.long_run]))
+    longer = run_config(composed("radialvicreg", *(shlex.split(text)[0] for text in found.long_run)))
     assert (longer.data.train_path, longer.data.no_labels) == (str(root), False)
 
 
-def test_images_without_folders_have_no_labels(photos: Photos, tmp_path: Path) -> None:
+def test_images_without_folders_have_no_labels_and_are_copied_anew_once_they_have_changed(
+    photos: Photos, tmp_path: Path
+) -> None:
     root = photos(none=100)
     found = own_images(root, tmp_path / "out")
     assert copies(tmp_path / "out") == {"train": 100}
-    config = run_config(compose("quickstart", found.overrides))
+    config = run_config(composed("quickstart", *found.overrides))
     assert (config.data.no_labels, config.data.val_path, config.probes.frozen_linear) == (True, None, False)
     assert "data.no_labels=true" in found.long_run
+    assert own_images(root, tmp_path / "out").overrides == found.overrides
+    (root / "0000.jpg").unlink()
+    assert own_images(root, tmp_path / "out").overrides != found.overrides
+    assert len(list((tmp_path / "out").glob("images-*"))) == 2
 
 
 def test_a_split_of_the_user_is_kept(photos: Photos, tmp_path: Path) -> None:
     root = photos(**{"train/a": 50, "train/b": 40, "val/a": 9, "val/b": 6})
     found = own_images(root, tmp_path / "out")
     assert copies(tmp_path / "out") == {"train/a": 50, "train/b": 40, "val/a": 9, "val/b": 6}
-    assert [shlex.split(text)[0].partition("=")[0] for text in found.long_run[1:3]] == [
-        "data.train_path",
-        "data.val_path",
-    ]
+    keys = [text.strip("'").partition("=")[0] for text in found.long_run[1:3]]
+    assert keys == ["data.train_path", "data.val_path"]
 
 
 def test_small_classes_and_images_beyond_the_limit_are_counted(
@@ -93,21 +98,10 @@ def test_of_many_classes_some_are_used_and_only_chosen_images_are_opened(
     assert found.lines[1:] == ["left out: 96 of other classes than 4 evenly spaced ones"]
 
 
-def test_changed_images_are_copied_anew_and_the_same_ones_are_not(photos: Photos, tmp_path: Path) -> None:
-    root = photos(none=100)
-    first = own_images(root, tmp_path / "out")
-    assert own_images(root, tmp_path / "out").overrides == first.overrides
-    (root / "0000.jpg").unlink()
-    second = own_images(root, tmp_path / "out")
-    assert second.overrides != first.overrides
-    assert len(list((tmp_path / "out").glob("images-*"))) == 2
-
-
 def test_too_few_images_are_refused_with_their_number(photos: Photos, tmp_path: Path) -> None:
     root = photos(none=12)
     (root / "a.heic").write_bytes(b"")
-    with pytest.raises(
-        UserError, match=r"expected 80 or more .* found 12 \(left out: none; files of unsupported types: 1\)"
-    ):
+    found = r"expected 80 or more .* found 12 \(left out: none; files of unsupported types: 1\)"
+    with pytest.raises(UserError, match=found):
         own_images(root, tmp_path / "out")
     assert not (tmp_path / "out").exists()
