@@ -186,7 +186,9 @@ def test_uv_would_install_the_checkout_with_its_dependencies(source: Path) -> No
     assert {"radial-vicreg", "torch"} <= set(re.findall(r"^ \+ ([\w-]+)", done.stderr, flags=re.MULTILINE)), done.stderr
 
 
-def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_no_others(distributions: dict[str, Path]) -> None:
+def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_nothing_else_of_it(
+    distributions: dict[str, Path],
+) -> None:
     wheel = zipfile.ZipFile(distributions["wheel"]).namelist()
     with tarfile.open(distributions["sdist"]) as archive:
         sdist = [member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()]
@@ -195,19 +197,10 @@ def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_no_others(distr
     for names in (wheel, sdist):
         assert {name for name in names if name.endswith(".yaml")} == expected
         assert not [name for name in names if name.endswith("yaml/__init__.py")]  # it would shadow PyYAML
-
-
-def test_the_wheel_holds_the_plugin_the_type_marker_and_nothing_of_the_repository(
-    distributions: dict[str, Path],
-) -> None:
-    names = set(zipfile.ZipFile(distributions["wheel"]).namelist())
-    assert {"radial_vicreg/py.typed", "hydra_plugins/radial_vicreg_plugin/__init__.py"} <= names
-    assert "hydra_plugins/__init__.py" not in names  # a namespace package, shared with other plug-ins
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"radial_vicreg", "hydra_plugins"}
-
-
-def test_the_metadata_and_the_readme_are_what_an_index_accepts(distributions: dict[str, Path]) -> None:
-    files = distributions["wheel"], distributions["sdist"]
+    assert {"radial_vicreg/py.typed", "hydra_plugins/radial_vicreg_plugin/__init__.py"} <= set(wheel)
+    assert "hydra_plugins/__init__.py" not in wheel  # a namespace package, shared with other plug-ins
+    assert {name.split("/")[0] for name in wheel if ".dist-info/" not in name} == {"radial_vicreg", "hydra_plugins"}
+    files = distributions["wheel"], distributions["sdist"]  # what an index accepts, with the README
     assert run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", *files).count("PASSED") == 2
 
 
