@@ -112,13 +112,6 @@ def test_an_unknown_command_is_answered_with_the_command_line_that_was_meant(
         one_line(capsys.readouterr().err, "radial-vicreg: error: ", said)
 
 
-def test_help_as_a_word_is_the_option(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, options in (["help"], ["--help"]), (["help", "data", "digits"], ["data", "digits", "--help"]):
-        printed = [(cli.main(line), capsys.readouterr().out) for line in (words, options)]
-        assert printed[0] == printed[1]
-        assert printed[0][0] == 0
-
-
 def test_no_command_retypes_its_choices() -> None:
     """A list in a command goes stale when its owner grows: a module of ``names/``, or the configuration."""
     files = list((Path(cli.__file__).parent / "commands").glob("*.py"))
@@ -248,11 +241,6 @@ def test_doctor_names_every_extra_of_the_installed_metadata_and_what_it_lacks(
     assert doctor.outdated("some-package") == {"rich": " is not >=999: pip install 'rich>=999'"}
     assert doctor.outdated("not-installed") == {}
     assert doctor.extras("not-installed") == {"": "unknown: not-installed is not installed, only importable"}
-
-
-def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["solo"]) == 2
-    assert "SCRIPT.py" in capsys.readouterr().out
 
 
 WRONG = {

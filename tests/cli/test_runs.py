@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from configs import make_config
-from helpers import HOSTS_SOLO_SLOW, composed, one_line, only_run, read_results, write_finished_run
+from helpers import HOSTS_SOLO_SLOW, composed, one_line, read_results, write_finished_run
 from omegaconf import OmegaConf
 from terminals import in_terminal
 
@@ -208,21 +208,12 @@ class TestFolderAboveARun:
 
 class TestLatest:
     @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
-    def test_it_leads_to_the_newest_run_and_is_no_run_of_its_own(
-        self, host: str, tiny_overrides: list[str], tmp_path: Path
-    ) -> None:
-        settings = ["pretrain", *tiny_overrides, f"host={host}", "max_epochs=1", "diagnostics.enabled=false"]
-        assert cli.main([*settings, "tag=first"]) == 0
-        first = only_run(tmp_path / "runs")
-        latest = tmp_path / "runs" / LATEST
-        assert os.readlink(latest) == str(first.relative_to(tmp_path / "runs"))  # the folder can be moved
-        assert cli.main([*settings, "seed=6"]) == 0
-        runs = stored_runs(tmp_path / "runs")
-        assert len(runs) == 2
-        assert latest.resolve() == runs[0].folder
-        assert runs[0].folder != first
-        assert [run.results.config.get("tag") for run in runs] == [None, "first"]
-        assert not [file.name for file in (tmp_path / "runs").iterdir() if file.name.endswith(".tmp")]
+    def test_it_leads_to_the_run_and_is_no_run_of_its_own(self, host: str, finished_run: Callable[[str], Path]) -> None:
+        run = finished_run(host)
+        latest = run.parents[1] / LATEST
+        assert os.readlink(latest) == str(run.relative_to(latest.parent))  # the folder can be moved
+        assert [found.folder for found in stored_runs(latest.parent)] == [run]
+        assert not [file.name for file in latest.parent.iterdir() if file.name.endswith(".tmp")]
 
     def test_only_a_link_is_replaced_and_a_run_elsewhere_is_named_from_the_root(self, tmp_path: Path) -> None:
         latest, elsewhere = tmp_path / "runs" / LATEST, tmp_path / "elsewhere"

@@ -316,20 +316,6 @@ def test_a_value_that_only_feeds_others_counts_where_it_arrives() -> None:
     assert config_hash(first) == config_hash(second)
 
 
-def test_release_0_2_knew_none_of_the_additions(config: dict[str, Any]) -> None:
-    changed = put(config, {"gradient_clip_val": 1.0, "data.format": "device", "data.multi_label": True})
-    skipping = put(config, {"data.on_bad_image": "skip"})
-
-    def then(given: dict[str, Any]) -> Identity:
-        return Identity.of_release_0_2(stored_config(given))
-
-    def now(given: dict[str, Any]) -> Identity:
-        return Identity.of(stored_config(given))
-
-    assert then(changed) == then(config) == now(config)
-    assert then(skipping) == now(skipping) != now(config)
-
-
 OMITTED_DEFAULTS: dict[str, tuple[Any, Any]] = {
     "scheduler.warmup_start_lr": (3e-5, 1e-4),
     "scheduler.warmup_epochs": (10, 5),
