@@ -871,7 +871,7 @@ _DATA = (
         "resized_side",
         "if size >= _SMALLEST_MARGIN_CROP",
         "if size > _SMALLEST_MARGIN_CROP",
-        ("test_build.py", "test_hub.py"),
+        ("test_build.py", "test_export.py"),
     ),
     Mutant(
         "data/minus-one-is-there",
@@ -1224,7 +1224,7 @@ _EXPORT = (
         "make_card",
         '"std": list(std)',
         '"std": list(mean)',
-        ("test_export.py", "test_hub.py"),
+        ("test_export.py",),
     ),
     Mutant(
         "export/figures-of-other-weights",
@@ -1240,7 +1240,7 @@ _EXPORT = (
         "timm_config",
         '"crop_pct": share',
         '"crop_pct": default.crop_pct',
-        ("test_hub.py",),
+        ("test_export.py",),
     ),
     Mutant(
         "export/folders-are-published",
@@ -1248,7 +1248,7 @@ _EXPORT = (
         "make_card",
         "_without_folders(config) if fmt == HUB_FORMAT else config",
         "config",
-        ("test_hub.py",),
+        ("test_export.py",),
     ),
     Mutant(
         "export/a-killed-export-is-somebody-elses",
