@@ -267,7 +267,7 @@ _CONFIG = (
         "RunConfig.large_views",
         "sum(given.num_crops for given in self.augmentations if given.crop_size == self.crop_size)",
         "self.views",
-        ("test_derived.py", "test_methods.py", "test_objective.py", "test_hosts_agree.py"),
+        ("test_derived.py", "test_objective.py", "test_hosts_agree.py"),
     ),
     Mutant(
         "config/small-crops-first",
@@ -275,7 +275,7 @@ _CONFIG = (
         "_check_views",
         "if sizes != sorted(sizes, reverse=True):",
         "if sizes != sorted(sizes, reverse=True) and sizes != sorted(sizes):",
-        ("test_methods.py",),
+        ("test_derived.py",),
     ),
     Mutant(
         "config/one-scale-of-crops-is-refused",
@@ -331,7 +331,7 @@ _CONFIG = (
         "RunConfig.radial_objective",
         'if self.method == "vicreg" or self.loss is not None else',
         'if self.method == "vicreg" else',
-        ("test_methods.py", "test_stability.py", "test_objective.py"),
+        ("test_derived.py", "test_stability.py", "test_objective.py"),
     ),
     Mutant(
         "compose/names-lose-their-decimals",
@@ -873,7 +873,7 @@ _DATA = (
         "resized_side",
         "if size >= _SMALLEST_MARGIN_CROP",
         "if size > _SMALLEST_MARGIN_CROP",
-        ("test_build.py", "test_hub.py"),
+        ("test_build.py", "test_export.py"),
     ),
     Mutant(
         "data/minus-one-is-there",
@@ -1226,7 +1226,7 @@ _EXPORT = (
         "make_card",
         '"std": list(std)',
         '"std": list(mean)',
-        ("test_export.py", "test_hub.py"),
+        ("test_export.py",),
     ),
     Mutant(
         "export/figures-of-other-weights",
@@ -1242,7 +1242,7 @@ _EXPORT = (
         "timm_config",
         '"crop_pct": share',
         '"crop_pct": default.crop_pct',
-        ("test_hub.py",),
+        ("test_export.py",),
     ),
     Mutant(
         "export/folders-are-published",
@@ -1250,7 +1250,7 @@ _EXPORT = (
         "make_card",
         "_without_folders(config) if fmt == HUB_FORMAT else config",
         "config",
-        ("test_hub.py",),
+        ("test_export.py",),
     ),
     Mutant(
         "export/a-killed-export-is-somebody-elses",
@@ -1510,7 +1510,7 @@ _TRIAL = (
         "_named",
         '"val" if label is not None and index % _HELD_OUT == _HELD_OUT - 1 else "train"',
         '"train"',
-        ("test_own_images.py",),
+        ("test_try.py",),
     ),
     Mutant(
         "trial/the-split-of-the-user-is-lost",
@@ -1518,7 +1518,7 @@ _TRIAL = (
         "_named",
         "split = part or (",
         "split = (",
-        ("test_own_images.py",),
+        ("test_try.py",),
     ),
     Mutant(
         "trial/the-first-images-only",
@@ -1526,7 +1526,7 @@ _TRIAL = (
         "_choose",
         "[of_classes[index] for index in evenly_spaced(len(of_classes), _MOST)]",
         "of_classes[:_MOST]",
-        ("test_own_images.py",),
+        ("test_try.py",),
     ),
     Mutant(
         "trial/old-copies-of-changed-images",
@@ -1534,7 +1534,7 @@ _TRIAL = (
         "_digest",
         "\\0{state.st_mtime_ns}",
         "",
-        ("test_own_images.py",),
+        ("test_try.py",),
     ),
     Mutant(
         "trial/unreadable-images-are-chosen",
@@ -1542,7 +1542,7 @@ _TRIAL = (
         "_choose",
         "if path not in bad:",
         "if path:",
-        ("test_own_images.py",),
+        ("test_try.py",),
     ),
     Mutant(
         "trial/nearer-is-farther",

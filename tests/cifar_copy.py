@@ -13,16 +13,7 @@ CLASSES = 10
 
 
 def write_cifar10(root: Path, patch: pytest.MonkeyPatch, per_batch: int = 8) -> Path:
-    """Write five batches for training and one of ten images for tests.
-
-    Args:
-        root: where the folder of the batches is put.
-        patch: switches torchvision's MD5 checks off.
-        per_batch: images of a training batch.
-
-    Returns:
-        ``root``.
-    """
+    """Write five batches for training and one of ten images for tests; ``patch`` switches MD5 checks off."""
     patch.setattr(torchvision.datasets.CIFAR10, "_check_integrity", lambda self: True)
     patch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
     folder = root / "cifar-10-batches-py"

@@ -44,11 +44,7 @@ _CONTENT: dict[str, Any] = {
 
 
 def plain_config(**overrides: Any) -> dict[str, Any]:
-    """The configuration in plain containers, not yet read.
-
-    Args:
-        overrides: dotted keys, written with ``__``: ``optimizer__lr=0.1``, ``augmentations__0__crop_size=64``.
-    """
+    """The configuration in plain containers, not yet read; keys like ``augmentations__0__crop_size=64``."""
     content = copy.deepcopy(_CONTENT)
     for key, value in overrides.items():
         *sections, last = key.split("__")

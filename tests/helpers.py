@@ -79,13 +79,7 @@ def write_images(root: Path, classes: int = 3, per_class: int = 8, size: int = 3
 
 
 def tiny_settings(train: Path, val: Path, root: Path) -> list[str]:
-    """Overrides that cut a configuration down to three steps an epoch on 24 small images, and to a very small network.
-
-    Args:
-        train: folder of the training images.
-        val: folder of the validation images.
-        root: where runs go.
-    """
+    """Overrides for three steps an epoch on 24 small images and a very small network; runs go below ``root``."""
     return [
         "radialvicreg/dataset=folder",
         f"data.train_path={train}",
@@ -139,16 +133,7 @@ def composed(name: str, *overrides: str) -> DictConfig:
 
 
 def write_finished_run(folder: Path, cfg: DictConfig, **content: Any) -> Path:
-    """Leave what a finished run leaves, without the training: random weights in a checkpoint, and its results.
-
-    Args:
-        folder: the run's folder.
-        cfg: its configuration.
-        content: further keys of its results.
-
-    Returns:
-        The folder.
-    """
+    """Leave what a finished run leaves, without the training: random weights, and results with further content."""
     config: Any = OmegaConf.to_container(cfg, resolve=True)
     results = {**describe_run(config, "standalone"), "status": "finished", "epochs": 1, "probes": {}, **content}
     write_json(folder / "results.json", results)
@@ -225,12 +210,7 @@ def assert_equal(found: Any, expected: Any, where: str) -> None:
 
 
 class AtStep(pl.Callback):
-    """Does something after a training step, once.
-
-    Args:
-        step: number of steps done, from 1.
-        action: what to do.
-    """
+    """Does something once, after so many training steps."""
 
     def __init__(self, step: int, action: Any) -> None:
         self.step, self.action, self.done = step, action, False
@@ -268,25 +248,14 @@ def free_port() -> int:
 
 
 def started(command: Sequence[str], cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
-    """A command in a group of processes of its own, with one thread each and pipes for what it prints.
-
-    Args:
-        command: and its arguments.
-        cwd: where it starts.
-        environment: more variables.
-    """
+    """A command in a group of processes of its own, with one thread each and pipes for what it prints."""
     own = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONFAULTHANDLER": "1"}
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=cwd, env={**os.environ, **own, **environment}, start_new_session=True, **pipes)
 
 
 def finished(process: subprocess.Popen[str], timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    """What a process of :func:`started` printed; one that does not end fails the test with the stacks of its group.
-
-    Args:
-        process: it.
-        timeout: seconds.
-    """
+    """What a process of :func:`started` printed; one that does not end fails the test with the stacks of its group."""
     try:
         said = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -297,13 +266,7 @@ def finished(process: subprocess.Popen[str], timeout: float = 300) -> subprocess
 
 
 def on_two_nodes(command: Sequence[str], cwd: Path, timeout: float = 300) -> list[subprocess.CompletedProcess[str]]:
-    """Start Python twice, as on two machines of one process each, and return what both printed.
-
-    Args:
-        command: arguments of Python.
-        cwd: where both start.
-        timeout: seconds.
-    """
+    """Start Python twice, as on two machines of one process each, and return what both printed."""
     environment = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     nodes = [started([sys.executable, *command], cwd, NODE_RANK=str(rank), **environment) for rank in range(2)]
     try:
@@ -358,10 +321,7 @@ def pretrainer(settings: Sequence[str], capsys: pytest.CaptureFixture[str]) -> P
 def type_rows(rows: Sequence[Sequence[str]], folder: Path, timeout: float = 1500) -> list[Typed]:
     """Type ``main_pretrain.py`` and the arguments of each row in ``folder/N``, in forks of one process.
 
-    Args:
-        rows: arguments; the folder of a row may be there before.
-        folder: of all rows.
-        timeout: seconds.
+    The folder of a row may be there before.
     """
     script = find_solo_learn().location.parent / "main_pretrain.py"  # type: ignore[union-attr]
     places = [folder / str(number) for number in range(len(rows))]
@@ -436,14 +396,7 @@ END
 def on_a_mount(make: str, work: str, folder: Path, **variables: object) -> subprocess.CompletedProcess[str]:
     """Run shell commands while a file system is mounted that nobody else sees; skip where none may be.
 
-    Args:
-        make: shell commands that mount it on ``$mount``; they may leave a loop device in ``$loop``.
-        work: shell commands to run then.
-        folder: where ``$mount`` is made, and what else ``make`` needs.
-        variables: further variables of the shell.
-
-    Returns:
-        The shell's end.
+    ``make`` mounts it on ``$mount``, below ``folder``, and may leave a loop device in ``$loop``; ``work`` runs then.
     """
     if shutil.which("unshare") is None:
         pytest.skip("unshare is not installed")

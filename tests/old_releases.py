@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from helpers import finished, started
+from helpers import read_results as results_of
 
 from radial_vicreg.cli import main
 from radial_vicreg.compose.overrides import with_present_groups
@@ -95,11 +95,6 @@ def small_vit(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(SMALL_VIT, {})
 
 
-def results_of(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    return content
-
-
 def epochs_of(results: dict[str, Any]) -> list[float]:
     return [entry["epoch"] for entry in results["history"]]
 
@@ -140,16 +135,7 @@ def assert_exported(folder: Path) -> None:
 
 
 def run_main_pretrain(release: Path, runs: int, *arguments: str) -> str:
-    """Run solo-learn's own script in a copy of the fixtures.
-
-    Args:
-        release: the copy.
-        runs: number of runs that the script has left there.
-        arguments: further overrides.
-
-    Returns:
-        What it printed.
-    """
+    """What solo-learn's own script prints in a copy of the fixtures, where it has left so many runs."""
     from radial_vicreg.solo.detect import find_solo_learn
 
     location = find_solo_learn().location

@@ -16,16 +16,7 @@ _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def in_terminal(arguments: list[str], columns: int, folder: Path) -> list[str]:
-    """Run the command line in a terminal.
-
-    Args:
-        arguments: after ``radial-vicreg``.
-        columns: of the terminal.
-        folder: where to run.
-
-    Returns:
-        The lines that a person sees, without their colours.
-    """
+    """The lines that a person sees of a command line in a terminal of so many columns, without their colours."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     # COLUMNS of the shell that started the tests would hide the terminal's own width.

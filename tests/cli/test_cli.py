@@ -112,13 +112,6 @@ def test_an_unknown_command_is_answered_with_the_command_line_that_was_meant(
         one_line(capsys.readouterr().err, "radial-vicreg: error: ", said)
 
 
-def test_help_as_a_word_is_the_option(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, options in (["help"], ["--help"]), (["help", "data", "digits"], ["data", "digits", "--help"]):
-        printed = [(cli.main(line), capsys.readouterr().out) for line in (words, options)]
-        assert printed[0] == printed[1]
-        assert printed[0][0] == 0
-
-
 def test_no_command_retypes_its_choices() -> None:
     """A list in a command goes stale when its owner grows: a module of ``names/``, or the configuration."""
     files = list((Path(cli.__file__).parent / "commands").glob("*.py"))
@@ -143,34 +136,23 @@ REFUSED_FIRST = {
     "try nowhere": "nowhere is not a folder (looked for ",
     "try one two": "expected one folder, got 2: one, two",
     "try method=vicreg": "sets method itself; a single run is `radial-vicreg pretrain --config-name quickstart",
-    "try radialvicreg/method=vicreg": "sets radialvicreg/method itself",
     "pretrain bad_key=1": "unknown key 'bad_key'",
     "pretrain quikstart max_epochs=1": "did you mean --config-name quickstart?",
-    "pretrain help": "help is not an override (key=value); see radial-vicreg pretrain --help",
     "pretrain max_epochs 3": "max_epochs is not an override (key=value); write max_epochs=3",
     "pretrain mine/own.yaml": "write --config-path mine --config-name own",
     "pretrain --max_epochs 3": "--max_epochs is not an option; settings are overrides: write max_epochs=3",
     "pretrain --lr 0.1 max_epochs=3": "write optimizer.lr=0.1",
     "pretrain --cheek": "--cheek is not an option; did you mean --check?",
     "pretrain --wandb.api_key=verysecret": "unrecognized arguments: --wandb.api_key; see radial-vicreg pretrain --help",
-    "pretrain +optimizer.lrr=1": "optimizer.lrr is not a setting; did you mean optimizer.lr?",
     "pretrain +optimizer.kwargs.momentun=1": "optimizer.kwargs momentun do not fit optimizer.name=lars",
     "pretrain --config-name cifar100/resnet18/vicreg_d521": "did you mean cifar100/resnet18/vicreg_d512?",
-    "pretrain --config-name zzz": "there is no configuration 'zzz'; `radial-vicreg configs` lists them",
     "pretrain --multirun seed=1,2": "--multirun is not supported by radial-vicreg: each command trains one run",
     "pretrain --info searchpath": "`radial-vicreg configs` lists all of them",
     "pretrain --cfg all": "use --cfg job",
-    "pretrain --shell-completion install=bash": "register-python-argcomplete radial-vicreg",
     "pretrain radialvicreg/optimizer=lrs": "there is no radialvicreg/optimizer=lrs; did you mean lars?",
-    "pretrain radialvicreg/method=nosuch": "there is no radialvicreg/method=nosuch; there are barlow, e2mc, lejepa, ",
     "pretrain augmentations.5.crop_size=3": "augmentations.5.crop_size: augmentations has 1 entry, whose index is 0",
-    "pretrain augmentations.x.crop_size=3": "augmentations.x.crop_size: augmentations is a list; its index is 0",
-    "pretrain optimizer.name=lasr": "optimizer.name='lasr': expected one of sgd, lars, adam, adamw",
-    "pretrain strategy=ddpp": "strategy must be one of auto, ddp, ",
     "pretrain data.dataset=cifra10": "did you mean cifar10?",
-    "pretrain data.dataset=zzzz": "expected one of cifar10, cifar100, imagenet, imagenet100, celeba, custom\n",
     "pretrain host=sool": "host must be one of auto, solo, standalone",
-    "pretrain backbone.name=resnt18 host=standalone": "unknown backbone.name 'resnt18': did you mean resnet18?",
     "pretrain backbone.name=resnt18": "unknown backbone.name 'resnt18': did you mean resnet18?",
     "pretrain ckpt=no.ckpt": "ckpt=no.ckpt is not a file; give a checkpoint's path, ckpt=last or ckpt=auto",
     "pretrain runs_dir={file}": "exists and is a file, expected a folder",
@@ -182,7 +164,6 @@ REFUSED_FIRST = {
         "loss._target_=no_package.Loss cannot be built: No module named 'no_package'"
     ),
     "sweep study --max_epochs 3 --list": "write max_epochs=3",
-    "sweep study quickstart": "quickstart is not an override (key=value); see radial-vicreg sweep --help",
     "sweep tables/tabl1 --list": "did you mean tables/table1?",
     "sweep study --run bad_key=1": "unknown key 'bad_key'",
     "probe nowhere": "nowhere does not exist; give a run's folder or a checkpoint",
@@ -262,26 +243,15 @@ def test_doctor_names_every_extra_of_the_installed_metadata_and_what_it_lacks(
     assert doctor.extras("not-installed") == {"": "unknown: not-installed is not installed, only importable"}
 
 
-def test_solo_without_a_script_tells_how_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["solo"]) == 2
-    assert "SCRIPT.py" in capsys.readouterr().out
-
-
-ANOTHER = "move it away or choose another place with"
-
 WRONG = {
     "probe": "the following arguments are required: RUN_OR_CKPT; see radial-vicreg probe --help",
     "probe FOLDER": "folder contains no checkpoint: expected checkpoints/last.ckpt, or *.ckpt next to args.json",
     "probe FILE": "has neither results.json nor args.json",
     "probe FOLDER --probe forest": "--probe: invalid choice: 'forest'",
-    "probe FOLDER --seed one": "--seed: invalid int value: 'one'",
-    "export FOLDER --format onnx": "--format: invalid choice: 'onnx'",
-    "diagnose FOLDER --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
     "diagnose FOLDER --max-images 1": "--max-images 1: expected 2 or more",
     "diagnose FOLDER --device meta": "--device meta cannot be used (",
     "diagnose timm:resnet18": "timm:resnet18 has no images: pass a folder of images, --images DIR",
     "diagnose timm:resnet81 --images FOLDER": "timm has no model 'resnet81'; did you mean timm:resnet",
-    "diagnose timm:zzzz --images FOLDER": "timm has no model 'zzzz'; timm.list_models() lists what it has",
     "diagnose timm:resnet18.nope --images FOLDER --no-pretrained": "timm:resnet18.nope cannot be built: Invalid pre",
     "diagnose torchvision:resnet19 --images FOLDER": "torchvision has no model 'resnet19'; did you mean torchvision:",
     "diagnose torchvision:squeezenet1_0 --images FOLDER --no-pretrained": "does not end with a linear layer of "
@@ -292,42 +262,26 @@ WRONG = {
     "diagnose MATRIX --no-pretrained": "--no-pretrained applies to timm:NAME and torchvision:NAME, and no source "
     "is one of them",
     "report GONE": "gone is not a folder; give the folder that contains your runs",
-    "report FOLDER --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
-    "report FOLDER --out FILE/inside": f"file/inside cannot be written: file is not a folder; {ANOTHER} --out DIR",
     "report FOLDER --against vicreg": "folder contains no finished run; `radial-vicreg runs folder` lists all runs",
     "sweep GONE": "gone is neither a sweep file nor the name of a sweep; own ones: celeba_resnet18, ",
-    "sweep FILE": "file has no `parameters`: expected a sweep file of W&B, see yaml/radialvicreg/sweeps",
     "sweep cifar100_resnet18_d512 --index 999": "--index 999: cifar100_resnet18_d512 has the runs 0 to 143",
-    "sweep cifar100_resnet18_d512 --index -1": "--index -1: cifar100_resnet18_d512 has the runs 0 to 143",
-    "data digits --size 3": "size=3: expected 8 or more, since the digits have 8 x 8 pixels",
-    "data cifar10 --out FILE": f"file exists and is a file, expected a folder: {ANOTHER} --out DIR",
-    "data digits --out FULL": "full exists and was not prepared by this command",
-    "data imagenet10 --imagenet GONE": "--imagenet=gone does not exist (looked for ",
     "data imagenet10 --imagenet FOLDER": "--imagenet=folder has no train/ and val/ with one folder per class",
     "data imagenet10 --imagenet FOLDER --split imagenette --classes clustering": "Imagenette does not contain "
     "--classes",
     "data celeba --source FOLDER": "--source folder has no img_align_celeba/: unpack the aligned images there",
     "synthetic --config-name synthetc": "there is no synthetic configuration 'synthetc'; did you mean synthetic?",
-    "synthetic --config-name quickstart": "there is no synthetic configuration 'quickstart'; there are: synthetic",
     "synthetic -m seed=1,2": "`radial-vicreg sweep FILE --run`",
     "synthetic --iterations 3": "write steps=3",
     "synthetic figur 1": "did you mean radial-vicreg synthetic figure?",
-    "synthetic nonsense": "nonsense is not an override (key=value); see radial-vicreg synthetic --help",
     "synthetic steps=-1": "steps at least 1, got 0, 10000 and -1",
-    "synthetic steps=many": "steps: Value 'many'",
-    "synthetic steps=2 num_samples=50 out=FILE": f"file exists and is a file, expected a folder: {ANOTHER} out=DIR",
-    "synthetic distribution=nonsense": "distribution",
-    "synthetic sweep --shard 3": "a shard is i/n, for example 0/16, got '3'",
     "pretrain --config-path FILE": "--config-path file is not a folder",
     "pretrain radialvicreg/dataset=folder": "data.train_path must be set, for example data.train_path=VALUE",
     "pretrain radialvicreg/dataset=folder data.train_path=FILE": "data.train_path=file is not a folder (looked for ",
     "pretrain data.train_path=FILE/inside": "file/inside cannot be written: file is not a folder; "
-    f"{ANOTHER} data.train_path=DIR",
+    "move it away or choose another place with data.train_path=DIR",
     "pretrain IMAGES ckpt=FILE": "/file cannot be read as a checkpoint: it was not written by torch.save",
     "pretrain IMAGES ckpt=FOLDER": "ckpt=folder is not a file",
-    "pretrain IMAGES ckpt=last": "ckpt=last",
     "pretrain IMAGES --check optimizer.batch_size=500": "too few for a batch of 500",
-    "pretrain IMAGES method=byol": "method=byol needs a loss",
     "configs --config-path GONE": "gone is not a folder",
     "runs GONE": "gone is not a folder; give the folder that contains your runs (runs_dir)",
     "compare FOLDER FOLDER": "folder contains no run with results.json",
@@ -342,12 +296,10 @@ def test_a_wrong_command_line_is_one_line_with_its_reason_and_exit_status_2(
     tiny_overrides: list[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    for name in ("folder", "full"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("text")
-    (tmp_path / "full" / "something else").touch()
     np.save(tmp_path / "matrix.npy", np.eye(3))
-    paths = {name: name.lower() for name in ("FILE", "FOLDER", "FULL", "GONE")} | {"MATRIX": "matrix.npy"}
+    paths = {name: name.lower() for name in ("FILE", "FOLDER", "GONE")} | {"MATRIX": "matrix.npy"}
     for line, said in WRONG.items():
         if line.split()[0] != command or (line == "solo GONE" and importlib.util.find_spec("solo") is None):
             continue
@@ -369,8 +321,6 @@ def test_a_download_that_is_out_of_reach_is_one_line(
     def refuse(*args: object, **kwargs: object) -> None:
         raise RuntimeError("no network")
 
-    for name in ("CIFAR10", "CelebA"):
-        monkeypatch.setattr(f"torchvision.datasets.{name}.download", refuse)
-    for name in ("cifar10", "celeba"):
-        assert cli.main(["data", name, "--out", str(tmp_path / name)]) == 2
-        one_line(capsys.readouterr().err, "could not be downloaded (no network)")
+    monkeypatch.setattr("torchvision.datasets.CIFAR10.download", refuse)
+    assert cli.main(["data", "cifar10", "--out", str(tmp_path / "cifar10")]) == 2
+    one_line(capsys.readouterr().err, "could not be downloaded (no network)")

@@ -7,15 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from helpers import one_line
 from terminals import in_terminal
 
 from radial_vicreg import cli
-from radial_vicreg.cli.commands import pretrain
-from radial_vicreg.cli.hydra_flags import Request, read_request
 from radial_vicreg.compose import compose
 from radial_vicreg.names.configurations import CONFIGURATIONS, configurations, sweep_names
 
@@ -74,18 +71,6 @@ def test_a_terminal_shows_every_line_whole(tmp_path: Path) -> None:
 def test_a_misspelt_name_is_looked_for_in_ones_own_folder(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pretrain", "-cd", str(mine), "-cn", "inner/studdy"]) == 2
     one_line(capsys.readouterr().err, f"'inner/studdy' in {mine} or in radial-vicreg; did you mean inner/study?")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["a=1", "--check", "-cn", "x", "-cd", "y", "b=2"], ("x", ["a=1", "b=2"], "y", False, True)),
-        (["--cfg", "a=1", "-c", "job", "--resolve"], ("radialvicreg", ["a=1"], None, True, False)),
-        (["a=1", "--claim"], ("radialvicreg", ["a=1"], None, False, False, True)),
-    ],
-)
-def test_flags_may_stand_anywhere(arguments: list[str], expected: tuple[Any, ...]) -> None:
-    assert read_request(pretrain.parser(), arguments) == Request(*expected)
 
 
 ASK = """

@@ -19,10 +19,6 @@ from radial_vicreg import cli
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.compose.overrides import quoted, with_present_groups
 from radial_vicreg.errors import UserError
-from radial_vicreg.names.configurations import SWEEPS
-from radial_vicreg.runs.identity import config_hash
-from radial_vicreg.sweeps import load_sweep
-from radial_vicreg.sweeps.status import composed_runs
 
 GIVEN = ["radialvicreg/dataset=folder", "data.train_path=images", "name=run"]
 
@@ -158,21 +154,6 @@ def test_groups_of_0_2_are_written_by_their_present_names() -> None:
         (["study=a", "shared/other=b", "+cifar100=resnet18/vicreg_d512", "++study=5", "sharedx/method=c", "="], None),
     ]:
         assert with_present_groups(old) == (old if new is None else new)
-
-
-@pytest.mark.filterwarnings("ignore:the group .* is named")
-def test_a_sweep_file_of_0_2_has_the_runs_of_the_present_one(tmp_path: Path) -> None:
-    text = (
-        (SWEEPS / "study2_length.yaml").read_text().replace("      - vicreg\n", "").replace("      - radial_kl\n", "")
-    )
-    (tmp_path / "now.yaml").write_text(text)
-    (tmp_path / "old.yaml").write_text(text.replace("+radialvicreg/study2", "+study2"))
-    now, old = (
-        [config_hash(config.plain()) for config in composed_runs(load_sweep(tmp_path / name).runs(), [])]
-        for name in ("now.yaml", "old.yaml")
-    )
-    assert old == now
-    assert len(set(now)) == 10  # five seeds, two lengths
 
 
 def test_a_folder_that_extends_ours_keeps_its_group_s_name_and_does_not_fill_ours(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,8 +13,6 @@ from configs import make_config, plain_config
 from lightning.fabric.plugins.precision import precision as lightnings
 from lightning.pytorch.strategies import StrategyRegistry
 
-from radial_vicreg.cli import COMMANDS
-from radial_vicreg.cli.commands import command_module
 from radial_vicreg.config import OptimizerConfig, RunConfig, read_config
 from radial_vicreg.config.fields import choices, leaves, undeclared
 from radial_vicreg.config.readers import refuse_unread
@@ -26,7 +21,8 @@ from radial_vicreg.config.schema import LONG_PRECISIONS, Precision
 from radial_vicreg.config.trainer_arguments import TRAINER_ARGUMENTS
 from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
-from radial_vicreg.names.networks import BACKBONES, OPTIMIZER_DEFAULTS, RESNETS, SOLO_BACKBONES
+from radial_vicreg.names.choices import SYNTHETIC_PRESETS
+from radial_vicreg.names.networks import BACKBONES, RESNETS
 from radial_vicreg.nets.models import timm_architecture
 from radial_vicreg.nets.optimizers import OPTIMIZERS, optimizer_arguments
 from radial_vicreg.runs.results import Effective
@@ -75,9 +71,7 @@ def test_values_at_which_the_script_does_the_same_are_not_refused() -> None:
 
 
 def test_every_name_that_a_field_lists_can_be_built() -> None:
-    assert choices("optimizer.name") == tuple(OPTIMIZER_DEFAULTS)
-    assert OPTIMIZERS.keys() == OPTIMIZER_DEFAULTS.keys()
-    assert choices("backbone.name") == (*BACKBONES, *SOLO_BACKBONES)
+    assert choices("optimizer.name") == tuple(OPTIMIZERS)
     assert all(timm.is_model(str(timm_architecture(name))) for name in BACKBONES if name not in RESNETS)
 
 
@@ -123,56 +117,8 @@ def test_an_argument_that_pretrain_decides_is_declared_and_refused() -> None:
             build_trainer(make_config(**{name: True}))
 
 
-FIELDS_CHOICES = {"probe --on-bad-image", "diagnose --on-bad-image"}
-OWNERS = {
-    "export --format": "export.FORMATS",
-    "report --source": "paper.cells.SOURCES",
-    "report --select": "paper.cells.SELECTIONS",
-    "data imagenet10 --split": "data.prepare.imagenet10.SPLITS",
-    "data imagenet10 --classes": "data.prepare.imagenet10.CLASSES",
-}
-HEAVY_OWNERS = {
-    "synthetic figure --preset": "paper.synthetic.figure1.SIZES",
-    "synthetic sweep --preset": "paper.synthetic.sweep.PRESETS",
-}
-"""Options with choices, and the name that knows them: some are too heavy for ``--help`` to load."""
-OTHERWISE = {
-    "probe --probe",  # the probes' own tests
-    "probe --features",
-    "synthetic figure number",  # a module each
-}
+@pytest.mark.slow  # the kernels take seconds to load
+def test_every_preset_of_the_command_line_has_sizes() -> None:
+    from radial_vicreg.paper.synthetic import figure1, figure3, sweep
 
-
-def options(prefix: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[str]]]:
-    """Every option with choices, with the command before it."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, inner in action.choices.items():
-                yield from options(f"{prefix} {name}", inner)
-        elif action.choices is not None:
-            yield f"{prefix} {(action.option_strings or [action.dest])[0]}", sorted(action.choices)
-
-
-@pytest.fixture(scope="module")
-def every_option() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in COMMANDS:
-        module = command_module(name)
-        if hasattr(module, "parser"):
-            found |= options(name, module.parser())
-        for part, make in getattr(module, "PARTS", {}).items():
-            found |= options(f"{name} {part}", make())
-    return {option: names for option, names in found.items() if option not in OTHERWISE and "--cfg" not in option}
-
-
-@pytest.mark.parametrize("owners", [OWNERS, pytest.param(HEAVY_OWNERS, marks=pytest.mark.slow)], ids=["fast", "heavy"])
-def test_every_option_with_choices_has_those_of_their_owner(
-    owners: dict[str, str], every_option: dict[str, list[str]]
-) -> None:
-    assert every_option.keys() == FIELDS_CHOICES | OWNERS.keys() | HEAVY_OWNERS.keys(), "name who knows the choices"
-    for option in FIELDS_CHOICES:
-        assert every_option[option] == sorted(choices("data.on_bad_image"))
-    for option, owner in owners.items():
-        module, _, name = owner.rpartition(".")
-        known = getattr(importlib.import_module(f"radial_vicreg.{module}"), name)
-        assert every_option[option] == sorted(known)
+    assert all(set(found) == set(SYNTHETIC_PRESETS) for found in (figure1.SIZES, figure3.SIZES, sweep.PRESETS))

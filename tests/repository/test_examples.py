@@ -95,6 +95,7 @@ def test_lightlys_takes_a_folder_of_images(run_example: Callable[..., str], imag
     assert re.search(RADIUS, run_example("lightly_vicreg", "--images", str(images)))
 
 
+@pytest.mark.slow
 def test_timms_takes_a_folder_of_images_and_keeps_a_backbone_that_timm_loads(
     run_example: Callable[..., str], image_folder: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -18,36 +18,29 @@ def follow(site: Path, **pages: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_links_to_pages_places_and_other_sites_are_fine(tmp_path: Path) -> None:
-    body = '<a href="two.html#here">a</a><a href="#top">b</a><a href="https://example.org/gone">c</a><p id="top"></p>'
+    body = (
+        '<a href="two.html#here">a</a><a href="#top">b</a><a href="https://example.org/gone">c</a><p id="top"></p>'
+        '<link rel="canonical" href="https://example.org/"><img src="data:image/png;base64,AAAA">'
+    )
     done = follow(tmp_path / "site", index=body, two='<h2 id="here">h</h2><a href="index.html">back</a>')
     assert (done.returncode, done.stderr) == (0, "")
     assert "2 pages" in done.stdout
 
 
-def test_links_that_lead_nowhere_are_named(tmp_path: Path) -> None:
+def test_links_that_lead_nowhere_and_what_a_page_loads_from_another_site_are_named(tmp_path: Path) -> None:
+    elsewhere = "loaded from another site"
     wrong = {
-        '<a href="gone.html">a</a>': "index.html: gone.html: no such file",
-        '<img src="figures/gone.png">': "index.html: figures/gone.png: no such file",
-        '<a href="index.html#gone">a</a>': "index.html: index.html#gone: no such anchor",
-        '<a href="#gone">a</a>': "index.html: #gone: no such anchor",
+        '<a href="gone.html">a</a>': "gone.html: no such file",
+        '<img src="figures/gone.png">': "figures/gone.png: no such file",
+        '<a href="index.html#gone">a</a>': "index.html#gone: no such anchor",
+        '<a href="#gone">a</a>': "#gone: no such anchor",
+        '<script src="https://cdn.example.org/a.js"></script>': f"https://cdn.example.org/a.js: {elsewhere}",
+        '<link rel="preload stylesheet" href="//example.org/a.css">': f"//example.org/a.css: {elsewhere}",
+        '<img src="http://example.org/a.png">': f"http://example.org/a.png: {elsewhere}",
     }
     done = follow(tmp_path / "site", index="".join(wrong))
     assert done.returncode == 1
-    assert sorted(done.stdout.splitlines()) == sorted(wrong.values())
-
-
-def test_what_a_page_loads_from_another_site_is_named(tmp_path: Path) -> None:
-    loaded = {
-        '<script src="https://cdn.example.org/a.js"></script>': "https://cdn.example.org/a.js",
-        '<link rel="preload stylesheet" href="//example.org/a.css">': "//example.org/a.css",
-        '<img src="http://example.org/a.png">': "http://example.org/a.png",
-    }
-    fine = '<link rel="canonical" href="https://example.org/"><img src="data:image/png;base64,AAAA">'
-    done = follow(tmp_path / "site", index="".join(loaded) + fine)
-    assert done.returncode == 1
-    assert sorted(done.stdout.splitlines()) == sorted(
-        f"index.html: {link}: loaded from another site" for link in loaded.values()
-    )
+    assert sorted(done.stdout.splitlines()) == sorted(f"index.html: {said}" for said in wrong.values())
 
 
 def test_a_site_that_was_not_built_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,6 @@ REPOSITORY = Path(__file__).parents[2]
 CONFIGURATIONS = sorted(path.relative_to(REPOSITORY / "yaml").as_posix() for path in REPOSITORY.glob("yaml/**/*.yaml"))
 HYDRA = "hydra-core>=1.3,<1.4"
 NEXT_HYDRA = "hydra-core>=1.4.0rc1,<1.5"  # finds plug-ins by entry points; a pre-release is taken until there is more
-FORMS = ("wheel", "sdist", "editable")
 
 # Three lines of somebody else's, who has never heard of this package; and what they loaded for it.
 UNRELATED = """
@@ -101,22 +99,6 @@ def distributions(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     return {"wheel": wheel, "sdist": sdist, "editable": source}
 
 
-@pytest.fixture(scope="module")
-def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
-    """Makes a virtual environment with what the door needs, once for each pair, and gives its interpreter."""
-
-    @functools.cache
-    def make(version: str, hydra: str) -> Path:
-        base = find_python(version)
-        assert base is not None
-        folder = tmp_path_factory.mktemp("venv") / "an environment"
-        run(base, "-m", "venv", folder)
-        run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", hydra, "pydantic")
-        return folder / "bin" / "python"
-
-    return make
-
-
 @dataclass(frozen=True)
 class Installed:
     """An interpreter whose environment has Hydra and the package, without what else the package needs."""
@@ -125,30 +107,23 @@ class Installed:
     form: str
 
 
-@pytest.fixture(scope="module")
+#: The oldest and the newest declared Python that is here, the next Hydra on the newest, and each form once.
+CELLS = [(0, HYDRA, "wheel"), (-1, HYDRA, "sdist"), (-1, NEXT_HYDRA, "editable")]
+
+
+@pytest.fixture(scope="module", params=CELLS, ids=["oldest-wheel", "newest-sdist", "newest-next-hydra-editable"])
 def installed(
-    request: pytest.FixtureRequest,
-    make_environment: Callable[[str, str], Path],
-    distributions: dict[str, Path],
+    request: pytest.FixtureRequest, distributions: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Installed:
-    version, hydra, form = request.param
-    python = make_environment(version, hydra)
+    place, hydra, form = request.param
+    base = [found for found in map(find_python, declared_pythons()) if found is not None][place]
+    folder = tmp_path_factory.mktemp("venv") / "an environment"
+    run(base, "-m", "venv", folder)
+    python = folder / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", hydra, "pydantic")
     editable = ("--editable",) if form == "editable" else ()
-    pip = (python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall")
-    run(*pip, *editable, distributions[form])
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", *editable, distributions[form])
     return Installed(python, form)
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The oldest and the newest declared Python that is here, the next Hydra on the newest, and each form once."""
-    if "installed" not in metafunc.fixturenames:
-        return
-    slow = metafunc.config.getoption("--slow")  # without it nothing runs, and nothing needs to be looked for
-    found = [version for version in declared_pythons() if not slow or find_python(version)]
-    pairs = [(found[0], HYDRA), (found[-1], HYDRA), (found[-1], NEXT_HYDRA)] if found else []
-    cells = [(*pair, form) for pair, form in zip(pairs, FORMS, strict=False)]
-    names = [f"python{version}-hydra{hydra.partition('>=')[2]}-{form}" for version, hydra, form in cells]
-    metafunc.parametrize("installed", cells, ids=names, indirect=True, scope="module")
 
 
 def test_the_oldest_and_the_newest_declared_python_are_tried() -> None:
@@ -186,7 +161,9 @@ def test_uv_would_install_the_checkout_with_its_dependencies(source: Path) -> No
     assert {"radial-vicreg", "torch"} <= set(re.findall(r"^ \+ ([\w-]+)", done.stderr, flags=re.MULTILINE)), done.stderr
 
 
-def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_no_others(distributions: dict[str, Path]) -> None:
+def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_nothing_else_of_it(
+    distributions: dict[str, Path],
+) -> None:
     wheel = zipfile.ZipFile(distributions["wheel"]).namelist()
     with tarfile.open(distributions["sdist"]) as archive:
         sdist = [member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()]
@@ -195,19 +172,10 @@ def test_wheel_and_sdist_hold_the_configurations_of_the_tree_and_no_others(distr
     for names in (wheel, sdist):
         assert {name for name in names if name.endswith(".yaml")} == expected
         assert not [name for name in names if name.endswith("yaml/__init__.py")]  # it would shadow PyYAML
-
-
-def test_the_wheel_holds_the_plugin_the_type_marker_and_nothing_of_the_repository(
-    distributions: dict[str, Path],
-) -> None:
-    names = set(zipfile.ZipFile(distributions["wheel"]).namelist())
-    assert {"radial_vicreg/py.typed", "hydra_plugins/radial_vicreg_plugin/__init__.py"} <= names
-    assert "hydra_plugins/__init__.py" not in names  # a namespace package, shared with other plug-ins
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"radial_vicreg", "hydra_plugins"}
-
-
-def test_the_metadata_and_the_readme_are_what_an_index_accepts(distributions: dict[str, Path]) -> None:
-    files = distributions["wheel"], distributions["sdist"]
+    assert {"radial_vicreg/py.typed", "hydra_plugins/radial_vicreg_plugin/__init__.py"} <= set(wheel)
+    assert "hydra_plugins/__init__.py" not in wheel  # a namespace package, shared with other plug-ins
+    assert {name.split("/")[0] for name in wheel if ".dist-info/" not in name} == {"radial_vicreg", "hydra_plugins"}
+    files = distributions["wheel"], distributions["sdist"]  # what an index accepts, with the README
     assert run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", *files).count("PASSED") == 2
 
 

@@ -63,25 +63,22 @@ def test_a_disk_that_is_full_in_the_middle_leaves_the_old_checkpoint(
 
 
 def test_a_line_names_the_key_where_writing_takes_more_than_a_twentieth_of_an_epoch() -> None:
-    assert slow_writing(4.9, 100.0, 1) is None
-    assert slow_writing(0.5, 1.0, 1) is None  # too short for a line
-    assert slow_writing(9.0, 100.0, 2) is None
+    for writing, training, every in ((4.9, 100.0, 1), (9.0, 100.0, 2), (12.0, 80.0, 3), (0.5, 1.0, 1)):
+        assert slow_writing(writing, training, every) is None  # the last one is too short for a line
     told = slow_writing(12.0, 100.0, 1)
     assert told is not None
     assert told.startswith("writing a checkpoint takes 12.0 s, 12% of an epoch: checkpoint.frequency=3 writes one")
-    assert slow_writing(12.0, 80.0, 3) is None
 
 
-@pytest.mark.parametrize("every", [1, 2])
 def test_the_line_is_printed_once_by_what_writes_on_both_hosts(
-    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clock = iter([10.0, 15.0, 25.0, 30.0, 40.0, 45.0])  # checkpoints of 5 s, and 10 s between them
-    monkeypatch.setattr(checkpointing.time, "perf_counter", lambda: next(clock))
-    written = AtomicCheckpointIO()
-    written.save_checkpoint({**content(1), "epoch": 0}, tmp_path / "1.ckpt")
-    assert capsys.readouterr().out == ""  # the time before the first checkpoint is not that of an epoch
-    for epoch in (2, 3):
-        written.save_checkpoint({**content(1), "epoch": every * epoch - every}, tmp_path / f"{epoch}.ckpt")
-    of = "an epoch: checkpoint.frequency=10 " if every == 1 else "2 epochs: checkpoint.frequency=20 "
-    assert capsys.readouterr().out.count(f"50% of {of}") == 1
+    for every, of in ((1, "an epoch: checkpoint.frequency=10 "), (2, "2 epochs: checkpoint.frequency=20 ")):
+        clock = iter([10.0, 15.0, 25.0, 30.0, 40.0, 45.0])  # checkpoints of 5 s, and 10 s between them
+        monkeypatch.setattr(checkpointing.time, "perf_counter", lambda clock=clock: next(clock))
+        written = AtomicCheckpointIO()
+        written.save_checkpoint({**content(1), "epoch": 0}, tmp_path / "1.ckpt")
+        assert capsys.readouterr().out == ""  # the time before the first checkpoint is not that of an epoch
+        for number in (1, 2):
+            written.save_checkpoint({**content(1), "epoch": every * number}, tmp_path / "more.ckpt")
+        assert capsys.readouterr().out.count(f"50% of {of}") == 1
