@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,19 +19,6 @@ def test_the_page_holds_every_table_of_the_script() -> None:
     tables = betas.plain_table(*sizes, betas.RATIOS), betas.divided_table(*sizes, betas.RATIOS)
     for expected in (*tables, betas.stability_table(*sizes)):
         assert expected in PAGE, f"docs/betas.md lacks this table of `python -m benchmarks.betas`:\n{expected}"
-
-
-def test_the_script_prints_its_three_tables_for_values_of_ones_own(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["betas", "--dims", "24", "--batches", "48", "--ratios", "0", "0.25"])
-    betas.main()
-    printed = capsys.readouterr().out
-    for title in ("radial_ce_normalize: false", "radial_ce_normalize: true", "largest stable rate x beta1"):
-        assert f"{title}\n\n|" in printed
-    found = radial_equilibrium(24, 1.0, 0.25, count=48)
-    assert found is not None
-    assert f"{found.std:.2f}, {found.w1:.2f}" in printed
 
 
 @pytest.mark.parametrize(("dim", "ratio", "normalize"), [(128, 0.5, False), (2048, 0.01, True)])

@@ -97,7 +97,6 @@ def test_only_what_stands_between_the_marks_of_a_page_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--processes", "1"], "at least 2"),
         (["--sizes", "33x8"], "33 rows are not an equal number of 2 or more for 2 processes"),
         (["--page", "no_such_page.md"], "no_such_page.md"),
     ],

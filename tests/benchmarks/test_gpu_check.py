@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -160,44 +162,28 @@ def test_a_difference_of_one_weight_is_seen(tmp_path: Path) -> None:
     assert gpu_stages._different(tmp_path / "first", tmp_path / "second") == (["9.5e-07"], 3)
 
 
-#: Runs the check with each stage in a fork in place of a new process: half of a small stage's time is its imports.
-STAGES_IN_FORKS = """
-import os, subprocess, sys
-import matplotlib.pyplot
-from types import SimpleNamespace
-from benchmarks import gpu_check, gpu_stages
+class StageHere:
+    """Runs a stage in this process in place of a new one: half of a small stage's time is its imports."""
 
-class Fork:
-    def __init__(self, command, cwd, stdout, stderr, env, start_new_session):
-        self.pid = os.fork()
-        if self.pid:
-            return
-        os.setsid()
-        os.chdir(cwd)
-        os.environ.update(env)
-        os.dup2(stdout.fileno(), 1)
-        os.dup2(1, 2)
-        gpu_stages.main(command[len(gpu_check.STAGE_COMMAND):])
-        sys.stdout.flush()
-        os._exit(0)
+    def __init__(self, command: list[str], stdout: Any, **_: Any) -> None:
+        self.arguments, self.log, self.returncode = command[len(gpu_check.STAGE_COMMAND) :], stdout, 0
 
-    def wait(self, timeout=None):
-        if self.pid:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            self.pid = 0
-        return self.returncode
-
-gpu_check._end_group = lambda fork: fork.wait()
-gpu_check.subprocess = SimpleNamespace(Popen=Fork, STDOUT=subprocess.STDOUT, TimeoutExpired=subprocess.TimeoutExpired)
-sys.exit(gpu_check.main(sys.argv[1:]))
-"""
+    def wait(self, timeout: float | None = None) -> int:
+        with contextlib.redirect_stdout(self.log):
+            gpu_stages.main(self.arguments)
+        return 0
 
 
 @pytest.mark.slow
-def test_every_stage_runs_on_a_cpu(tmp_path: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    options = ["--device", "cpu", "--out", str(tmp_path), "--minutes", "60"]
-    done = run_python("-c", STAGES_IN_FORKS, *options, cwd=gpu_check.ROOT, timeout=1500)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_every_stage_runs_on_a_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(gpu_check.ROOT)
+    names = {"Popen": StageHere, "STDOUT": None, "TimeoutExpired": subprocess.TimeoutExpired}
+    monkeypatch.setattr(gpu_check, "subprocess", SimpleNamespace(**names))
+    monkeypatch.setattr(gpu_check, "_end_group", lambda stage: None)
+    assert gpu_check.main(["--device", "cpu", "--out", str(tmp_path), "--minutes", "60"]) == 0
+    printed = capsys.readouterr().out
     content = json.loads((tmp_path / "gpu_check.json").read_text())
     assert {name: stage["status"] for name, stage in content["stages"].items()} == dict.fromkeys(
         gpu_check.LIMITS, "done"
@@ -212,6 +198,6 @@ def test_every_stage_runs_on_a_cpu(tmp_path: Path, run_python: Callable[..., sub
     assert hours["study_full"] > hours["study_full_tune"] > hours["study_full_short"] > 0
     assert content["stages"]["speed"]["checks"]["device"]["values"]["images_per_second"] > 0
     for name in gpu_check.LIMITS:
-        assert f"| {name} " in done.stdout
+        assert f"| {name} " in printed
         assert (tmp_path / f"{name}.log").is_file()
     assert "| study " in (tmp_path / "gpu_check.md").read_text()

@@ -105,12 +105,6 @@ def test_step_schedule_decays_at_the_milestones() -> None:
     assert [rate / rates[0] for rate in rates] == pytest.approx([1, 1, 0.1, 0.1, 0.01])
 
 
-def test_no_schedule_leaves_the_rates_alone() -> None:
-    config = make_config(scheduler__name="none")
-    optimizer = build_optimizer(config, groups())
-    assert build_scheduler(config, optimizer, 60) == {"optimizer": optimizer}
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

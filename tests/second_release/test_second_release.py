@@ -123,20 +123,6 @@ def test_runs_are_listed(
     assert Counter((run["status"], run["epochs"]) for run in listed) == expected
 
 
-@pytest.mark.parametrize(
-    ("folder", "finished", "others"),
-    [
-        ("standalone", 3, {"partial": 2}),
-        ("main_pretrain", 1, {"partial": 2}),
-        ("sweep", 3, {"partial": 2, "failed": 2}),
-    ],
-)
-def test_finished_runs_are_reported(folder: str, finished: int, others: dict[str, int], reading: Path) -> None:
-    runs, problems = collect(folder)
-    assert len(runs) == finished
-    assert Counter(problem.kind for problem in problems) == others
-
-
 def test_the_runs_of_both_hosts_are_one_experiment_and_one_without_validation_is_another(reading: Path) -> None:
     folders = ("standalone", "solo", "main_pretrain")
     experiments, repeated = group([run for folder in folders for run in collect(folder)[0]])
