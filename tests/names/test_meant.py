@@ -10,7 +10,6 @@ from omegaconf import OmegaConf
 
 from radial_vicreg import cli
 from radial_vicreg.compose import compose
-from radial_vicreg.config.reading import is_setting
 from radial_vicreg.names.hints import SYNONYMS, meant
 from radial_vicreg.paper.synthetic.settings import Options
 
@@ -85,14 +84,3 @@ def test_only_what_would_be_accepted_is_suggested(override: str, said: str) -> N
 def test_a_synthetic_run_takes_no_further_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["synthetic", "gradient_clip_val=1"]) == 2
     assert capsys.readouterr().err.endswith("unknown key 'gradient_clip_val'; see `--cfg` for the known keys\n")
-
-
-def test_settings_are_told_from_other_keys() -> None:
-    for key, is_one in [
-        ("optimizer.lr", True),
-        ("backbone.kwargs.anything", True),
-        ("optimizer.anything", False),
-        ("optimizer.lr.inner", False),
-        ("anything", False),
-    ]:
-        assert is_setting(key) == is_one

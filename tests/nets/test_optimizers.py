@@ -28,16 +28,12 @@ class Model(nn.Module):
         self.projector = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Linear(6, 4))
 
     def groups(self, classifier_lr: float) -> list[dict[str, Any]]:
-        return [
-            {"name": "backbone", "params": list(self.backbone.parameters())},
-            {
-                "name": "classifier",
-                "params": list(self.classifier.parameters()),
-                "lr": classifier_lr,
-                "weight_decay": 0,
-            },
-            {"name": "projector", "params": list(self.projector.parameters())},
+        found: list[dict[str, Any]] = [
+            {"name": name, "params": list(getattr(self, name).parameters())}
+            for name in ("backbone", "classifier", "projector")
         ]
+        found[1] |= {"lr": classifier_lr, "weight_decay": 0}
+        return found
 
 
 def set_gradients(model: Model, step: int) -> None:

@@ -12,7 +12,7 @@ from torch import nn
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler
-from radial_vicreg.nets.schedule import WarmupCosine, warmup_cosine_lr
+from radial_vicreg.nets.schedule import warmup_cosine_lr
 
 
 def groups() -> list[dict[str, Any]]:
@@ -86,16 +86,6 @@ def test_without_solo_learn_a_schedule_rises_to_its_peak_falls_to_its_minimum_an
     assert rates[20:] == [1e-3] * 21
 
 
-def test_schedule_resumes_where_it_stopped() -> None:
-    whole = advance(*built(), 50)
-    optimizer, schedule = built()
-    advance(optimizer, schedule, 20)
-    resumed, resumed_schedule = built()
-    resumed.load_state_dict(optimizer.state_dict())
-    resumed_schedule.load_state_dict(schedule.state_dict())
-    assert advance(resumed, resumed_schedule, 30) == whole[20:]
-
-
 def test_step_schedule_decays_at_the_milestones() -> None:
     config = make_config(scheduler__name="step", scheduler__lr_decay_steps=[2, 4])
     optimizer = build_optimizer(config, groups())
@@ -118,11 +108,6 @@ def test_step_schedule_decays_at_the_milestones() -> None:
 def test_wrong_schedule_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         built(**settings)
-
-
-def test_a_warm_up_of_negative_length_is_refused() -> None:
-    with pytest.raises(UserError, match=r"warmup >= 0, got 60, -1$"):
-        WarmupCosine(built()[0], warmup=-1, total=60, start_lr=3e-5, min_lr=0.0)
 
 
 def test_the_ends_of_a_schedule_grow_with_accumulated_batches_as_its_peak_does() -> None:

@@ -106,11 +106,8 @@ def test_ckpt_auto_hands_out_no_run_of_other_settings(overrides: list[str], read
     ("folder", "expected"),
     [
         ("standalone", {("finished", 2): 3, ("running", 2): 1, ("running", 1): 1}),
-        ("solo", {("finished", 2): 1, ("running", 2): 1}),
         ("main_pretrain", {("finished", 2): 1, ("running", 2): 2}),
         ("merged", {("finished", 2): 8}),
-        ("without_last", {("finished", 2): 1}),
-        ("other_rate", {("finished", 3): 1}),
         ("handed_out", {("finished", 3): 1}),
         ("sweep", {("finished", 2): 3, ("interrupted", 1): 1, ("running", 0): 1, ("failed", 0): 2}),
     ],
