@@ -79,21 +79,6 @@ def test_only_what_stands_between_the_marks_of_a_page_is_replaced() -> None:
             ddp_conformance.with_table(wrong, "new")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--sizes", "33x8"], "33 rows are not an equal number of 2 or more for 2 processes"),
-        (["--page", "no_such_page.md"], "no_such_page.md"),
-    ],
-)
-def test_wrong_options_end_before_anything_is_measured(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        ddp_conformance.main(options)
-    assert message in capsys.readouterr().err
-
-
 def test_the_page_shows_a_results_file_where_ours_agrees() -> None:
     page = PAGE.read_text()
     files = (REPOSITORY / "benchmarks" / "results").glob("ddp-conformance-*.json")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,22 +56,6 @@ def test_the_stages_are_those_with_a_limit_and_take_twelve_minutes() -> None:
     assert sum(gpu_check.LIMITS.values()) == 12 * 60
 
 
-def test_whatever_is_missing_is_listed_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    setup = tmp_path / "setup.cfg"
-    setup.write_text("[options]\ninstall_requires =\n    torch>=2.3\n    no-such-package>=1,<2\n    numpy>=999\n")
-    assert gpu_check.missing_requirements() == []
-    missing = gpu_check.missing_requirements(setup)
-    assert missing == ["no-such-package>=1,<2", "numpy>=999"]
-    monkeypatch.setattr(gpu_check, "missing_requirements", lambda: missing)
-    assert gpu_check.main(["--out", str(tmp_path / "out")]) == 2
-    printed = capsys.readouterr().out
-    assert "2 requirements are missing: no-such-package>=1,<2, numpy>=999\n" in printed
-    assert "pip install --no-index --find-links wheels 'no-such-package>=1,<2' 'numpy>=999'" in printed
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_check_that_fails_or_is_skipped_is_recorded_and_the_next_one_runs(tmp_path: Path) -> None:
     def fail() -> Found:
         raise ValueError("this one is wrong")
@@ -96,23 +78,6 @@ def test_a_check_that_fails_or_is_skipped_is_recorded_and_the_next_one_runs(tmp_
         ["stage", "third", "passed", "all of it"],
         ["stage", "fourth", "FAILED", "half of it"],
     ]
-
-
-def test_given_images_are_found_in_a_folder_or_an_archive_and_those_without_classes_are_refused(
-    image_folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gpu_stages.step, "make_images", lambda folder, count: folder)
-    wrong = image_folder("images/train", per_class=2)
-    given = image_folder("images/test", per_class=1).parent
-    archive = Path(shutil.make_archive(str(tmp_path / "archive"), "gztar", given))
-    for place, (source, outcome) in enumerate(((given, "passed"), (archive, "passed"), (wrong, "FAILED"))):
-        scratch = tmp_path / f"scratch {place}"
-        scratch.mkdir()
-        checks = Job("images", tmp_path, scratch, "cuda", source)
-        gpu_stages.images(checks)
-        assert checks.checks["large"]["outcome"] == outcome, checks.checks
-        if outcome == "passed":
-            assert len(list(checks.images("train", small=False).glob("*/*"))) == 6
 
 
 #: Stands for a stage that never ends once it has found something.
