@@ -88,7 +88,7 @@ _LOSSES = (
         "reverse_kl_of",
         "radii.var()",
         "radii.var(correction=0)",
-        ("test_losses_radial.py",),
+        ("test_losses_functions.py",),
     ),
     Mutant(
         "losses/quantiles-at-other-ranks",
@@ -96,7 +96,7 @@ _LOSSES = (
         "_new_quantiles",
         "(np.arange(count) + 0.5) / count",
         "(np.arange(count) + 1) / (count + 1)",
-        ("test_losses_radial.py",),
+        ("test_losses_functions.py",),
     ),
     Mutant(
         "losses/validation-counts-draws",
@@ -192,7 +192,7 @@ _LOSSES = (
         "checked_spacing",
         "1 <= m <= count - 1",
         "1 <= m <= count",
-        ("test_losses_radial.py", "test_losses_objective.py"),
+        ("test_losses_functions.py", "test_losses_objective.py"),
     ),
     Mutant(
         "losses/nan-on-a-cpu-passes",
@@ -588,7 +588,7 @@ _TRAIN = (
         "_ramp",
         "(warmup - 1)",
         "warmup",
-        ("test_schedules.py",),
+        ("test_optimizers.py",),
     ),
     Mutant(
         "train/lars-adapts-biases",

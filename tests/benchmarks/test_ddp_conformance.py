@@ -70,21 +70,6 @@ def test_one_process_takes_the_mean_over_draws_that_stay_on_their_process() -> N
         torch.testing.assert_close(found[0], torch.full((4, 3), factor))
 
 
-def test_a_missing_package_is_not_installed_and_a_broken_one_does_not_import(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "broken_losses.py").write_text("raise RuntimeError('no GPU\\nat all')\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(ddp_losses.MODULES, "missing", "no_such_module")
-    monkeypatch.setitem(ddp_losses.MODULES, "broken", "broken_losses")
-    missing = _entry(None, package="missing", requires="no_such_module.losses")
-    broken = _entry(None, package="broken", requires="broken_losses")
-    assert ddp_losses.unavailable(missing) == "not installed"
-    assert ddp_losses.version("missing") is None
-    assert ddp_losses.unavailable(broken) == "does not import: RuntimeError: no GPU"
-    assert ddp_losses.unavailable(_entry(None)) is None
-
-
 def test_only_what_stands_between_the_marks_of_a_page_is_replaced() -> None:
     start, end = ddp_conformance.START, ddp_conformance.END
     page = f"before\n{start}\nold\n{end}\nafter\n"
@@ -92,22 +77,6 @@ def test_only_what_stands_between_the_marks_of_a_page_is_replaced() -> None:
     for wrong in ("no marks", f"{end}\n{start}", page + page):
         with pytest.raises(ValueError, match="one line"):
             ddp_conformance.with_table(wrong, "new")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--processes", "1"], "at least 2"),
-        (["--sizes", "33x8"], "33 rows are not an equal number of 2 or more for 2 processes"),
-        (["--page", "no_such_page.md"], "no_such_page.md"),
-    ],
-)
-def test_wrong_options_end_before_anything_is_measured(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        ddp_conformance.main(options)
-    assert message in capsys.readouterr().err
 
 
 def test_the_page_shows_a_results_file_where_ours_agrees() -> None:

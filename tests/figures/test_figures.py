@@ -110,19 +110,6 @@ def test_every_two_colours_differ_for_colour_blind_readers_too(sight: str) -> No
     assert not near
 
 
-def test_a_legend_names_a_method_as_the_tables_do() -> None:
-    expected = {
-        method_key("none"): "VICReg",
-        method_key("kl", centred=True): "Radial-VICReg centred",
-        method_key("wasserstein", mean=True): "Radial-VICReg W1 + mean",
-        method_key("none", e2mc=True, mean=True): "VICReg + E2MC + mean",
-        method_key("barlow"): "Barlow Twins",
-        "mine": "mine",
-    }
-    assert {key: method_label(key) for key in expected} == expected
-    assert all(method_label(key) != key for key in KNOWN)
-
-
 def test_the_documentation_names_the_colours_and_markers_of_the_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \| `(#[0-9A-F]{6})`, `(.)` \|$", page, flags=re.MULTILINE)

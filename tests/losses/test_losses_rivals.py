@@ -45,6 +45,28 @@ def test_the_arguments_of_a_library_map_to_ours(
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.solo
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((64, 16), torch.float32), ((16, 64), torch.float64), ((32, 32), torch.float32)],
+    ids=["tall", "wide", "square"],
+)
+def test_vicreg_equals_solo_learn(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    solo = pytest.importorskip("solo.losses.vicreg")
+    z1, noise = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    z2 = 0.7 * (z1 + 0.5 * noise)
+    ours, theirs = ([z.to(dtype).clone().requires_grad_() for z in (z1, z2)] for _ in range(2))
+    value = RadialVICRegLoss(radial_objective="none")(*ours)
+    expected = solo.vicreg_loss_func(*theirs, sim_loss_weight=25.0, var_loss_weight=25.0, cov_loss_weight=1.0)
+    value.backward()
+    expected.backward()
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(value, expected, rtol=tolerance, atol=0)
+    for mine, other in zip(ours, theirs, strict=True):
+        scale = other.grad.abs().max().item()
+        torch.testing.assert_close(mine.grad, other.grad, rtol=tolerance, atol=tolerance * scale)
+
+
 def test_lightly_s_defaults_are_those_of_the_table() -> None:
     lightly = pytest.importorskip("lightly.loss")
     defaults = {name: p.default for name, p in inspect.signature(lightly.VICRegLoss).parameters.items()}

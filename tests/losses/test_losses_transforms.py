@@ -38,22 +38,9 @@ STILL: dict[str, Callable[..., Tensor]] = {
 }
 #: More samples than dimensions with two views, fewer with three.
 SHAPES = {(12, 5): 2, (5, 12): 3}
-DTYPES = (torch.float32, torch.bfloat16)
 
-# What traces takes half a second a case: each objective has one shape and one precision, and one is for every day.
-traced = pytest.mark.parametrize(
-    ("name", "shape", "dtype"),
-    [
-        pytest.param(
-            name,
-            [*SHAPES][place % 2],
-            DTYPES[place // 2 % 2],
-            id=name,
-            marks=pytest.mark.slow if name != EVERYTHING else (),
-        )
-        for place, name in enumerate(OBJECTIVES)
-    ],
-)
+# What traces takes half a second a case; test_what_was_traced_is_an_objective_as_before is for every day.
+traced = pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in OBJECTIVES])
 
 exports = pytest.mark.skipif(
     version(torch.__version__) < version("2.8"), reason="torch.export of the losses needs PyTorch 2.8"
@@ -64,6 +51,13 @@ exports = pytest.mark.skipif(
 def _fresh_compiler() -> None:
     if "torch._dynamo" in sys.modules:
         torch.compiler.reset()
+
+
+def _traced_views(name: str) -> Views:
+    """Views of one shape and one precision for each objective."""
+    place = list(OBJECTIVES).index(name)
+    shape, number = list(SHAPES.items())[place % 2]
+    return _views(shape, number, (torch.float32, torch.bfloat16)[place // 2 % 2])
 
 
 def _views(shape: tuple[int, int], number: int = 2, dtype: torch.dtype = torch.float64) -> Views:
@@ -116,10 +110,8 @@ def test_vmap_of_views_in_one_tensor_equals_a_loop() -> None:
 
 
 @traced
-def test_the_objective_is_one_graph_for_the_compiler(
-    name: str, shape: tuple[int, int], dtype: torch.dtype, capfd: pytest.CaptureFixture[str]
-) -> None:
-    first, *others = _views(shape, SHAPES[shape], dtype)
+def test_the_objective_is_one_graph_for_the_compiler(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    first, *others = _traced_views(name)
     eager, objective = (RadialVICRegLoss(**OBJECTIVES[name]) for _ in range(2))
     # Without the code generator, which takes half a minute: the slow test in test_losses_objective.py has it.
     compiled = torch.compile(objective, fullgraph=True, backend="eager")
@@ -133,12 +125,12 @@ def test_the_objective_is_one_graph_for_the_compiler(
 
 @exports
 @traced
-def test_the_exported_objective_gives_the_same_values(name: str, shape: tuple[int, int], dtype: torch.dtype) -> None:
+def test_the_exported_objective_gives_the_same_values(name: str) -> None:
     _cached_quantiles.cache_clear()  # what is first met while tracing must not stay
     objective = RadialVICRegLoss(**OBJECTIVES[name])
-    program = torch.export.export(objective, _views(shape, SHAPES[shape], dtype))
+    program = torch.export.export(objective, _traced_views(name))
     assert objective.terms == {}, "traced tensors were kept"
-    views = tuple(2 * z + 0.1 for z in _views(shape, SHAPES[shape], dtype))
+    views = tuple(2 * z + 0.1 for z in _traced_views(name))
     torch.testing.assert_close(program.module()(*views), objective(*views))
     assert all(type(term) is Tensor for term in objective.terms.values())
 
@@ -178,12 +170,13 @@ def test_draws_break_the_graph_without_a_warning(kind: str, capfd: pytest.Captur
 
 
 @exports
-def test_values_are_looked_at_by_calls_that_are_not_traced() -> None:
-    """Also after the same objective was compiled, exported and transformed, which leaves no terms."""
+def test_what_was_traced_is_an_objective_as_before() -> None:
+    """A compiled, an exported and a transformed objective has its values, and looks at them when it is called."""
     views = _views((12, 5))
     objective = RadialVICRegLoss()
-    torch.compile(objective, fullgraph=True, backend="eager")(*views)
-    torch.export.export(objective, views)
+    expected = objective(*views)
+    torch.testing.assert_close(torch.compile(objective, fullgraph=True, backend="eager")(*views), expected)
+    torch.testing.assert_close(torch.export.export(objective, views).module()(*views), expected)
     torch.func.grad(objective)(*views)
     assert objective.terms == {}
     with pytest.raises(ValueError, match="view 2: 60 of 60 values are not finite"):

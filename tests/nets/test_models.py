@@ -17,8 +17,6 @@ TINY_VIT = {"patch_size": 4, "img_size": 32}
 @pytest.mark.parametrize(
     ("name", "kwargs", "features"),
     [
-        ("resnet18", {}, 512),
-        ("vit_tiny", {**TINY_VIT, "depth": 1}, 192),
         ("vit_base", {**TINY_VIT, "depth": 1}, 768),
         ("timm:test_resnet", {}, 96),
         ("timm:resnet18", {"channels": (8, 8, 16, 16)}, 16),

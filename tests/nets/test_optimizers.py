@@ -1,18 +1,21 @@
-"""Optimizers take solo-learn's steps, parameter by parameter."""
+"""Optimizers and schedules take solo-learn's steps, parameter by parameter."""
 
 from __future__ import annotations
 
 import copy
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from configs import make_config, solo_form
+from helpers import make_solo_vit_small
 from torch import nn
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.nets.optimizers import build_optimizer, build_scheduler, check_optimizer
+from radial_vicreg.nets.schedule import warmup_cosine_lr
 
 STEPS = 30
 
@@ -28,16 +31,12 @@ class Model(nn.Module):
         self.projector = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Linear(6, 4))
 
     def groups(self, classifier_lr: float) -> list[dict[str, Any]]:
-        return [
-            {"name": "backbone", "params": list(self.backbone.parameters())},
-            {
-                "name": "classifier",
-                "params": list(self.classifier.parameters()),
-                "lr": classifier_lr,
-                "weight_decay": 0,
-            },
-            {"name": "projector", "params": list(self.projector.parameters())},
+        found: list[dict[str, Any]] = [
+            {"name": name, "params": list(getattr(self, name).parameters())}
+            for name in ("backbone", "classifier", "projector")
         ]
+        found[1] |= {"lr": classifier_lr, "weight_decay": 0}
+        return found
 
 
 def set_gradients(model: Model, step: int) -> None:
@@ -104,15 +103,29 @@ def test_lars_takes_solo_learns_steps(clipped: bool, excluded: bool, excluded_wd
 
 @pytest.mark.solo
 @pytest.mark.parametrize(
-    ("name", "warmup_epochs", "interval"),
-    [("lars", 0, "epoch"), ("lars", 1.25, "step"), ("sgd", 2, "step"), ("adam", 0, "step"), ("adamw", 1.25, "epoch")],
+    ("name", "interval", "warmup_epochs", "min_lr"),
+    [
+        ("lars", "epoch", 0, 1e-3),
+        ("lars", "step", 1.25, 0.0),  # of 3 steps an epoch: 3.75
+        ("sgd", "step", 2, 1e-3),  # 6 steps
+        ("adam", "step", 0.5, 1e-3),  # 1.5 steps: the ramp overshoots
+        ("adamw", "epoch", 1.25, 0.0),
+        ("sgd", "step", 0.2, 0.0),  # 0.6 steps: the ramp never starts
+        ("lars", "step", 9.9, 1e-3),  # ends within the last step
+        ("sgd", "step", 25, 1e-3),  # longer than the training
+    ],
 )
-def test_training_follows_solo_learns_configure_optimizers(name: str, warmup_epochs: float, interval: str) -> None:
+def test_training_follows_solo_learns_configure_optimizers(
+    name: str, interval: str, warmup_epochs: float, min_lr: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Groups, rates, optimizer and schedule together, through solo-learn's own method class."""
     methods = pytest.importorskip("solo.methods")
     args = pytest.importorskip("solo.args.pretrain")
+    make_solo_vit_small(monkeypatch)
+    sizes = {"patch_size": 16, "img_size": 32, "depth": 1, "embed_dim": 24, "num_heads": 1}
     overrides = {} if name == "lars" else {"optimizer__kwargs": {}}
     config = make_config(
+        backbone={"name": "vit_tiny", "kwargs": sizes},
         optimizer__name=name,
         optimizer__batch_size=64,
         data__dataset="cifar10",
@@ -121,6 +134,7 @@ def test_training_follows_solo_learns_configure_optimizers(name: str, warmup_epo
         max_epochs=10,
         accumulate_grad_batches=2,
         scheduler__warmup_epochs=warmup_epochs,
+        scheduler__min_lr=min_lr,
         scheduler__interval=interval,
         **overrides,
     )
@@ -144,3 +158,50 @@ def test_training_follows_solo_learns_configure_optimizers(name: str, warmup_epo
         reference.step()
         schedule["scheduler"].step()
         reference_schedule["scheduler"].step()
+
+
+def built(steps: float = 60, **settings: Any) -> tuple[torch.optim.Optimizer, Any]:
+    """An optimizer and its schedule."""
+    config = make_config(**settings)
+    optimizer = build_optimizer(config, Model().groups(0.1))
+    return optimizer, build_scheduler(config, optimizer, steps)["lr_scheduler"]["scheduler"]  # type: ignore[arg-type]
+
+
+def test_without_solo_learn_a_schedule_rises_to_its_peak_falls_to_its_minimum_and_stays_there() -> None:
+    rates = [warmup_cosine_lr(step, 0.3, 4, 20, 3e-5, 1e-3) for step in range(41)]
+    assert rates[0] == 3e-5
+    assert rates[:4] == sorted(rates[:4])
+    assert max(rates) == rates[4] == 0.3
+    assert rates[4:] == sorted(rates[4:], reverse=True)
+    assert rates[20:] == [1e-3] * 21
+
+
+def test_step_schedule_decays_at_the_milestones() -> None:
+    optimizer, schedule = built(scheduler__name="step", scheduler__lr_decay_steps=[2, 4])
+    rates = []
+    for _ in range(5):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    assert [rate / rates[0] for rate in rates] == pytest.approx([1, 1, 0.1, 0.1, 0.01])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scheduler__name": "reduce"}, "scheduler.name='reduce'.*warmup_cosine, step, none"),
+        ({"scheduler__interval": "batch"}, "scheduler.interval='batch'.*step or epoch"),
+        ({"scheduler__name": "step"}, "scheduler.lr_decay_steps is not set"),
+        ({"steps": 0}, "positive finite number of steps"),
+        ({"steps": math.inf}, "positive finite number of steps"),
+    ],
+)
+def test_wrong_schedule_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        built(**settings)
+
+
+def test_the_ends_of_a_schedule_grow_with_accumulated_batches_as_its_peak_does() -> None:
+    _, schedule = built(accumulate_grad_batches=3, scheduler__min_lr=1e-3, scheduler__warmup_epochs=2)
+    assert (schedule.start_lr, schedule.min_lr) == pytest.approx((9e-5, 3e-3))
+    assert schedule.base_lrs[0] == pytest.approx(0.3 * 4 / 256 * 3)

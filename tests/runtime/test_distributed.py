@@ -321,12 +321,3 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_every_rank(ranks: list[dict[st
         of_rank_1 = "view 2: 1 of 12 values are not finite"
         assert (of_rank_1 if number == 1 else "rank [1] rejected their embeddings") in told["nan"]
         assert told["afterwards"] == "no error", "ranks stay in step"
-
-
-def test_without_processes_every_collective_is_the_identity() -> None:
-    x = torch.arange(6.0).reshape(3, 2).requires_grad_()
-    assert distributed.gather_with_grad(x) is x
-    assert distributed.broadcast_from_rank_zero(x) is x
-    assert distributed.any_rank(True) is True
-    assert distributed.gather_chunks(x, 2) is x
-    assert distributed.once(lambda: x) is x

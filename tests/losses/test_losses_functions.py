@@ -1,4 +1,4 @@
-"""The radial terms where the golden values do not reach: ties, draws, the kernel density, what they refuse."""
+"""Functions of one view where the golden values do not reach: digits, ties, draws, densities, what they refuse."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from torch import Tensor
 
 from radial_vicreg.losses import (
     chi_cross_entropy,
+    covariance_loss,
+    e2mc_loss,
     m_spacing_entropy,
     radial_gaussianization_loss,
     radial_kl,
     radial_reverse_kl_loss,
     radial_wasserstein_loss,
+    variance_loss,
 )
 from radial_vicreg.losses._chi import _cached_quantiles, chi_draws, chi_quantiles
 from radial_vicreg.losses.radial import MIN_BANDWIDTH, MIN_SPACING, MIN_SQUARED_NORM
@@ -28,6 +31,30 @@ def _chi_batch(count: int, dim: int) -> Tensor:
     z = torch.zeros(count, dim, dtype=torch.float64)
     z[:, 0] = torch.as_tensor(stats.chi.rvs(dim, size=count, random_state=0))
     return z
+
+
+@pytest.mark.parametrize(("count", "dim"), [(512, 8), (9, 8)], ids=["many_samples", "barely_more_samples_than_d"])
+def test_covariance_of_whitened_data_is_zero_and_not_negative(count: int, dim: int) -> None:
+    z = torch.randn(count, dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    z = z - z.mean(dim=0)
+    z = (z @ torch.linalg.inv(torch.linalg.cholesky(torch.cov(z.T))).T).float()
+    assert 0 <= covariance_loss(z).item() < 1e-11
+
+
+@pytest.mark.parametrize("shape", [(64, 16), (16, 64)], ids=["tall", "wide"])
+def test_covariance_is_not_lost_in_a_large_mean(shape: tuple[int, int]) -> None:
+    z = torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+    # 100 and quarter steps: the shift itself is exact in float32.
+    z = (z * 1024).round() / 1024
+    torch.testing.assert_close(covariance_loss(z + 100), covariance_loss(z), rtol=1e-4, atol=0)
+
+
+def test_variance_is_the_hinge_on_the_unbiased_deviation() -> None:
+    z = torch.tensor([[0.0, 0.0], [0.5, 10.0]], dtype=torch.float64)
+    first = 1 - math.sqrt(0.125 + 1e-4)
+    assert variance_loss(z).item() == pytest.approx(first / 2, rel=1e-12)
+    assert variance_loss(z, gamma=0.1).item() == 0
+    assert variance_loss(torch.ones(4, 3), gamma=2.0, eps=0.25).item() == pytest.approx(1.5)
 
 
 def test_collapsed_batches_take_the_smallest_values_that_are_allowed_without_a_gradient() -> None:
@@ -116,6 +143,9 @@ ONES = torch.ones(4, 2)
             lambda: radial_wasserstein_loss(ONES, torch.empty(4, device="meta")),
             "^target: expected values, got a",
         ),
+        (lambda: variance_loss(ONES, gamma=-1.0), "gamma: expected a finite number"),
+        (lambda: variance_loss(ONES, eps=0.0), "eps: expected a finite number"),
+        (lambda: e2mc_loss(ONES, -0.1), r"hypercovariance_weight: expected a finite number >= 0, got -0\.1"),
         (lambda: radial_reverse_kl_loss(ONES, bandwidth=0.0), "bandwidth: expected a finite number > 0, got 0.0"),
         (lambda: radial_reverse_kl_loss(ONES, num_targets=2.5), "num_targets: expected an integer >= 1, got 2.5"),
     ],
