@@ -494,7 +494,7 @@ _RUNS = (
         "read_tensors",
         "weights_only=True",
         "weights_only=False",
-        ("test_checkpoints.py",),
+        ("test_strange_files.py",),
     ),
     Mutant(
         "runs/another-network-is-resumed",
@@ -502,7 +502,7 @@ _RUNS = (
         "check_resumable",
         "        if mine != other:\n",
         "        if mine != other and mine is None:\n",
-        ("test_checkpoints.py",),
+        ("test_strange_files.py",),
     ),
     Mutant(
         "runs/a-loaded-run-counts-epochs-from-0",
