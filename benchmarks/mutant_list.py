@@ -526,7 +526,7 @@ _RUNS = (
         "HeldLock.release",
         "if self._named() in ({}, self._own_name):",
         "if self._lock is not None:",
-        ("test_locks.py",),
+        ("test_files.py",),
     ),
     Mutant(
         "runs/a-figure-replaces-all-others",
