@@ -494,7 +494,7 @@ _RUNS = (
         "read_tensors",
         "weights_only=True",
         "weights_only=False",
-        ("test_checkpoints.py",),
+        ("test_strange_files.py",),
     ),
     Mutant(
         "runs/another-network-is-resumed",
@@ -502,7 +502,7 @@ _RUNS = (
         "check_resumable",
         "        if mine != other:\n",
         "        if mine != other and mine is None:\n",
-        ("test_checkpoints.py",),
+        ("test_strange_files.py",),
     ),
     Mutant(
         "runs/a-loaded-run-counts-epochs-from-0",
@@ -526,7 +526,7 @@ _RUNS = (
         "HeldLock.release",
         "if self._named() in ({}, self._own_name):",
         "if self._lock is not None:",
-        ("test_locks.py",),
+        ("test_files.py",),
     ),
     Mutant(
         "runs/a-figure-replaces-all-others",

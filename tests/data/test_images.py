@@ -211,15 +211,6 @@ def test_a_folder_that_is_no_data_set_is_named(
         read(root)
 
 
-def test_unlabelled_images_are_sorted_and_other_files_omitted(tmp_path: Path) -> None:
-    for name, level in (("b.png", 100), ("a.JPG", 50), ("c.jpeg", 150)):
-        Image.new("RGB", (4, 4), (level,) * 3).save(tmp_path / name)
-    (tmp_path / "notes.txt").touch()
-    (tmp_path / "folder.png").mkdir()
-    found = list(UnlabelledFolder(tmp_path))
-    assert [(np.asarray(image).mean().round(), target) for image, target in found] == [(50, -1), (100, -1), (150, -1)]
-
-
 def test_images_are_listed_in_torchvision_s_order(make_folder: Callable[..., Path]) -> None:
     root = make_folder(**{"b": 3, "a": 2, "Z": 1, "ä ö": 2})
     for inner in ("inner", "like an image.jpg"):

@@ -32,7 +32,6 @@ from radial_vicreg.data.errors import (
     resource_problem,
     resources_named,
 )
-from radial_vicreg.data.formats import memory_option
 from radial_vicreg.data.image import open_image, unreadable_images
 from radial_vicreg.data.loader import build_train_loader, build_training_set, build_val_loader, faster_loading
 from radial_vicreg.errors import UserError
@@ -207,15 +206,6 @@ def test_validation_on_the_device_equals_that_of_the_files(device_config: MakeCo
     for ours, theirs in zip(on_device, read, strict=True):
         assert torch.allclose(ours[0], theirs[0], atol=1e-6)
         assert torch.equal(ours[1], theirs[1])
-
-
-def test_formats_that_are_not_kept_in_memory_are_none_or_refused() -> None:
-    for cache in ({}, {"data__cache": None}, {"data__cache": "none"}):
-        assert memory_option(make_config(**cache)) is None
-    with pytest.raises(UserError, match=r"data.format must be one of image_folder, device, got 'devise'; did you mean"):
-        memory_option(make_config(data__format="devise"))
-    with pytest.raises(UserError, match=r"data.format=h5 is read by solo-learn's main_pretrain.py only; use data.form"):
-        memory_option(make_config(data__format="h5"))
 
 
 def test_images_in_memory_need_our_host_and_only_other_crops_are_another_experiment(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,40 +21,49 @@ from radial_vicreg.io.secrets import HIDDEN, is_secret, refuse_secrets, without_
 from radial_vicreg.runs.provenance import describe_run
 
 QUICK = ["max_epochs=1", "diagnostics.enabled=false"]
-#: The embedded host in this process, and solo-learn's with workers.
-HOSTS_AND_WORKERS = [("standalone", 0), pytest.param("solo", 2, marks=[pytest.mark.solo, pytest.mark.slow])]
 KEY = "0123456789abcdef0123456789abcdef01234567"
 
 
-@pytest.fixture
-def spoilt(tiny_overrides: list[str], tmp_path: Path) -> list[str]:
-    """Overrides of a run whose images are partly unreadable: two for training, one for validation."""
-    (tmp_path / "train" / "class_0" / "0.png").write_bytes(b"?")
-    (tmp_path / "train" / "class_2" / "text.jpg").write_text("no image")
-    (tmp_path / "val" / "class_1" / "2.png").write_bytes(b"")
-    (tmp_path / "train" / ".ipynb_checkpoints").mkdir()
-    (tmp_path / "train" / "class_1" / "a.gif").touch()
-    return [*tiny_overrides, *QUICK]
+def with_text(folder: Path) -> str:
+    (folder / "0.png").write_text("no image")
+    return r"cannot read the image .*class_0/0\.png \(not an image\)"
 
 
-@pytest.mark.parametrize(("host", "workers"), HOSTS_AND_WORKERS)
-def test_a_run_stops_at_a_bad_image_with_one_line(
-    host: str, workers: int, spoilt: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def with_another_shape(folder: Path) -> str:
+    Image.new("RGB", (12, 8)).save(folder / "0.png")
+    return r"images of different shapes in one batch \(\[3, 32, .*or set augmentations\.0\.rrc\.enabled=true$"
+
+
+@pytest.mark.parametrize(
+    ("host", "workers"), [("standalone", 0), pytest.param("solo", 2, marks=[pytest.mark.solo, pytest.mark.slow])]
+)
+@pytest.mark.parametrize("spoil", [with_text, with_another_shape])
+def test_a_run_stops_at_an_image_with_one_line(
+    spoil: Callable[[Path], str],
+    host: str,
+    workers: int,
+    tiny_overrides: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    settings = [*spoilt, f"host={host}", f"data.num_workers={workers}", "data.val_path=null"]
-    assert cli.main(["pretrain", *settings]) == 2
+    said = spoil(tmp_path / "train" / "class_0")
+    settings = [*tiny_overrides, *QUICK, "data.val_path=null", "augmentations.0.rrc.enabled=false"]
+    assert cli.main(["pretrain", *settings, f"host={host}", f"data.num_workers={workers}"]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
-    assert line.startswith("radial-vicreg pretrain: error: cannot read the image ")
-    assert any(name in line for name in ("class_0/0.png (not an image)", "class_2/text.jpg (not an image)"))
-    assert "Traceback" not in line
-    assert "Traceback" not in read_results(only_run(tmp_path / "runs"))["error"]
+    assert re.match(f"radial-vicreg pretrain: error: {said}", line)
+    assert "Traceback" not in line + read_results(only_run(tmp_path / "runs"))["error"]
 
 
 @pytest.mark.parametrize("host", HOSTS_SOLO_SLOW)
 def test_a_run_may_leave_out_bad_images_and_counts_them(
-    host: str, spoilt: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    host: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["pretrain", *spoilt, f"host={host}", "data.on_bad_image=skip", "probes.frozen_linear=true"]) == 0
+    (tmp_path / "train" / "class_0" / "0.png").write_bytes(b"?")
+    (tmp_path / "train" / "class_2" / "text.jpg").write_text("no image")
+    (tmp_path / "val" / "class_1" / "2.png").write_bytes(b"")
+    (tmp_path / "train" / "class_1" / "a.gif").touch()
+    skipping = [*tiny_overrides, *QUICK, "data.on_bad_image=skip", "probes.frozen_linear=true"]
+    assert cli.main(["pretrain", *skipping, f"host={host}"]) == 0
     results = read_results(only_run(tmp_path / "runs"))
     assert results["data"] == {"skipped_images": {"train": 2, "val": 1}, "omitted_files": {"train": {".gif": 1}}}
     assert results["steps"] == 2  # 23 images, batches of 8
@@ -61,29 +71,6 @@ def test_a_run_may_leave_out_bad_images_and_counts_them(
     assert "unreadable images skipped: 2 of train (" in printed
     assert "class_1/2.png" in printed
     assert printed.count("omitted 1 file of unsupported types: 1 .gif (a.gif)") == 1
-
-
-@pytest.mark.parametrize(("host", "workers"), HOSTS_AND_WORKERS)
-def test_without_random_crops_images_that_are_not_square_stop_a_run_with_one_line(
-    host: str, workers: int, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Image.new("RGB", (12, 8)).save(tmp_path / "train" / "class_0" / "0.png")
-    settings = [*tiny_overrides, *QUICK, f"host={host}", f"data.num_workers={workers}", "data.val_path=null"]
-    assert cli.main(["pretrain", *settings, "augmentations.0.rrc.enabled=false"]) == 2
-    line = capsys.readouterr().err.strip().splitlines()[-1]
-    assert line.startswith("radial-vicreg pretrain: error: images of different shapes in one batch ([3, 32, ")
-    assert line.endswith("Use square images, or set augmentations.0.rrc.enabled=true")
-
-
-def test_a_run_that_ends_before_it_has_written_leaves_no_folder(
-    tiny_overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: Any, **__: Any) -> None:
-        raise UserError("as soon as the folder is there")
-
-    monkeypatch.setattr("radial_vicreg.train.run.fit", fails)
-    assert cli.main(["pretrain", *tiny_overrides, *QUICK, "host=standalone"]) == 2
-    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_too_many_open_files_end_a_run_with_cause_and_remedy(

@@ -128,11 +128,7 @@ def test_whoever_asks_python_for_warnings_gets_all_of_them(
 
 EVERY_COMMAND = """
 import importlib, sys
-from torch.utils.data import DataLoader
-
 from radial_vicreg import cli
-from radial_vicreg.cli import COMMANDS
-from radial_vicreg.io.notices import Notice, ignore_library_deprecations, warn
 for command in cli.COMMANDS:
     assert cli.main([command, "--help"]) == 0, command
 import matplotlib, torchmetrics  # as most commands do
