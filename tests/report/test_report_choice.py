@@ -62,12 +62,6 @@ def test_of_runs_with_the_paper_s_settings_that_with_most_seeds_fills_the_cell(
     assert "(also the paper's settings)" in cell["remarks"]
 
 
-def test_vicreg_by_its_name_and_by_weights_of_zero_leave_no_empty_cell(make_run: Callable, report: Report) -> None:
-    make_run(VICREG, seed=5, top1=64.0)
-    make_run(KL, *weights(0, 0), "optimizer.lr=0.03", seed=6, top1=64.0)
-    assert report()[VICREG, "d 512"]["mean"] == "64.0"
-
-
 def test_a_run_without_the_probe_gives_way_to_one_that_has_it(make_run: Callable, report: Report) -> None:
     make_run(KL, probes={})
     make_run(KL, "max_epochs=20", top1=55.0)

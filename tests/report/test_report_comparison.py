@@ -265,16 +265,6 @@ def test_the_frozen_probe_has_its_own_figure_2d(make_seeds: Callable, experiment
     assert [text.get_text() for text in frozen.figure.legends[0].get_texts()] == ["VICReg", "Radial-VICReg"]
 
 
-def test_fewer_than_four_frozen_probes_draw_no_such_figure(make_seeds: Callable, experiments: Callable) -> None:
-    make_seeds(VICREG, top1={5: 50.0, 6: 52.0, 7: 51.0})
-    make_seeds(KL, top1={5: 60.0}, probes={"online_linear": {"top1": 55.0}})
-    with figure_style():
-        drawn = {each.name: each for each in draw_all(experiments())}
-    assert drawn["figure2d"].figure is not None
-    assert drawn["figure2d_frozen"].figure is None
-    assert "needs at least four comparable runs, found 3" in drawn["figure2d_frozen"].caption
-
-
 def test_settings_that_a_loss_of_its_own_does_not_read_are_no_part_of_its_method(
     make_run: Callable, experiments: Callable
 ) -> None:
