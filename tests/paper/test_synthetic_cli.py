@@ -114,9 +114,7 @@ def test_figure_1_gives_median_range_and_diverged_share_of_every_method(
 
 
 @pytest.mark.slow
-def test_figure_1_counts_diverged_runs_and_goes_on(
-    small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_figure_1_counts_diverged_runs(small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(figure1.SIZES, "quick", figure1.Size(60, 6, 30, 1e4, 0.0005, (0.99,), 2, 30))
     numbers = figure_1(tmp_path)
     spread = numbers["methods"]["radial_vcreg"]["0.99"]
@@ -127,7 +125,7 @@ def test_figure_1_counts_diverged_runs_and_goes_on(
 
 
 @pytest.mark.slow
-def test_figure_1_made_again_makes_no_run_again_and_can_show_the_best_of_a_sweep(
+def test_figure_1_repeats_no_run_and_shows_the_best_of_a_sweep(
     small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert cli.main(["synthetic", "sweep", "--out", str(tmp_path / "sweep"), "--workers", "1"]) == 0

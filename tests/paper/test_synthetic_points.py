@@ -20,7 +20,7 @@ def dims(name: str) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
-def test_every_distribution_is_symmetric_about_the_origin_and_most_have_the_identity_as_covariance(name: str) -> None:
+def test_distributions_are_symmetric_and_most_have_the_identity_as_covariance(name: str) -> None:
     for dim in dims(name):
         points = sample(name, COUNT, dim, alpha=0.4, seed=1)
         assert points.shape == (COUNT, dim)
@@ -124,8 +124,8 @@ def test_p_values_of_the_normality_test_are_calibrated(dim: int) -> None:
 
 
 def test_p_values_of_the_angular_test_never_alarm_too_often() -> None:
-    p_values = [metrics.angular_uniformity(sample("student_t", 150, 3, seed=seed))[1] for seed in range(80)]
-    assert np.mean(np.array(p_values) < 0.05) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 80)
+    p_values = [metrics.angular_uniformity(sample("student_t", 150, 3, seed=seed))[1] for seed in range(40)]
+    assert np.mean(np.array(p_values) < 0.05) < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 40)
 
 
 def test_normality_test_rejects_what_is_not_normal() -> None:
@@ -133,8 +133,3 @@ def test_normality_test_rejects_what_is_not_normal() -> None:
         assert metrics.normality_test(sample(name, 2000, 2, seed=0))[1] < 1e-3, name
     line = np.outer(np.arange(50.0), [1.0, 2.0])  # a singular covariance
     assert metrics.normality_test(line)[1] == 0.0
-
-
-def test_points_off_the_diagonals_are_counted() -> None:
-    for name, share in (("x", 0.0), ("gaussian", 1 - 20 / 90)):
-        assert metrics.off_diagonal_share(sample(name, 20_000, seed=0)) == pytest.approx(share, abs=0.015)

@@ -45,9 +45,7 @@ def cells(tmp_path: Path) -> Cells:
     return read
 
 
-def test_a_cell_is_the_mean_and_sample_deviation_over_its_seeds(
-    make_run: Callable, reported: Reported, cells: Cells
-) -> None:
+def test_a_cell_is_mean_and_sample_deviation_over_seeds(make_run: Callable, reported: Reported, cells: Cells) -> None:
     values = {5: 64.0, 6: 65.5, 7: 66.2}
     for seed, top1 in values.items():
         make_run(KL, seed=seed, top1=top1)
@@ -59,9 +57,7 @@ def test_a_cell_is_the_mean_and_sample_deviation_over_its_seeds(
 
 
 @pytest.mark.slow
-def test_every_configuration_of_the_paper_fills_its_own_cells_and_no_other(
-    make_run: Callable, experiments: Callable
-) -> None:
+def test_every_configuration_fills_its_own_cells_alone(make_run: Callable, experiments: Callable) -> None:
     names = list(paper()["configs"])
     for place, name in enumerate(names):
         make_run(name, top1=10.0 + 3 * place)
@@ -92,9 +88,7 @@ def test_tables_3_and_4_take_the_right_probes(make_run: Callable, reported: Repo
     assert found == {"encoder": 62.0, "projector": 60.0}
 
 
-def test_offline_probes_are_another_source_and_never_mixed_in(
-    make_run: Callable, reported: Reported, cells: Cells
-) -> None:
+def test_offline_probes_are_never_mixed_in(make_run: Callable, reported: Reported, cells: Cells) -> None:
     make_run(KL, top1=60.0, probes={"online_linear": {"top1": 60.0}, "offline_linear_encoder": {"top1": 61.0}})
     make_run(VICREG, top1=60.0)
     reported(source="offline")
@@ -110,9 +104,7 @@ def test_missing_cells_carry_their_command(make_run: Callable, reported: Reporte
     assert "`radial-vicreg pretrain --config-name cifar100/resnet18/vicreg_d2048 seed=5`" in markdown
 
 
-def test_the_paper_s_own_setting_is_preferred_and_never_averaged_with_others(
-    make_run: Callable, reported: Reported, cells: Cells
-) -> None:
+def test_the_paper_s_setting_is_not_averaged_with_others(make_run: Callable, reported: Reported, cells: Cells) -> None:
     make_run(KL, top1=66.0, seed=5)
     make_run(KL, "optimizer.lr=0.1", top1=50.0, seed=6)
     assert len(reported().experiments) == 2
@@ -184,9 +176,7 @@ def test_without_a_finished_run_nothing_is_written_and_one_line_says_so(
 
 
 @pytest.mark.slow
-def test_every_figure_is_drawn_from_a_sweep_and_the_page_needs_no_other_file(
-    make_run: Callable, tmp_path: Path
-) -> None:
+def test_every_figure_is_drawn_and_the_page_needs_no_other_file(make_run: Callable, tmp_path: Path) -> None:
     for beta1 in (1, 100):
         for beta2 in (0, 0.5):
             weights = [f"method_kwargs.radial_{key}_loss_weight={b}" for key, b in (("ce", beta1), ("ent", beta2))]

@@ -142,9 +142,7 @@ def test_slurm_starts_one_process_for_each_gpu_of_each_node(recorder: dict[str, 
     assert run_config(compose(cell, call[5:])).processes == 8
 
 
-def test_a_slurm_array_trains_the_run_of_its_index_wherever_it_was_submitted(
-    recorder: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str], tmp_path: Path) -> None:
     environment = {**recorder, "SLURM_SUBMIT_DIR": str(tmp_path)}
     assert run("slurm/sweep.sbatch", "tables/table1", "max_epochs=1", environment=environment).returncode == 0
     (call,) = calls(recorder)

@@ -85,9 +85,7 @@ def test_each_run_is_found_by_its_own_results_and_listed(
     assert "run 0 is finished" in capsys.readouterr().out
 
 
-def test_a_finished_result_counts_whatever_came_after(
-    four: list[SweepRun], runs_dir: str, write_result: WriteResult
-) -> None:
+def test_a_finished_result_counts(four: list[SweepRun], runs_dir: str, write_result: WriteResult) -> None:
     done = write_result(four[0], "finished", "early")
     later = write_result(four[0], "failed", "late")
     os.utime(done, (1, 1))
@@ -139,9 +137,7 @@ def test_the_processes_of_a_sweep_get_what_was_listed(
     assert listed == [str(images), str(images)]
 
 
-def test_half_written_and_foreign_files_are_no_results(
-    four: list[SweepRun], runs_dir: str, write_result: WriteResult
-) -> None:
+def test_half_written_files_are_no_results(four: list[SweepRun], runs_dir: str, write_result: WriteResult) -> None:
     path = write_result(four[0], "finished")
     path.write_text(path.read_text()[:-20])
     (path.parents[1] / "results.json").write_text("[]")
@@ -234,9 +230,7 @@ def unstable_sweep(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_list_marks_them_and_its_lines_stay_commands(
-    unstable_sweep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_list_marks_unstable_runs(unstable_sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = "method_kwargs.radial_ce_normalize=false"
     assert cli.main(["sweep", str(unstable_sweep), "--list", plain]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -250,9 +244,7 @@ def test_the_list_marks_them_and_its_lines_stay_commands(
     assert marked == [True, True, False, False]
 
 
-def test_a_list_that_cannot_be_marked_is_printed_all_the_same(
-    small_sweep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_list_that_cannot_be_marked_is_printed(small_sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sweep", str(small_sweep), "--list", "radialvicreg/dataset=folder"]) == 0
     printed = capsys.readouterr()
     assert len(printed.out.splitlines()) == 4

@@ -115,9 +115,7 @@ def test_a_failed_run_that_another_worker_finished_is_no_failure(sweep: Run, tra
     assert sweep("--run") == 0
 
 
-def test_a_training_that_finds_the_run_claimed_leaves_it_to_the_other_one(
-    sweep: Run, trained: Any, during_pause: Any
-) -> None:
+def test_a_training_leaves_a_claimed_run_to_the_other(sweep: Run, trained: Any, during_pause: Any) -> None:
     statuses, finish = iter([3, 0, 0]), trained.then
     trained.then = lambda log: next(statuses) or finish(log)
     pauses = during_pause(lambda: None)
@@ -134,9 +132,7 @@ def test_the_worker_and_its_training_mean_one_claim(runs: list[SweepRun], tmp_pa
     assert claim_path(run_config(compose(*request.where))) == claim_path(config)
 
 
-def test_a_finished_run_is_found_under_the_claim(
-    runs: list[SweepRun], write_result: WriteResult, tmp_path: Path
-) -> None:
+def test_a_claim_finds_the_finished_run(runs: list[SweepRun], write_result: WriteResult, tmp_path: Path) -> None:
     (config,) = composed_runs(runs[:1], [f"runs_dir={tmp_path / 'runs'}"])
     write_result(runs[0], "running")
     with RunClaim(config, "training") as claim:
