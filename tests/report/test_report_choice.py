@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from radial_vicreg.cli import main
 from radial_vicreg.paper.cells import build_tables
 from radial_vicreg.paper.values import paper
 
@@ -24,18 +22,6 @@ pytestmark = pytest.mark.usefixtures("no_figures")
 
 def weights(beta1: float, beta2: float) -> list[str]:
     return [f"method_kwargs.radial_{name}_loss_weight={b}" for name, b in (("ce", beta1), ("ent", beta2))]
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> Report:
-    """Writes a report and returns a table's lines by configuration and column."""
-
-    def make(*words: str, number: int = 1, metric: str = "top1") -> dict[tuple[str, str], dict[str, str]]:
-        assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), *words]) == 0
-        with open(tmp_path / "out" / f"table{number}.csv") as stream:
-            return {(r["config"], r["column"]): r for r in csv.DictReader(stream) if r["metric"] == metric}
-
-    return make
 
 
 # ---- a cell is never empty while a run fits
