@@ -1309,7 +1309,7 @@ _SWEEPS = (
         "run_missing",
         "todo.sort(key=lambda prediction: prediction.past_stability is not None)",
         "todo.sort(key=lambda prediction: prediction.past_stability is None)",
-        ("test_sweep_predictions.py",),
+        ("test_sweep_status.py",),
     ),
     Mutant(
         "sweeps/a-signal-leaves-the-training",
@@ -1384,7 +1384,7 @@ _PAPER = (
         "_mixture",
         "rng.random((n, 1)) < alpha",
         "rng.random((n, 1)) >= alpha",
-        ("test_synthetic_distributions.py",),
+        ("test_synthetic_points.py",),
     ),
     Mutant(
         "diagnostics/eigenvalues-divide-by-n",

@@ -1,8 +1,9 @@
-"""Every value of every configuration is the one that ``paper.json`` lists."""
+"""Every value of a cell is the one that ``paper.json`` lists, and a study's methods have one setting."""
 
 from __future__ import annotations
 
 import json
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,63 @@ def test_the_quickstart_and_the_default_keep_their_meaning() -> None:
     expected = {**augmentation(16, 0.5, 0.0, 0.0), "grayscale": {"prob": 0.0}, "horizontal_flip": {"prob": 0.0}}
     assert OmegaConf.to_container(digits.augmentations, resolve=True) == [expected]
     assert (digits.data.dataset, digits.max_epochs, digits.optimizer.name) == ("custom", 4, "adamw")
+
+
+# ---- the study's methods differ in their loss and learning rate alone
+
+
+METHODS = {name: list(load_sweep(name).parameters[f"+radialvicreg/{name}"]) for name in ("study", "study2")}
+OF_A_METHOD = {"name", "method", "method_kwargs", "loss", "loss_views"}
+
+
+@cache
+def _shared(name: str, group: str = "study") -> dict[str, Any]:
+    cfg = composed("cell", f"+radialvicreg/{group}={name}")
+    content: Any = OmegaConf.to_container(cfg, resolve=True)
+    content["optimizer"].pop("lr")
+    content["small stem"] = run_config(cfg).has_small_stem
+    content["d"] = [content["method_kwargs"][key] for key in ("proj_hidden_dim", "proj_output_dim")]
+    return {key: value for key, value in content.items() if key not in OF_A_METHOD}
+
+
+@pytest.mark.parametrize("place", ["", pytest.param("full/", marks=pytest.mark.slow)])
+def test_methods_share_everything_but_loss_and_rate(place: str) -> None:
+    expected = _shared(f"{place}vicreg")
+    for method in METHODS["study"]:
+        assert _shared(f"{place}{method}") == expected, method
+    assert expected["small stem"] or not place
+
+
+@pytest.mark.slow
+def test_the_second_study_has_the_setting_of_the_first() -> None:
+    first = _shared("vicreg")
+    for method in METHODS["study2"]:
+        second = _shared(method, "study2")
+        assert {key for key in first if first[key] != second[key]} == {"data", "runs_dir"}, method
+        places = {key for key in first["data"] if first["data"][key] != second["data"][key]}
+        assert places == {"train_path", "val_path", "name"}, method
+
+
+@pytest.mark.parametrize("name", ["study2_tune", "study2", "study2_length"])
+def test_all_methods_of_a_seed_come_together(name: str) -> None:
+    sweep = load_sweep(name)
+    assert next(iter(sweep.parameters)) == "seed"
+    seeds = [int(run.overrides[-len(sweep.parameters)].removeprefix("seed=")) for run in sweep.runs()]
+    assert seeds == sorted(seeds)
+
+
+@pytest.mark.parametrize("group", ["study", pytest.param("study2", marks=pytest.mark.slow)])
+def test_the_rate_is_one_of_its_trials(group: str) -> None:
+    trials = load_sweep(f"{group}_tune").parameters["optimizer.lr"]
+    for method in METHODS[group]:
+        assert composed("cell", f"+radialvicreg/{group}={method}").optimizer.lr in trials, method
+
+
+@pytest.mark.parametrize("place", ["", *(pytest.param(place, marks=pytest.mark.slow) for place in ("_full", "2"))])
+def test_rates_are_not_chosen_by_test_images(place: str) -> None:
+    tuned, final = (load_sweep(f"study{place}{kind}").runs()[0] for kind in ("_tune", ""))
+    first, second = (composed(run.config_name, *run.overrides) for run in (tuned, final))
+    assert first.data.train_path.endswith("tune/train")
+    assert first.data.val_path.endswith("tune/val")
+    assert second.data.val_path.endswith("final/val")
+    assert first.runs_dir != second.runs_dir  # a report of the one has none of the other

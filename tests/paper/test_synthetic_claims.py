@@ -90,6 +90,7 @@ def test_the_published_settings_make_x_round_and_a_stable_rate_does_not() -> Non
     assert stable["radial_kl"] < 0.5 * before["radial_kl"]
 
 
+@pytest.mark.slow
 def test_radial_steps_alone_turn_nothing_even_past_stability() -> None:
     # What turns directions is the linear map of the variance and covariance terms, once the radial steps have thrown
     # the covariance far from the identity. A point may pass the origin, and then lies on the same diagonal.

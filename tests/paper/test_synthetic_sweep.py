@@ -96,9 +96,7 @@ def test_rows_that_are_written_in_parts_are_whole(tmp_path: Path, short_writes: 
     assert read_rows(tmp_path) == rows
 
 
-def test_a_row_that_cannot_be_written_ends_the_sweep_and_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_that_cannot_be_written_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs, told = SMALL.runs()[:3], []
     swept(runs[:1], tmp_path)
     first = (tmp_path / FILE).read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import json
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import torch
 from helpers import composed
 from omegaconf import OmegaConf
 
+from radial_vicreg.cli import main
 from radial_vicreg.diagnostics import radius_histogram
 from radial_vicreg.report.collect import Experiment, collect, group
 from radial_vicreg.runs.provenance import describe_run
@@ -99,3 +101,18 @@ def experiments(tmp_path: Path) -> Callable[[], list[Experiment]]:
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without figures, whose drawing takes longer than all the rest."""
     monkeypatch.setattr("radial_vicreg.paper.report.draw_all", lambda experiments: [])
+
+
+Cells = dict[tuple[str, str], dict[str, str]]
+
+
+@pytest.fixture
+def report(no_figures: None, tmp_path: Path) -> Callable[..., Cells]:
+    """Writes a report to ``out`` and returns a table's lines by configuration and column."""
+
+    def make(*words: str, number: int = 1, metric: str = "top1") -> Cells:
+        assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), *words]) == 0
+        with open(tmp_path / "out" / f"table{number}.csv") as stream:
+            return {(row["config"], row["column"]): row for row in csv.DictReader(stream) if row["metric"] == metric}
+
+    return make

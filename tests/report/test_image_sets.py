@@ -71,7 +71,7 @@ def test_a_run_that_may_be_of_either_images_is_kept_apart(seeds_on: Callable) ->
     assert any("it is unknown which images they share" in note for note in old.notes)
 
 
-def test_runs_without_validation_are_told_apart_by_what_their_probes_measured(
+def test_runs_without_validation_differ_by_what_their_probes_measured(
     make_run: Callable, experiments: Callable
 ) -> None:
     unvalidated = {"train": list(NEW.train or ()), "val": []}

@@ -45,9 +45,7 @@ def test_a_name_says_what_differs_and_nothing_else(make_run: Callable, experimen
     assert common == "different, but without a name: batch_size"
 
 
-def test_experiments_of_one_method_are_told_apart_by_their_rates_or_hashes(
-    make_run: Callable, experiments: Callable
-) -> None:
+def test_one_method_s_experiments_differ_by_rate_or_hash(make_run: Callable, experiments: Callable) -> None:
     make_run(KL)
     make_run(KL, "optimizer.lr=0.03")
     names, common = distinguish(experiments())
@@ -116,9 +114,7 @@ def edit(file: Path, name: str, changes: dict[str, Any]) -> None:
     file.write_text(json.dumps({**content, "config": {**config, **changes}}))
 
 
-def test_figure_2d_tells_learning_rates_apart_by_size_and_hides_no_point(
-    make_run: Callable, experiments: Callable
-) -> None:
+def test_figure_2d_shows_rates_by_size_and_hides_no_point(make_run: Callable, experiments: Callable) -> None:
     for rate in (0.3, 0.03):
         for beta1 in (1, 100):
             make_run(KL, *weights(beta1, 0), f"optimizer.lr={rate}", w1=beta1 * rate, top1=60 + rate + beta1 / 9)
@@ -178,9 +174,7 @@ def test_a_method_has_one_colour_and_marker_in_every_figure(make_run: Callable, 
         assert len(looks) == 4  # two runs of one method differ in their dashes
 
 
-def test_the_panels_of_figure_2_share_their_range_and_have_the_papers_values(
-    make_run: Callable, experiments: Callable
-) -> None:
+def test_figure_2_has_one_range_and_the_papers_values(make_run: Callable, experiments: Callable) -> None:
     make_run(VICREG, w1=8.0)
     make_run(KL, w1=0.5)
     (found,) = drawn(experiments(), "figure2")
@@ -214,9 +208,7 @@ def test_the_curves_of_celeba_show_balanced_accuracy(make_run: Callable, experim
     assert list(axis.lines[0].get_ydata()) == [61.0, 62.0]
 
 
-def test_heat_maps_share_their_colours_and_say_which_reading_of_the_cross_entropy_they_are(
-    make_run: Callable, experiments: Callable
-) -> None:
+def test_heat_maps_share_colours_and_name_their_reading(make_run: Callable, experiments: Callable) -> None:
     for flag, top1 in (("true", 60), ("false", 40)):
         for beta1 in (1, 10):
             for beta2 in (0, 0.5):

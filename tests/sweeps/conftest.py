@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 
+from radial_vicreg import cli
 from radial_vicreg.compose import compose
 from radial_vicreg.io.files import write_json
-from radial_vicreg.sweeps import SweepRun
+from radial_vicreg.sweeps import SweepRun, load_sweep
 from radial_vicreg.sweeps.claims import claim_path
 from radial_vicreg.sweeps.forwarding import SignalForwarder
 from radial_vicreg.sweeps.status import composed_runs
@@ -59,6 +60,19 @@ def small_sweep(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def runs(small_sweep: Path) -> list[SweepRun]:
+    """The runs of the small sweep after it was cut down to one seed, so to two runs."""
+    small_sweep.write_text(small_sweep.read_text().replace("[5, 6]", "[5]"))
+    return load_sweep(small_sweep).runs()
+
+
+@pytest.fixture
+def sweep(small_sweep: Path, tmp_path: Path) -> Callable[..., int]:
+    """Runs ``radial-vicreg sweep`` with the small sweep."""
+    return lambda *words: cli.main(["sweep", str(small_sweep), f"runs_dir={tmp_path / 'runs'}", *words])
+
+
 class Started(list[list[str]]):
     """Arguments after ``pretrain`` of each training."""
 
@@ -79,6 +93,18 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
     monkeypatch.setattr(SignalForwarder, "run", run)
     return noted
+
+
+@pytest.fixture
+def trained(started: Started, write_result: Callable[..., Path], runs: list[SweepRun]) -> Started:
+    """The same where each training of :func:`runs` ends well and leaves results."""
+
+    def finish(log: Path) -> int:
+        write_result(runs[int(log.stem)], "finished")
+        return 0
+
+    started.then = finish
+    return started
 
 
 #: Holds a lock until its standard input ends.

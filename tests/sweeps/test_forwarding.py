@@ -46,9 +46,7 @@ def _handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_reaches_the_child_and_its_children_before_the_worker_ends(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+def test_a_signal_ends_the_child_s_group_before_the_worker(number: signal.Signals, tmp_path: Path) -> None:
     before, log = signal.getsignal(number), tmp_path / "log"
     error: type[BaseException] = KeyboardInterrupt if number == signal.SIGINT else RunStopped
     with pytest.raises(error), SignalForwarder() as forwarder:

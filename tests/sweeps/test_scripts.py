@@ -14,7 +14,6 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.sweeps import load_sweep
 
 BASH = Path(__file__).parents[2] / "bash"
-SCRIPTS = sorted([*BASH.glob("sweeps/*.sh"), *BASH.glob("slurm/*.sbatch")])
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 
 RECORD = '#!/usr/bin/env bash\nprintf "%s\\n" "$@" "--" >> "$CALLS"\n'
@@ -23,20 +22,27 @@ RECORD = '#!/usr/bin/env bash\nprintf "%s\\n" "$@" "--" >> "$CALLS"\n'
 @pytest.fixture
 def recorder(tmp_path: Path) -> dict[str, str]:
     """An environment whose ``radial-vicreg``, ``srun`` and ``wandb`` note their arguments; the report has a table."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("srun", "scontrol", "wandb", "radial-vicreg"):
-        (programs / name).write_text(RECORD + ('exit "${STATUS:-0}"\n' if name == "srun" else ""))
-        (programs / name).chmod(0o755)
     tables = 'for n in 1 2 3 4; do echo "| table $n |" > "$4/table$n.md"; done'
-    report = f'if [ "$1" = report ]; then mkdir -p "$4"; {tables}; fi\n'
-    (programs / "radial-vicreg").write_text(RECORD + report + 'if [ "$1" = sweep ]; then exit "${STATUS:-0}"; fi\n')
+    ends = 'exit "${STATUS:-0}"'
+    programs = {
+        "srun": f"{ends}\n",
+        "scontrol": "",
+        "wandb": "",
+        "radial-vicreg": f'case $1 in report) mkdir -p "$4"; {tables};; sweep) {ends};; esac\n',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, script in programs.items():
+        (tmp_path / "bin" / name).write_text(RECORD + script)
+        (tmp_path / "bin" / name).chmod(0o755)
     return {
         **os.environ,
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "CALLS": str(tmp_path / "calls"),
         "RUNS": str(tmp_path / "runs"),
         "REPORT": str(tmp_path / "report"),
+        "SLURM_NNODES": "1",
+        "SLURM_NTASKS_PER_NODE": "1",
+        "SLURM_ARRAY_TASK_ID": "17",
     }
 
 
@@ -49,15 +55,6 @@ def run(script: str, *arguments: str, environment: dict[str, str]) -> subprocess
 def calls(environment: dict[str, str]) -> list[list[str]]:
     text = Path(environment["CALLS"]).read_text()
     return [call.splitlines() for call in re.split(r"^--\n", text, flags=re.MULTILINE) if call]
-
-
-def test_scripts_say_how_they_are_used() -> None:
-    assert len(SCRIPTS) > 5
-    for script in SCRIPTS:
-        text = script.read_text()
-        assert script.name == "lib.sh" or text.startswith("#!/usr/bin/env bash\n#"), script
-        assert script.name == "lib.sh" or "set -euo pipefail" in text, script
-        assert script.name == "lib.sh" or os.access(script, os.X_OK), script
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
@@ -93,8 +90,7 @@ def without_path(recorder: dict[str, str], tmp_path: Path) -> dict[str, str]:
 def test_scripts_find_the_environment_of_the_quickstart(
     script: str, arguments: list[str], without_path: dict[str, str]
 ) -> None:
-    slurm = {"SLURM_ARRAY_TASK_ID": "17", "SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": "1"}
-    done = run(script, *arguments, environment={**without_path, **slurm})
+    done = run(script, *arguments, environment=without_path)
     assert done.returncode == 0, done.stderr
     assert {"sweep", "pretrain"} & {word for call in calls(without_path) for word in call}
 
@@ -105,25 +101,19 @@ def test_a_script_without_any_program_says_where_it_looked(without_path: dict[st
     assert f"neither on PATH nor in {tmp_path / 'gone'}/bin/radial-vicreg: run bash/quickstart.sh" in done.stderr
 
 
-def test_a_job_that_was_submitted_elsewhere_takes_the_program_of_path(recorder: dict[str, str], tmp_path: Path) -> None:
-    slurm = {"SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_ARRAY_TASK_ID": "17"}
-    assert run("slurm/sweep.sbatch", "tables/table1", environment={**recorder, **slurm}).returncode == 0
-    assert calls(recorder)[0][:2] == ["radial-vicreg", "sweep"]
-
-
 def test_the_quickstart_ends_with_commands_that_can_be_copied(without_path: dict[str, str], tmp_path: Path) -> None:
-    runs_dir = "my runs"
+    runs = tmp_path / "my runs"
     programs = tmp_path / "venv" / "bin"
     (programs / "activate").write_text(f'export PATH="{programs}:$PATH"\n')
     for name in ("python", "radial-vicreg"):
         (programs / name).write_text(RECORD)
         (programs / name).chmod(0o755)
-    figure = f'mkdir -p "{tmp_path}/{runs_dir}/a"; touch "{tmp_path}/{runs_dir}/a/comparison.png"\n'
-    (programs / "radial-vicreg").write_text(RECORD + f'if [ "$1" = try ]; then {figure.strip()}; fi\n')
-    done = run("quickstart.sh", f"runs_dir={tmp_path}/{runs_dir}", environment=without_path)
+    figure = f'mkdir -p "{runs}/a"; touch "{runs}/a/comparison.png"'
+    (programs / "radial-vicreg").write_text(RECORD + f'if [ "$1" = try ]; then {figure}; fi\n')
+    done = run("quickstart.sh", f"runs_dir={runs}", environment=without_path)
     assert done.returncode == 0, done.stderr
     *_, activate, look, again, _ = done.stdout.splitlines()
-    assert look.strip() == f'python -m webbrowser "file://{tmp_path}/{runs_dir}/a/comparison.png"'
+    assert look.strip() == f'python -m webbrowser "file://{runs}/a/comparison.png"'
     Path(without_path["CALLS"]).unlink()
     copied = "set -e\n" + "\n".join((activate, look, again))
     assert subprocess.run(["bash", "-c", copied], env=without_path, cwd=tmp_path, timeout=60).returncode == 0
@@ -133,18 +123,14 @@ def test_the_quickstart_ends_with_commands_that_can_be_copied(without_path: dict
     assert trained == ["pretrain", "--config-name", "quickstart", method, "max_epochs=20"]
 
 
-@pytest.mark.parametrize("status", ["1", "3"])
-def test_failed_and_unfinished_runs_are_reported_after_the_table(status: str, recorder: dict[str, str]) -> None:
+@pytest.mark.parametrize(("status", "reported"), [("1", True), ("3", True), ("2", False), ("143", False)])
+def test_failed_runs_are_reported_and_wrong_overrides_and_signals_stop_before_the_table(
+    status: str, reported: bool, recorder: dict[str, str]
+) -> None:
     done = run("sweeps/table1.sh", environment={**recorder, "STATUS": status})
     assert done.returncode == int(status)
-    assert "| table 1 |" in done.stdout
-
-
-@pytest.mark.parametrize("status", ["2", "143"])
-def test_wrong_overrides_and_signals_stop_before_the_table(status: str, recorder: dict[str, str]) -> None:
-    done = run("sweeps/table1.sh", environment={**recorder, "STATUS": status})
-    assert done.returncode == int(status)
-    assert len(calls(recorder)) == 1
+    assert ("| table 1 |" in done.stdout) == reported
+    assert len(calls(recorder)) == 1 + reported
 
 
 def test_slurm_starts_one_process_for_each_gpu_of_each_node(recorder: dict[str, str]) -> None:
@@ -156,8 +142,8 @@ def test_slurm_starts_one_process_for_each_gpu_of_each_node(recorder: dict[str, 
     assert run_config(compose(cell, call[5:])).processes == 8
 
 
-def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str]) -> None:
-    environment = {**recorder, "SLURM_ARRAY_TASK_ID": "17"}
+def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str], tmp_path: Path) -> None:
+    environment = {**recorder, "SLURM_SUBMIT_DIR": str(tmp_path)}
     assert run("slurm/sweep.sbatch", "tables/table1", "max_epochs=1", environment=environment).returncode == 0
     (call,) = calls(recorder)
     assert call == ["radial-vicreg", "sweep", "tables/table1", "--index", "17", "--no-wait", "max_epochs=1"]
@@ -175,9 +161,8 @@ def test_a_slurm_array_trains_the_run_of_its_index(recorder: dict[str, str]) -> 
 def test_a_job_that_was_stopped_by_a_signal_asks_for_another_turn(
     script: str, job: str, status: str, again: bool, recorder: dict[str, str]
 ) -> None:
-    slurm = {"SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": "1", "SLURM_JOB_ID": "7"}
-    array = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "17"}
-    done = run(f"slurm/{script}.sbatch", "tables/table1", environment={**recorder, **slurm, **array, "STATUS": status})
+    job_ids = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_JOB_ID": "5"}
+    done = run(f"slurm/{script}.sbatch", "tables/table1", environment={**recorder, **job_ids, "STATUS": status})
     assert done.returncode == int(status)
     assert (["requeue", job] in calls(recorder)) == again
 

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import with_resnet, without
+from helpers import finished, started, with_resnet, without
+
+from radial_vicreg.solo.detect import find_solo_learn
+from radial_vicreg.sweeps import load_sweep
 
 pytest.importorskip("wandb", reason="wandb is not installed")
 pytestmark = [pytest.mark.slow]
@@ -73,9 +76,16 @@ class StandIn:
         return json.dumps([{"type": "run", "run_id": f"run{index}", "args": arguments, "program": self.program}])
 
 
+RunAgent = Callable[[StandIn], subprocess.CompletedProcess[str]]
+
+
 @pytest.fixture
-def run_agent(tmp_path: Path) -> Iterator[Callable[[StandIn], subprocess.CompletedProcess[str]]]:
+def run_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[StandIn], subprocess.CompletedProcess[str]]]:
     servers = []
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
 
     def run(stand_in: StandIn) -> subprocess.CompletedProcess[str]:
         class Handler(BaseHTTPRequestHandler):
@@ -95,23 +105,14 @@ def run_agent(tmp_path: Path) -> Iterator[Callable[[StandIn], subprocess.Complet
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith("WANDB_")},
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(tmp_path),  # no account of this machine's user
             "WANDB_BASE_URL": f"http://127.0.0.1:{server.server_port}",
             "WANDB_API_KEY": "0" * 40,
             "WANDB_ERROR_REPORTING": "false",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONWARNINGS": "ignore",
         }
-        return subprocess.run(
-            [sys.executable, "-m", "wandb", "agent", "ent/proj/s1"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
+        agent = [sys.executable, "-m", "wandb", "agent", "ent/proj/s1"]
+        return finished(started(agent, tmp_path, **environment), SECONDS)
 
     yield run
     for server in servers:
@@ -127,10 +128,8 @@ def on_a_cpu(tiny_overrides: list[str]) -> dict[str, Any]:
 
 @pytest.mark.solo
 def test_the_agent_trains_two_runs_of_a_sweep_of_0_2_and_goes_on_after_one_that_fails(
-    run_agent: Callable[[StandIn], subprocess.CompletedProcess[str]], tiny_overrides: list[str], tmp_path: Path
+    run_agent: RunAgent, tiny_overrides: list[str], tmp_path: Path
 ) -> None:
-    from radial_vicreg.solo.detect import find_solo_learn
-
     location = find_solo_learn().location
     assert location is not None
     common = on_a_cpu(without(tiny_overrides, "runs_dir"))
@@ -146,8 +145,7 @@ def test_the_agent_trains_two_runs_of_a_sweep_of_0_2_and_goes_on_after_one_that_
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-3000:]
     assert "method_kwargs.radial_ce_loss_weight must be a finite number, 0 or more, got -1" in said
-    started = [entry for entry in stand_in.states if entry]
-    assert {name for entry in started for name in entry} == {"run0", "run1", "run2"}
+    assert {name for entry in stand_in.states for name in entry} == {"run0", "run1", "run2"}
     found = sorted(tmp_path.glob("trained_models/radialvicreg/*/results.json"))
     results = [json.loads(path.read_text()) for path in found]
     assert [result["status"] for result in results] == ["finished", "finished"]
@@ -157,10 +155,8 @@ def test_the_agent_trains_two_runs_of_a_sweep_of_0_2_and_goes_on_after_one_that_
 
 
 def test_the_agent_runs_the_variant_for_pretrain(
-    run_agent: Callable[[StandIn], subprocess.CompletedProcess[str]], tiny_overrides: list[str], tmp_path: Path
+    run_agent: RunAgent, tiny_overrides: list[str], tmp_path: Path
 ) -> None:
-    from radial_vicreg.sweeps import load_sweep
-
     point = {"+cifar100": "resnet18/radialvicreg_d512", "seed": 7, "host": "standalone", **on_a_cpu(tiny_overrides)}
     stand_in = StandIn(load_sweep("tables/table1").for_pretrain(), [point], "radial-vicreg")
     done = run_agent(stand_in)
