@@ -32,8 +32,6 @@ from hypothesis import settings
 from omegaconf import OmegaConf
 from PIL import Image
 
-REPOSITORY = Path(__file__).parents[1]
-
 settings.register_profile("fast", max_examples=15, deadline=None)
 settings.register_profile("slow", max_examples=50, deadline=None)
 
@@ -57,20 +55,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_solo)
         if "gpu" in item.keywords and not torch.cuda.is_available():
             item.add_marker(no_gpu)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line on solo-learn: how many of its tests ran, or why they did not."""
-    reports = [
-        report
-        for outcome in ("passed", "failed", "skipped", "error")
-        for report in terminalreporter.stats.get(outcome, [])
-        if "solo" in getattr(report, "keywords", {})
-    ]
-    # A passed or failed test has one report of its call; a skipped one has only its set-up's.
-    skipped = sum(report.outcome == "skipped" for report in reports)
-    why = "" if _solo_installed() else "; solo-learn is not installed: bash/install_solo_learn.sh"
-    terminalreporter.write_line(f"solo-learn tests: {len(reports) - skipped} ran, {skipped} skipped{why}")
 
 
 def _solo_installed() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -62,15 +62,6 @@ def choices(key: str) -> tuple[str, ...]:
     if not found:
         raise KeyError(key)
     return found
-
-
-def default(key: str) -> Any:
-    """Look up the default of a dotted key.
-
-    Raises:
-        KeyError: there is no such key.
-    """
-    return field_of(key, RunConfig).get_default()
 
 
 def undeclared(model: type[BaseModel] = RunConfig) -> list[str]:

@@ -1,51 +1,49 @@
-"""The one place of every key: its defaults are the YAML's and the loss's, and nobody can change a configuration."""
+"""The one place of every key: YAML, loss, JSON schema and tables say the same, and no configuration can be changed."""
 
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 from configs import plain_config
 from hypothesis import example, given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from omegaconf import OmegaConf
+from packaging.version import parse as version
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
-from radial_vicreg.config import MethodConfig, RunConfig, read_config
+from radial_vicreg import cli
+from radial_vicreg.config import MethodConfig, ProbesConfig, read_config
+from radial_vicreg.config.documents import json_schema, key_tables
+from radial_vicreg.config.fields import leaves
 from radial_vicreg.config.reading import FILLED_IN
 from radial_vicreg.config.types import plain
-from radial_vicreg.config.words import inner_model
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.names.terms import OBJECTIVE
 
-BASE = Path(__file__).parents[2] / "yaml" / "radialvicreg" / "base.yaml"
+ROOT = Path(__file__).parents[2]
+BASE = ROOT / "yaml" / "radialvicreg" / "base.yaml"
 REQUIRED = {"name", "max_epochs"}  # no value suits every run
 # Without a name there is no schedule, which is solo-learn's rule and part of a run's identity.
 OTHERWISE_LEFT_OUT = {"scheduler.name"}
 PROJECTOR = ("proj_hidden_dim", "proj_output_dim")
 
 
-def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every key of every section, with its dotted name."""
-    for name, field in model.model_fields.items():
-        yield f"{prefix}{name}", field
-        if (inner := inner_model(field.annotation)) is not None:
-            yield from fields(inner, f"{prefix}{name}.")
+FIELDS = {key.name: key.field for key in leaves()}
 
 
-FIELDS = dict(fields(RunConfig))
-
-
-def leaves(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def values_by_key(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in content.items():
         if isinstance(value, dict):
-            yield from leaves(value, f"{prefix}{key}.")
+            yield from values_by_key(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
@@ -53,7 +51,7 @@ def leaves(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 def test_the_defaults_are_those_of_the_yaml() -> None:
     base: Any = OmegaConf.to_container(OmegaConf.load(BASE), resolve=False)
     del base["hydra"]
-    written = dict(leaves(base))
+    written = dict(values_by_key(base))
     assert written.keys() <= FIELDS.keys()
     assert {key for key in written if FIELDS[key].is_required()} == REQUIRED
     others = {key: value for key, value in written.items() if key not in REQUIRED}
@@ -164,3 +162,61 @@ def test_what_only_reads_configurations_loads_no_torch(
 ) -> None:
     done = run_python("-c", IMPORT_ALL)
     assert done.returncode == 0, done.stderr
+
+
+VALIDATOR = Draft202012Validator(json_schema())
+
+
+def problems(content: Any) -> list[str]:
+    return [error.message for error in VALIDATOR.iter_errors(content)]
+
+
+@pytest.mark.skipif(
+    version(pydantic.VERSION) < version("2.12"), reason=f"pydantic {pydantic.VERSION} words a schema in another way"
+)
+def test_the_committed_schema_is_of_this_configuration() -> None:
+    written = json.loads((ROOT / "yaml" / "schema.json").read_text())
+    assert written == json_schema(), "run `radial-vicreg config-schema > yaml/schema.json`"
+
+
+def test_the_page_of_keys_is_of_this_configuration() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    assert page.endswith(key_tables()), "run `radial-vicreg config-schema --markdown`"
+
+
+def test_every_shipped_file_fits_the_schema_and_says_where_it_is() -> None:
+    for file in sorted(file for file in (ROOT / "yaml").rglob("*.yaml") if "sweeps" not in file.parts):
+        assert problems(OmegaConf.to_container(OmegaConf.load(file), resolve=False)) == []
+        named = [line for line in file.read_text().splitlines() if line.startswith("# yaml-language-server: $schema=")]
+        if file.name != "cell.yaml":  # it takes other files as groups
+            (line,) = named
+            assert (file.parent / line.partition("=")[2]).resolve() == ROOT / "yaml" / "schema.json"
+
+
+def test_an_editor_sees_what_is_wrong_and_takes_interpolations_and_keys_of_ones_own() -> None:
+    for content in [
+        {"optimizer": {"lrr": 0.3}},
+        {"optimizer": {"lr": "fast"}},
+        {"method_kwargs": {"radial_objective": "kll"}},
+        {"scheduler": {"name": "exponential"}},
+        {"backbone": {"name": "resnet19"}},
+        {"backbone": {"name": "timm:"}},
+        {"method": "a/b"},
+        {"augmentations": [{"crop_size": 0}]},
+        {"seed": -1},
+    ]:
+        assert problems(content)
+    assert problems({"method": "lejepa", "backbone": {"name": "timm:resnet10t"}, "scheduler": {"name": None}}) == []
+    assert problems({"my_rate": 0.1, "optimizer": {"lr": "${my_rate}"}, "gradient_clip_val": 1.0}) == []
+
+
+def test_the_page_of_probes_holds_every_key() -> None:
+    page = (ROOT / "docs" / "probes.md").read_text()
+    assert [key for key in ProbesConfig.model_fields if f"`{key}`" not in page] == []
+
+
+def test_the_command_prints_either(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["config-schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == json_schema()
+    assert cli.main(["config-schema", "--markdown"]) == 0
+    assert "| `method_kwargs.radial_ce_loss_weight` | a finite number, 0 or more | `100` |" in capsys.readouterr().out

@@ -81,23 +81,15 @@ def test_the_card_s_recipe_needs_nothing_of_this_package(
     assert "Radial-VCReg" in card["citation"]
 
 
-def test_figures_and_weights_of_different_epochs_are_refused_and_both_named(
+def test_figures_and_weights_of_different_epochs_are_refused_unless_the_weights_are_given_by_name(
     make_run: MakeRun, make_older_weights: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = make_run(epochs=2)
+    folder = make_run(epochs=2, radii={"final": {"eval": {"w1_chi": 0.1}, "batch": {}}})
     older = make_older_weights(folder)
     for given in (folder, folder / "checkpoints" / "last.ckpt"):
         assert main(["export", str(given), "--format", "timm"]) == 2
         one_line(capsys.readouterr().err, "results of epoch 2", "weights of epoch 1", "ckpt=auto", str(older))
     assert not (folder / "export").exists()
-
-
-def test_weights_of_an_earlier_epoch_that_are_given_by_name_get_a_card_without_figures(
-    make_run: MakeRun, make_older_weights: Callable, capsys: pytest.CaptureFixture[str]
-) -> None:
-    final = {"eval": {"w1_chi": 0.1}, "batch": {}}
-    folder = make_run(epochs=2, radii={"final": final})
-    older = make_older_weights(folder)
     assert main(["export", str(older), "--format", "timm"]) == 0
     assert "the card has no results: the run has none of epoch 1" in capsys.readouterr().out
     card = read_card(folder / "export" / "timm" / "card.json")

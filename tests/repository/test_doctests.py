@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the mathematics are executed, and none is missing."""
+"""The examples in the docstrings of the mathematics are executed, and names that documents showed can be imported."""
 
 from __future__ import annotations
 
@@ -37,3 +37,18 @@ def test_what_is_public_has_an_example() -> None:
         name: inspect.getdoc(getattr(importlib.import_module(place), name)) for place, name in functions + classes
     }
     assert [name for name, document in documents.items() if ">>> " not in (document or "")] == []
+
+
+@pytest.mark.parametrize(
+    ("former", "place", "names"),
+    [
+        ("gaussianize", "diagnostics.gaussianize", ("RadialGaussianizer", "Whitener")),
+        ("loaded_run", "runs.loaded", ("LoadedRun", "open_run")),
+        ("results", "runs.results", ("RESULTS", "RunResults")),
+        ("stability", "nets.stability", ("equilibrium_of", "stability_of")),
+    ],
+)
+def test_a_former_place_has_the_same_names(former: str, place: str, names: tuple[str, ...]) -> None:
+    old, new = (importlib.import_module(f"radial_vicreg.{name}") for name in (former, place))
+    for name in names:
+        assert getattr(old, name) is getattr(new, name)

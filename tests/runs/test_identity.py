@@ -31,7 +31,7 @@ from radial_vicreg.config.words import inner_model
 from radial_vicreg.errors import UserError
 from radial_vicreg.losses import RadialVICRegLoss
 from radial_vicreg.names.terms import ADDED, RADIAL, RadialObjective, effective_objective
-from radial_vicreg.runs.identity import Identity, config_hash
+from radial_vicreg.runs.identity import config_hash
 from radial_vicreg.runs.stored import RunsByIdentity, stored_runs
 
 
@@ -96,19 +96,14 @@ def test_vicreg_is_radial_vicreg_without_its_terms() -> None:
 
 def test_micro_batches_count_where_they_can_change_the_weights(config: dict[str, Any]) -> None:
     def has_part(size: int, name: str = "resnet18", **arguments: Any) -> bool:
-        backbone = {"name": name, "kwargs": arguments}
-        whole = {**config, "backbone": backbone}
-        optimizer = {**config["optimizer"], "micro_batch_size": size}
-        return config_hash({**whole, "optimizer": optimizer}) != config_hash(whole)
+        whole = {**config, "backbone": {"name": name, "kwargs": arguments}}
+        return config_hash(put(whole, {"optimizer.micro_batch_size": size})) != config_hash(whole)
 
     assert has_part(255)
     assert not has_part(256)  # the whole batch
     assert not has_part(32, "vit_tiny", img_size=32)
     assert has_part(32, "vit_tiny", img_size=32, drop_path_rate=0.1)
     assert has_part(32, "timm:resnet10t")
-    sizes = [{**config, "optimizer": {**config["optimizer"], "micro_batch_size": size}} for size in (32, 64)]
-    (difference,) = Identity.of(read_config(sizes[0])).differences(Identity.of(read_config(sizes[1])))
-    assert difference == ("optimizer.micro_batch_size", 32.0, 64.0)
 
 
 def test_an_objective_of_another_version_is_kept_apart_with_all_it_may_read() -> None:

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 import radial_vicreg
 from radial_vicreg.io.files import write_json
 from radial_vicreg.io.locks import LockedError, changing
-from radial_vicreg.runs.identity import Identity
+from radial_vicreg.runs.identity import Identity, config_hash
 from radial_vicreg.runs.provenance import describe_run, git_commit
 from radial_vicreg.runs.results import (
     SCHEMA_VERSION,
@@ -45,6 +45,7 @@ def test_a_run_is_described_by_its_seed_its_experiment_and_what_it_runs_on(
     first, second = (describe_run({**config, "seed": seed}, "standalone") for seed in (5, 6))
     assert first["experiment_hash"] == second["experiment_hash"]
     assert first["config_hash"] != second["config_hash"]
+    assert config_hash(config, processes=2) != config_hash(config)  # each process has a batch of that size
     assert (first["host"], first["seed"], first["config"]["method"]) == ("standalone", 5, "radialvicreg")
     assert first["versions"]["torch"]
     assert git_commit(tmp_path) is None  # a folder outside any checkout
