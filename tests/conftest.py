@@ -57,6 +57,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_gpu)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line on solo-learn: how many of its tests ran, or why they did not."""
+    reports = [
+        report
+        for outcome in ("passed", "failed", "skipped", "error")
+        for report in terminalreporter.stats.get(outcome, [])
+        if "solo" in getattr(report, "keywords", {})
+    ]
+    # A passed or failed test has one report of its call; a skipped one has only its set-up's.
+    skipped = sum(report.outcome == "skipped" for report in reports)
+    why = "" if _solo_installed() else "; solo-learn is not installed: bash/install_solo_learn.sh"
+    terminalreporter.write_line(f"solo-learn tests: {len(reports) - skipped} ran, {skipped} skipped{why}")
+
+
 def _solo_installed() -> bool:
     return importlib.util.find_spec("solo") is not None
 
