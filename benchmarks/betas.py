@@ -4,7 +4,8 @@
     python -m benchmarks.betas --dims 384 --batches 4096 --ratios 0 0.25
 
 Nothing is trained: the numbers are those of ``radial_vicreg.losses.radial_equilibrium`` and of the rule by which a run
-warns before its first step (``radial_vicreg.nets.stability``). The first line prints the tables of docs/betas.md.
+warns before its first step (``radial_vicreg.nets.stability``). The first line prints the tables of docs/betas.md, and
+the last of them is of the runs whose results are in ``docs/evidence/betas``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from benchmarks.runner import markdown_table
+from benchmarks.studies import ACCURACY, EVIDENCE, VICREG, runs_of
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import RadialEquilibrium, radial_equilibrium
 from radial_vicreg.nets.stability import stability_of
+from radial_vicreg.report.collect import Run
+from radial_vicreg.report.setting import Setting
 
 DIMS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BATCHES = (128, 256, 512, 1024)
@@ -33,7 +37,8 @@ def main() -> None:
     dims, batches, ratios = arguments.dims, arguments.batches, arguments.ratios
     print(f"radial_ce_normalize: false\n\n{plain_table(dims, batches, ratios)}\n")
     print(f"radial_ce_normalize: true\n\n{divided_table(dims, batches, ratios)}\n")
-    print(f"largest stable rate x beta1\n\n{stability_table(dims, batches)}")
+    print(f"largest stable rate x beta1\n\n{stability_table(dims, batches)}\n")
+    print(f"trained\n\n{trained_table(runs_of(EVIDENCE / 'betas'))}")
 
 
 def plain_table(dims: Sequence[int], batches: Sequence[int], ratios: Sequence[float]) -> str:
@@ -79,6 +84,24 @@ def stability_table(dims: Sequence[int], batches: Sequence[int]) -> str:
         written = [largest(setting("lars", 0.9, normalize, dim, batch), as_written=True) for batch in batches]
         rows.append([str(normalize).lower(), name, *(f"{float(f'{value:.3g}'):g}" for value in (*rates, *written))])
     return markdown_table(["1/d", "d", *columns, *(f"lr, batch {batch}" for batch in batches)], rows)
+
+
+def trained_table(runs: Iterable[Run]) -> str:
+    """Return one row per run: where the radial term alone would put the radii, and where training has put them."""
+    rows: list[list[object]] = []
+    for run in sorted(runs, key=lambda run: (run.setting.order, run.seed or 0)):
+        cells = _radial_cells(run.setting) if run.setting.radial else [VICREG, "", ""]
+        radii, top1 = run.results.radii.final, run.figure(ACCURACY)
+        cells += [run.seed, f"{radii.radius_mean:.1f} ± {radii.radius_std:.2f}", f"{radii.w1_chi:.2f}", f"{top1:.1f}"]
+        rows.append(cells)
+    return markdown_table(["beta1, beta2", "1/d", "computed", "seed", "radii", "W1", "probe, %"], rows)
+
+
+def _radial_cells(setting: Setting) -> list[object]:
+    beta1, beta2 = setting.radial["beta1"], setting.radial["beta2"]
+    divided, batch = setting.details["ce_normalize"], setting.details["batch_size"]
+    equilibrium = radial_equilibrium(setting.dim, beta1, beta2, count=batch, normalize_ce=divided)
+    return [f"{beta1:g}, {beta2:.3g}", str(divided).lower(), settled([equilibrium])]
 
 
 def largest(config: RunConfig, as_written: bool = False) -> float:
