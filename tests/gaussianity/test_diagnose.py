@@ -153,13 +153,14 @@ def test_a_matrix_is_shown_with_median_band_and_percentile_of_normal_samples_of_
     assert curves["spectrum_band"] == [np.min(spectra, axis=0).tolist(), np.max(spectra, axis=0).tolist()]
 
 
-def test_many_large_samples_have_few_normal_ones_a_range_and_no_mark(
-    matrix: Callable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_number_of_normal_samples_depends_on_the_size_alone() -> None:
     assert 2 / (FULL + 1) == 0.05  # chances that another normal sample is the least or the largest of all
     assert draws_for(10_000, 100) == draws_for(1000, 1000) == draws_for(2, 4) == FULL
     assert [draws_for(10_000, dim) for dim in (101, 512, 1024, 2048, 4096)] == [12, 8, 4, FEWEST, FEWEST]
-    few_draws(monkeypatch)
+
+
+@pytest.mark.usefixtures("references")
+def test_few_normal_samples_have_a_range_and_mark_nothing(matrix: Callable, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diagnose", str(matrix(np.random.default_rng(0).normal(size=(26, 4)) + 9))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["embeddings", "z", "normal", "range", "of", str(FEWEST)]
@@ -228,13 +229,13 @@ def test_sources_of_several_sizes_have_their_own_normal_columns(
     matrix: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(0)
-    small, other = matrix(rng.normal(size=(20, 3))), matrix(rng.normal(size=(30, 3)), "other")
+    small, other = matrix(rng.normal(size=(26, 4))), matrix(rng.normal(size=(40, 5)), "other")
     assert main(["diagnose", *map(str, (small, small, other))]) == 0
     printed = capsys.readouterr()
     lines = [line.split() for line in printed.out.splitlines()]
     reference = ["normal", "95", "%", "band"]
     assert ["embeddings", "z", "1", "pct", "z", "2", "pct", *reference, "other", "pct", *reference] in lines
-    assert ["embeddings", "N", "20", "20", "20", "30", "30"] in lines
+    assert ["embeddings", "N", "26", "26", "26", "40", "40"] in lines
     assert printed.err == ""  # no progress bar in a pipe
 
 
@@ -258,17 +259,13 @@ def test_images_are_cut_to_the_run_s_resolution_and_bad_ones_are_one_line_or_lef
     assert source["details"]["omitted_files"] == {".gif": 1}
 
 
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every size count as one whose normal samples take long."""
-    monkeypatch.setattr(gaussianity_references, "_FULL_UP_TO", 0)
-    monkeypatch.setattr(gaussianity_references, "_SECONDS", 0)
-
-
 @pytest.fixture
 def references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of normal references in an empty cache."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
-    few_draws(monkeypatch)
+    monkeypatch.setattr(gaussianity_references, "_FULL_UP_TO", 0)  # every size takes long
+    monkeypatch.setattr(gaussianity_references, "_SECONDS", 0)
+    normal_reference.cache_clear()
     yield tmp_path / "cache" / "normal-references"
     normal_reference.cache_clear()
 

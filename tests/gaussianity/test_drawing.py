@@ -12,6 +12,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from radial_vicreg.figures import UNTRAINED, figure_style, method_styles
+from radial_vicreg.gaussianity import references
 from radial_vicreg.gaussianity.figure import diagnose_figure
 from radial_vicreg.gaussianity.measure import diagnose
 from radial_vicreg.gaussianity.settings import Settings
@@ -34,7 +35,12 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("matrices")
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-    return diagnose([str(folder / f"{name}.npy") for name in arrays], Settings())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(references, "_FULL_UP_TO", 0)  # few normal samples, which take most of the time
+        patch.setattr(references, "_SECONDS", 0)
+        found = diagnose([str(folder / f"{name}.npy") for name in arrays], Settings())
+    references.normal_reference.cache_clear()
+    return found
 
 
 @pytest.fixture
