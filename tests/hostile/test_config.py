@@ -39,7 +39,7 @@ BASE = compose("radialvicreg", ["radialvicreg/dataset=folder", "data.train_path=
         "defaults: [/radialvicreg, _self_]\nx: !!python/object/apply:os.system ['touch ran']\n",
         "defaults: [/radialvicreg, _self_]\nmethod_kwargs: 5\n",
         b"\xff\xfe\x00\x01",
-        "x: " + "[" * 1200 + "]" * 1200,
+        "x: " + "[" * 400 + "]" * 400,
         "seed: " + "9" * 5000,
         "? [1, 2]\n: x\n",
     ],

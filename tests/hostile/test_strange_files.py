@@ -22,7 +22,7 @@ from radial_vicreg.errors import UserError
 from radial_vicreg.export import export_run, load_exported
 from radial_vicreg.io.files import write_json
 from radial_vicreg.probes.offline import probe_run
-from radial_vicreg.runs.checkpoints import check_resumable, file_checksum, find_checkpoint, read_checkpoint
+from radial_vicreg.runs.checkpoints import check_resumable, file_checksum, read_checkpoint
 from radial_vicreg.runs.loaded import open_run
 from radial_vicreg.runs.stored import open_stored_run, stored_runs
 from radial_vicreg.runs.summaries import closing_lines
@@ -320,19 +320,3 @@ def test_results_without_probes_are_summarised_and_get_a_probe(run_folder: Path)
     assert closing_lines(open_stored_run(run_folder), {"linear": "linear probe"})[0].startswith("finished: 1 epoch, ")
     assert cli.main(["probe", str(run_folder), "--probe", "knn", "--add-to-results"]) == 0
     assert "offline_knn_encoder" in read_results(run_folder)["probes"]
-
-
-@pytest.mark.parametrize("given", ["checkpoints/last.ckpt", "."])
-def test_a_last_checkpoint_that_is_gone_gives_way_to_the_epoch_beside_it(
-    given: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    last, epoch = run_folder / "checkpoints" / "last.ckpt", run_folder / "checkpoints" / "epoch-1.ckpt"
-    last.rename(epoch)
-    last.symlink_to("epoch-2.ckpt")
-    assert find_checkpoint(run_folder / given) == epoch
-    assert "last.ckpt is a link to epoch-2.ckpt, which does not exist: using epoch-1.ckpt" in capsys.readouterr().out
-    epoch.write_bytes(b"")
-    with pytest.raises(
-        ValueError, match=r"last\.ckpt is a link to epoch-2\.ckpt, which does not exist, and no other checkpoint"
-    ):
-        find_checkpoint(last)

@@ -183,14 +183,27 @@ class TestASmallFileNamesTheCheckpoint:
         assert leads_to(pointed) is None
         assert read_checkpoint(pointed)["epoch"] == 0
 
-    @pytest.mark.parametrize("named", ["epoch-9.ckpt", "epoch-1.ckpt"])
-    def test_the_furthest_checkpoint_that_is_there_counts(
-        self, named: str, pointed: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        pointed.write_text(f"{named}\n")  # copied without it, or killed before the name of the next was written
+    def test_of_two_the_further_checkpoint_counts(self, pointed: Path) -> None:
+        pointed.write_text("epoch-1.ckpt\n")  # the process was killed before it wrote the name of the next
         assert find_checkpoint(pointed.parents[1]).name == "epoch-2.ckpt"
-        said = "last.ckpt names epoch-9.ckpt, which does not exist: using epoch-2.ckpt"
-        assert (said in capsys.readouterr().out) == (named == "epoch-9.ckpt")
+
+    @pytest.mark.parametrize("how", ["names", "is a link to"])
+    def test_a_checkpoint_that_is_gone_gives_way_to_one_beside_it(
+        self, how: str, pointed: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        if how == "names":
+            pointed.write_text("epoch-9.ckpt\n")
+        else:
+            pointed.unlink()
+            pointed.symlink_to("epoch-9.ckpt")
+        for given in (pointed, pointed.parents[1]):
+            assert find_checkpoint(given).name == "epoch-2.ckpt"
+        gone = f"last.ckpt {how} epoch-9.ckpt, which does not exist"
+        assert f"{gone}: using epoch-2.ckpt" in capsys.readouterr().out
+        for file in pointed.parent.glob("epoch-*.ckpt"):
+            file.write_bytes(b"")
+        with pytest.raises(UserError, match=f"{gone}, and no other checkpoint"):
+            find_checkpoint(pointed)
 
     def test_it_is_written_where_there_are_no_links_and_a_link_where_there_are(
         self, pointed: Path, tmp_path: Path, refuse: Refuse

@@ -6,6 +6,7 @@ import argparse
 import json
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +60,7 @@ class NearestMeanProbe(Probe):
         return features.sign() * features.abs() ** self._power
 '''
 
+
 #: Modules that name a probe besides its class and ``names/probes.py``, and why.
 NAMED_BESIDES = {
     "config/sections.py": {"linear", "kNN", "MLP"},  # what a key means; a warm-up
@@ -80,12 +82,10 @@ NAMED_BESIDES = {
 def add_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Does what the recipe says: a module with a class, and its name in the list."""
 
-    def add(name: str, source: str | None) -> None:
-        folder = tmp_path / "added"
-        folder.mkdir(exist_ok=True)
-        if source is not None:
-            (folder / f"{name}.py").write_text(source)
-        monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(folder)])
+    def add(name: str, source: str) -> None:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        (folder / f"{name}.py").write_text(source)
+        monkeypatch.setattr(probes, "__path__", [str(folder), *probes.__path__])
         monkeypatch.setattr(probe_names, "PROBES", (*probe_names.PROBES, name))
         monkeypatch.delitem(sys.modules, f"radial_vicreg.probes.{name}", raising=False)
 
@@ -119,27 +119,18 @@ def test_a_new_probe_is_offered_measured_kept_and_reported(
     assert "offline nearest mean (%) mean" in experiment_csv(experiments)
 
 
-@pytest.mark.parametrize(
-    ("left_out", "instead", "said"),
-    [
+def test_an_incomplete_probe_is_refused_with_what_it_lacks(add_probe: Callable) -> None:
+    for left_out, instead, said in (
         ('    label = "nearest mean"\n', "", "NearestMeanProbe has no label"),
-        (
-            'name = "nearest_mean"',
-            'name = "mean"',
-            "NearestMeanProbe has the name 'mean', but its module is nearest_mean",
-        ),
+        ('"nearest_mean"', '"mean"', "NearestMeanProbe has the name 'mean', but its module is nearest_mean"),
         (", seed=0):", "):", "NearestMeanProbe takes no seed"),
         ("def __init__", "def build", "NearestMeanProbe has no __init__ with its candidates"),
-        ("(Probe)", "", r"radial_vicreg.probes.nearest_mean must define one subclass of Probe, found 0"),
-    ],
-)
-def test_an_incomplete_probe_is_refused_with_what_it_lacks(
-    add_probe: Callable, left_out: str, instead: str, said: str
-) -> None:
-    assert left_out in NEAREST_MEAN
-    add_probe("nearest_mean", NEAREST_MEAN.replace(left_out, instead))
-    with pytest.raises(TypeError, match=said):
-        probe_class("nearest_mean")
+        ("(Probe)", "", "radial_vicreg.probes.nearest_mean must define one subclass of Probe, found 0"),
+    ):
+        assert left_out in NEAREST_MEAN
+        add_probe("nearest_mean", NEAREST_MEAN.replace(left_out, instead))
+        with pytest.raises(TypeError, match=said):
+            probe_class("nearest_mean")
 
 
 def test_an_incomplete_use_during_a_training_is_refused_with_what_it_lacks() -> None:
