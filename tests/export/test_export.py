@@ -120,6 +120,27 @@ def test_a_checkpoint_that_was_written_before_its_link_is_the_newest(
     assert export_run(folder, "timm")[1]["training"]["epoch"] == 2
 
 
+def test_an_export_that_was_killed_between_card_and_weights_is_made_again(
+    make_run: MakeRun, tiny_overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_run()
+    _, before = export_run(folder, "timm")
+    write_checkpoint(folder / "checkpoints" / "last.ckpt", composed("radialvicreg", *tiny_overrides))
+    write_json = writing.write_json
+
+    def killed(*card: Any) -> None:
+        write_json(*card)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            export_run(folder, "timm")
+    card_file, card = export_run(folder, "timm")
+    assert card.keys() == read_card(card_file).keys() == before.keys()
+    assert card["sha256"] != before["sha256"]
+
+
 def test_other_weights_beside_a_card_are_refused(make_run: MakeRun) -> None:
     card_file, card = export_run(make_run(), "timm")
     torch.save({}, card_file.parent / card["weights"])
