@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks import offset, studies
 from radial_vicreg.compose import compose, run_config
-from radial_vicreg.report.collect import Run
+from radial_vicreg.report.collect import Run, group
+from radial_vicreg.report.experiments import experiment_rows
+from radial_vicreg.report.formats import to_markdown
 from radial_vicreg.report.setting import Setting
 from radial_vicreg.runs.results import RESULTS, RunResults
 
@@ -26,6 +28,15 @@ def test_the_page_holds_every_table_of_the_script(name: str) -> None:
     assert tables
     for title, table in tables.items():
         assert table in page, f"docs/{name}.md lacks this table ({title}) of `python -m benchmarks.studies`:\n{table}"
+
+
+def test_the_demonstration_has_the_table_of_its_report() -> None:
+    runs = studies.runs_of(studies.EVIDENCE / "demonstration")
+    header, body = experiment_rows(group(runs)[0])
+    assert len(runs) == 8
+    shown = [index for index, name in enumerate(header) if name not in ("s/step", "memory (MB)")]
+    table = to_markdown([header[index] for index in shown], [[row[index] for index in shown] for row in body])
+    assert table in (ROOT / "docs" / "report.md").read_text(), f"docs/report.md lacks this table:\n{table}"
 
 
 @pytest.mark.slow  # each composition takes a quarter of a second
