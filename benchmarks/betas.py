@@ -20,7 +20,7 @@ from radial_vicreg.compose import compose, run_config
 from radial_vicreg.config import RunConfig
 from radial_vicreg.losses import RadialEquilibrium, radial_equilibrium
 from radial_vicreg.nets.stability import stability_of
-from radial_vicreg.report.collect import Run
+from radial_vicreg.report.collect import Run, radius_figure
 from radial_vicreg.report.setting import Setting
 
 DIMS = (128, 256, 512, 1024, 2048, 4096, 8192)
@@ -91,8 +91,8 @@ def trained_table(runs: Iterable[Run]) -> str:
     rows: list[list[object]] = []
     for run in sorted(runs, key=lambda run: (run.setting.order, run.seed or 0)):
         cells = _radial_cells(run.setting) if run.setting.radial else [VICREG, "", ""]
-        radii, top1 = run.results.radii.final, run.figure(ACCURACY)
-        cells += [run.seed, f"{radii.radius_mean:.1f} ± {radii.radius_std:.2f}", f"{radii.w1_chi:.2f}", f"{top1:.1f}"]
+        mean, std, w1 = (run.figure(radius_figure("final", name)) for name in ("radius_mean", "radius_std", "w1_chi"))
+        cells += [run.seed, f"{mean:.1f} ± {std:.2f}", f"{w1:.2f}", f"{run.figure(ACCURACY):.1f}"]
         rows.append(cells)
     return markdown_table(["beta1, beta2", "1/d", "computed", "seed", "radii", "W1", "probe, %"], rows)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import betas, gains
-from benchmarks.studies import EVIDENCE
+from benchmarks.studies import EVIDENCE, runs_of
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.losses import radial_equilibrium
 from radial_vicreg.paper.values import paper
@@ -93,6 +93,12 @@ def test_the_page_of_betas_holds_every_table_of_the_script() -> None:
         assert expected in BETAS.read_text(), (
             f"docs/betas.md lacks this table of `python -m benchmarks.betas`:\n{expected}"
         )
+
+
+def test_the_page_of_betas_has_the_kept_runs() -> None:
+    runs = runs_of(EVIDENCE / "betas")
+    assert len(runs) == 7
+    assert betas.trained_table(runs) in BETAS.read_text()
 
 
 @pytest.mark.parametrize(("dim", "ratio", "normalize"), [(128, 0.5, False), (2048, 0.01, True)])
