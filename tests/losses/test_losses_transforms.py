@@ -131,7 +131,7 @@ def test_the_exported_objective_gives_the_same_values(name: str) -> None:
     program = torch.export.export(objective, _traced_views(name))
     assert objective.terms == {}, "traced tensors were kept"
     views = tuple(2 * z + 0.1 for z in _traced_views(name))
-    torch.testing.assert_close(program.module()(*views), objective(*views))
+    torch.testing.assert_close(program.module()(*views), objective(*views), rtol=1e-5, atol=1e-5)  # in float32
     assert all(type(term) is Tensor for term in objective.terms.values())
 
 

@@ -49,7 +49,9 @@ def set_gradients(model: Model, step: int) -> None:
 def test_every_parameter_is_optimized_once(excluded: bool, excluded_wd: bool) -> None:
     model = Model()
     config = make_config(optimizer__exclude_bias_n_norm_wd=excluded_wd, optimizer__kwargs__exclude_bias_n_norm=excluded)
-    optimizer = build_optimizer(config, model.groups(0.1))
+    backbone, *others = model.groups(0.1)
+    backbone["params"] = list(model.backbone.named_parameters())  # pairs are taken as well
+    optimizer = build_optimizer(config, [backbone, *others])
     seen = [id(p) for group in optimizer.param_groups for p in group["params"]]
     assert sorted(seen) == sorted(id(p) for p in model.parameters())
     names = [group["name"] for group in optimizer.param_groups]
