@@ -106,11 +106,9 @@ def test_a_probe_stops_at_a_bad_image_or_leaves_it_out(
     ("change", "message"),
     [
         (lambda root: shutil.rmtree(root / "val" / "class_1"), "only in training class_1"),
-        (lambda root: [(root / name / "class_9").mkdir() for name in ("train", "val")], "without an image: class_9"),
-        (lambda root: (root / "train" / "class_0" / "loop").symlink_to(root / "train" / "class_0"), "is a link to"),
         (lambda root: [path.unlink() for path in root.glob("train/*/[3-9].png")], "9 images, too few for a batch of"),
     ],
-    ids=["other classes", "empty class", "loop", "few images"],
+    ids=["other classes", "few images"],
 )
 def test_a_folder_that_cannot_be_trained_on_is_one_line(
     change: Callable[[Path], Any],
@@ -164,17 +162,6 @@ def test_w_and_b_s_own_files_hold_no_key(
     assert list(tmp_path.rglob("*.wandb"))
     assert files_that_hold(tmp_path, KEY) == []
     assert KEY not in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("key", ["+wandb.api_key", "+hub.token"])
-def test_keys_in_the_configuration_are_refused_and_not_repeated(
-    key: str, tiny_overrides: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["pretrain", *tiny_overrides, f"{key}={KEY}"]) == 2
-    printed = "".join(capsys.readouterr())
-    assert f"{key[1:]} looks like a password" in printed
-    assert KEY not in printed
-    assert not (tmp_path / "runs").exists()
 
 
 def test_secrets_are_known_by_their_names() -> None:

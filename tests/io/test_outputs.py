@@ -189,11 +189,13 @@ def test_an_export_that_was_killed_between_card_and_weights_is_made_again(
     card = json.loads((tmp_path / "card.json").read_text())
     write_json(tmp_path / "card.json", {**card, "sha256": hashlib.sha256(b"of another epoch").hexdigest()})
 
-    def killed(*_: object) -> None:
+    def killed(file: Path, content: Any) -> None:
+        write_json(file, content)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(export, "atomic_file", killed)
+        patch.setattr(export, "write_json", killed)
         assert main(command) == 130
+    assert (tmp_path / "backbone.pth").read_bytes() == b"of another epoch"
     assert main(command) == 0
     assert json.loads((tmp_path / "card.json").read_text()).keys() == card.keys()

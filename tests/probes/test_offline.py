@@ -103,20 +103,6 @@ def test_features_are_extracted_once_for_the_same_images_and_network(
     assert add_to_results(folder, content) == "offline_knn_encoder_untrained"  # and needs no epoch
 
 
-def test_the_command_prints_one_line_and_adds_to_results_when_asked(
-    make_run: Callable, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = make_run()
-    write_json(folder / "results.json", {**read_results(folder), "probes": {"online_linear": {"top1": 50.0}}})
-    assert main(["probe", str(folder), "--probe", "knn", "--add-to-results"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith(f"knn probe of {WIDTH} encoder features (epoch 2): top-1")
-    assert out.count("\n") == 1
-    probes = read_results(folder)["probes"]
-    assert "k20" in probes["offline_knn_encoder"]
-    assert probes["online_linear"]["top1"] == 50
-
-
 def test_figures_and_weights_of_different_epochs_are_refused_unless_the_weights_are_named(
     make_run: Callable, make_older_weights: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:

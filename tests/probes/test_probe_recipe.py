@@ -110,7 +110,9 @@ def test_a_new_probe_is_offered_measured_kept_and_reported(
     command = ["probe", str(run), "--probe", "nearest_mean", "--workers", "0", "--add-to-results"]
     assert main(command) == 0
     assert capsys.readouterr().out.startswith("nearest_mean probe of 24 encoder features (epoch")
-    found = json.loads((run / "results.json").read_text())["probes"]["offline_nearest_mean_encoder"]
+    probes_of_run = json.loads((run / "results.json").read_text())["probes"]
+    assert "online_linear" in probes_of_run
+    found = probes_of_run["offline_nearest_mean_encoder"]
     assert found["chosen"].keys() == {"power"}
     experiments, _ = group(collect(run)[0])
     header, body = experiment_rows(experiments)
