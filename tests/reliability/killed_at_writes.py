@@ -24,7 +24,7 @@ from typing import Any
 import matplotlib.pyplot  # noqa: F401  here once instead of in every fork
 import pytest
 from helpers import assert_same_run, make_solo_vit_small, read_results
-from killed_runs import in_fork, train
+from killed_runs import finished, in_fork, train
 
 from radial_vicreg.errors import UserError
 from radial_vicreg.report.collect import collect
@@ -79,15 +79,10 @@ def train_and_copy(arguments: list[str], below: Path, place: Path, copies: Path)
     return train(arguments, place)
 
 
-def runs_in(folder: Path) -> dict[Path, dict[str, Any]]:
-    """The results of every run, the one that was written last at the end."""
-    files = sorted(folder.rglob("results.json"), key=lambda file: file.stat().st_mtime_ns)
-    return {file.parent: read_results(file.parent) for file in files}
-
-
 def check_what_was_left(folder: Path) -> dict[str, Any]:
     """What the run says of itself, and whether commands that need weights take it; never with figures of others."""
-    ((run, results),) = runs_in(folder).items()
+    (file,) = folder.rglob("results.json")
+    run, results = file.parent, read_results(file.parent)
     counted, problems = collect(folder)
     assert bool(counted) == (results["status"] == "finished") == ("checkpoint" in results), (counted, results["status"])
     try:
@@ -107,37 +102,22 @@ def times_of_checkpoints(run: Path) -> dict[str, int]:
 def compare(folder: Path, whole: Path, left: dict[str, Any]) -> None:
     """One run has finished as ``whole`` has, and what had its last checkpoint was not trained anew.
 
-    Of ``radial-vicreg pretrain`` results, weights, tables and names of files are the same. Under the script each start
-    has a folder of its own, and the order of the images after a resume is solo-learn's; of two checkpoints, when the
-    older was not yet removed, its auto-resume may take either.
+    Under the script each start has a folder of its own; of two checkpoints, when the older was not yet removed, its
+    auto-resume may take either.
     """
-    finished = {run: results for run, results in runs_in(folder).items() if results["status"] == "finished"}
-    assert len(finished) == 1, runs_in(folder)
-    ((run, results),) = finished.items()
-    ((expected, wanted),) = runs_in(whole).items()
-    if (run / "args.json").is_file():
-        shape, (saved,) = shape_of(results), run.glob(f"*-ep={wanted['epochs'] - 1}.ckpt")
-        assert (shape, results["checkpoint"]["name"]) == (shape_of(wanted), saved.name)
-    else:
-        assert_same_run(run, expected)
+    run, expected = finished(folder), finished(whole)
+    assert_same_run(run, expected)
+    if not (run / "args.json").is_file():
         assert names(run) == names(expected)
-    if left["opened"] == wanted["epochs"] and left["run"] == str(run):
+    results = read_results(run)
+    (saved,) = run.rglob(results["checkpoint"]["name"])
+    if left["opened"] == results["epochs"] and left["run"] == str(run):
         assert without_word(results) == without_word(left["results"])
-        name = results["checkpoint"]["name"]
-        assert times_of_checkpoints(run)[name] == left["written"][name]
+        assert times_of_checkpoints(run)[saved.name] == left["written"][saved.name]
 
 
 def without_word(results: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in results.items() if key not in ("status", "checkpoint")}
-
-
-def shape_of(results: dict[str, Any]) -> dict[str, Any]:
-    """What does not depend on the order of the images."""
-    content = {key: results[key] for key in ("status", "epochs", "steps")}
-    content |= {key: results["checkpoint"][key] for key in ("epoch", "step")}
-    histories = {"history": results["history"], "measured": results["radii"]["history"]}
-    content |= {name: [entry["epoch"] for entry in entries] for name, entries in histories.items()}
-    return {**content, "terms": sorted(results["loss_terms"]), "final": sorted(results["radii"]["final"])}
 
 
 def names(folder: Path) -> list[str]:

@@ -11,15 +11,7 @@ from subprocess import CompletedProcess
 
 import pytest
 import torch
-from helpers import (
-    Typed,
-    read_results,
-    tiny_settings,
-    type_rows,
-    with_resnet,
-    without,
-    write_images,
-)
+from helpers import Typed, read_results, tiny_settings, type_rows, with_resnet, without, write_images
 
 import yaml
 from radial_vicreg.solo.limits import knn_fails

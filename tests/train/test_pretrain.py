@@ -11,15 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import (
-    HOSTS,
-    Pretrain,
-    checkpoint_of,
-    one_line,
-    read_results,
-    weights_of,
-    write_images,
-)
+from helpers import HOSTS, Pretrain, checkpoint_of, one_line, read_results, weights_of, write_images
 
 from radial_vicreg import cli
 from radial_vicreg.report.collect import collect
