@@ -186,3 +186,34 @@ def test_cells_are_trained_by_main_pretrain(
     assert results["config"]["data"]["num_classes"] == 40
     assert 0.3 < results["history"][-1]["train_class_loss"] < 2.0
     assert (Path(results["config"]["data"]["train_path"]) / IMAGES).is_dir()
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("cell", ["imagenet10/resnet18/radialvicreg_d512", "celeba/resnet18/radial_ce_d512"])
+def test_dali_builds_the_same_augmentations(cell: str, paths: dict[str, list[str]]) -> None:
+    pytest.importorskip("nvidia.dali", reason="nvidia-dali-cuda120 is not installed")
+    from solo.data.dali_dataloader import PretrainPipelineBuilder, build_transform_pipeline_dali
+    from solo.data.pretrain_dataloader import FullTransformPipeline, NCropAugmentation
+
+    dataset = cell.split("/")[0]
+    cfg = compose(cell, paths[dataset])
+    crops = [
+        NCropAugmentation(build_transform_pipeline_dali("custom", augmentation, dali_device="cpu"), 2)
+        for augmentation in cfg.augmentations
+    ]
+    builder = PretrainPipelineBuilder(
+        cfg.data.train_path,
+        batch_size=BATCH,
+        device="cpu",
+        transforms=FullTransformPipeline(crops),
+        device_id=0,
+        encode_indexes_into_labels=dataset == "celeba",
+        random_shuffle=False,
+    )
+    pipeline = builder.pipeline(batch_size=BATCH, num_threads=1, device_id=None, seed=1)
+    pipeline.build()
+    *views, labels = pipeline.run()
+    size = cfg.augmentations[0].crop_size
+    assert [np.asarray(view.as_tensor()).shape for view in views] == [(BATCH, 3, size, size)] * 2
+    # CelebA: numbers of files, by which the method finds their attributes; otherwise classes.
+    assert np.asarray(labels.as_tensor()).ravel().tolist() == list(range(BATCH))
