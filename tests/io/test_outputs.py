@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import sys
@@ -14,7 +13,6 @@ import pytest
 from helpers import one_line
 
 from radial_vicreg.cli import main
-from radial_vicreg.export import writing as export
 from radial_vicreg.figures import SUFFIXES
 from radial_vicreg.io.files import write_json
 from radial_vicreg.paper.synthetic.folder import names_of, result_folder
@@ -178,24 +176,3 @@ def test_an_export_replaces_nothing_but_an_export(
     before = _contents(out)
     refused(command, str(target), "`radial-vicreg export`", "move it away")
     assert _contents(out) == before
-
-
-def test_an_export_that_was_killed_between_card_and_weights_is_made_again(
-    finished_run: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ["export", str(finished_run("standalone")), "--format", "timm", "--out", str(tmp_path)]
-    assert main(command) == 0
-    (tmp_path / "backbone.pth").write_bytes(b"of another epoch")
-    card = json.loads((tmp_path / "card.json").read_text())
-    write_json(tmp_path / "card.json", {**card, "sha256": hashlib.sha256(b"of another epoch").hexdigest()})
-
-    def killed(file: Path, content: Any) -> None:
-        write_json(file, content)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(export, "write_json", killed)
-        assert main(command) == 130
-    assert (tmp_path / "backbone.pth").read_bytes() == b"of another epoch"
-    assert main(command) == 0
-    assert json.loads((tmp_path / "card.json").read_text()).keys() == card.keys()
