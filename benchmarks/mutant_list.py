@@ -577,7 +577,9 @@ _TRAIN = (
         "RunCheckpoint.on_train_epoch_end",
         "if done % self.every_n_epochs != 0 and done != trainer.max_epochs:",
         "if done % self.every_n_epochs != 0:",
-        ("test_interrupted.py::test_a_damaged_checkpoint_gives_way_to_the_one_before_and_without_any_nothing_is_overwritten",),
+        (
+            "test_interrupted.py::test_a_damaged_checkpoint_gives_way_to_the_one_before_and_without_any_nothing_is_overwritten",
+        ),
         slow=True,
     ),
     Mutant(
