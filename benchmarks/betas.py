@@ -4,8 +4,8 @@
     python -m benchmarks.betas --dims 384 --batches 4096 --ratios 0 0.25
 
 Nothing is trained: the numbers are those of ``radial_vicreg.losses.radial_equilibrium`` and of the rule by which a run
-warns before its first step (``radial_vicreg.nets.stability``). The first line prints the tables of docs/betas.md, and
-the last of them is of the runs whose results are in ``docs/evidence/betas``.
+warns before its first step (``radial_vicreg.nets.stability``). The first line prints the tables of docs/betas.md and
+one of docs/tables.md; the last two are of the runs whose results are in ``docs/evidence/betas`` and ``readings``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from radial_vicreg.report.setting import Setting
 
 DIMS = (128, 256, 512, 1024, 2048, 4096, 8192)
 BATCHES = (128, 256, 512, 1024)
+_OPTIMIZERS = {"lars": "LARS", "adamw": "AdamW"}
 RATIOS = (0.0, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0)  # beta2 / beta1
 
 
@@ -38,7 +39,8 @@ def main() -> None:
     print(f"radial_ce_normalize: false\n\n{plain_table(dims, batches, ratios)}\n")
     print(f"radial_ce_normalize: true\n\n{divided_table(dims, batches, ratios)}\n")
     print(f"largest stable rate x beta1\n\n{stability_table(dims, batches)}\n")
-    print(f"trained\n\n{trained_table(runs_of(EVIDENCE / 'betas'))}")
+    print(f"trained\n\n{trained_table(runs_of(EVIDENCE / 'betas'))}\n")
+    print(f"both readings, trained (docs/tables.md)\n\n{readings_table(runs_of(EVIDENCE / 'readings'))}")
 
 
 def plain_table(dims: Sequence[int], batches: Sequence[int], ratios: Sequence[float]) -> str:
@@ -95,6 +97,36 @@ def trained_table(runs: Iterable[Run]) -> str:
         cells += [run.seed, f"{mean:.1f} ± {std:.2f}", f"{w1:.2f}", f"{run.figure(ACCURACY):.1f}"]
         rows.append(cells)
     return markdown_table(["beta1, beta2", "1/d", "computed", "seed", "radii", "W1", "probe, %"], rows)
+
+
+def readings_table(runs: Iterable[Run]) -> str:
+    """Return one row per run of the two readings of the cross-entropy, with 1/d and without."""
+    rows: list[list[object]] = []
+    for run in sorted(runs, key=_reading):
+        optimizer, name = run.results.config["optimizer"], _reading(run)[2]
+        final, top1 = run.results.radii.final, run.figure(ACCURACY)
+        found, batch = final.eval, final.batch
+        rows.append(
+            [
+                f"{_OPTIMIZERS[optimizer['name']]}, {optimizer['lr']:g}",
+                run.seed,
+                {0: VICREG, 1: "1/d off", 2: "1/d on"}[name],
+                f"{found.w1_chi:.2f}",
+                f"{batch.w1_chi:.2f}",
+                f"{found.radius_mean:.1f} ± {found.radius_std:.2f}",
+                f"{found.embedding_mean_norm:.1f}",
+                f"{found.effective_rank:.0f}",
+                f"{top1:.1f}",
+            ]
+        )
+    header = ["optimizer", "seed", "run", "W1", "W1, batch", "radii", "mean norm", "rank", "probe, %"]
+    return markdown_table(header, rows)
+
+
+def _reading(run: Run) -> tuple[bool, int, int]:
+    """Return the place of a run in the table: optimizer, seed, and method."""
+    is_adam, divided = run.setting.details["optimizer"] == "adamw", run.setting.details.get("ce_normalize")
+    return is_adam, run.seed or 0, 0 if divided is None else 1 + bool(divided)
 
 
 def _radial_cells(setting: Setting) -> list[object]:
