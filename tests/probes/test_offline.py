@@ -100,7 +100,12 @@ def test_features_are_extracted_once_for_the_same_images_and_network(
     change_config("seed", lambda config: config, 6)
     content = probe_run(folder, probe="knn", untrained=True)[1]
     assert not content["features_cached"]
-    assert add_to_results(folder, content) == "offline_knn_encoder_untrained"  # and needs no epoch
+    keys = [
+        add_to_results(folder, found)  # without a trained epoch
+        for found in (content, probe_run(folder, probe="knn", features="projector", untrained=True)[1])
+    ]
+    assert keys == ["offline_knn_encoder_untrained", "offline_knn_projector_untrained"]
+    assert set(keys) <= read_results(folder)["probes"].keys()
 
 
 def test_figures_and_weights_of_different_epochs_are_refused_unless_the_weights_are_named(
