@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks.studies import EVIDENCE, runs_of
 from radial_vicreg.compose import compose, run_config
 from radial_vicreg.losses import radial_equilibrium
 from radial_vicreg.paper.values import paper
+from radial_vicreg.report.collect import Run
 from radial_vicreg.runs.results import RESULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
@@ -95,10 +97,14 @@ def test_the_page_of_betas_holds_every_table_of_the_script() -> None:
         )
 
 
-def test_the_page_of_betas_has_the_kept_runs() -> None:
-    runs = runs_of(EVIDENCE / "betas")
+@pytest.mark.parametrize(
+    ("name", "table", "page"),
+    [("betas", betas.trained_table, "betas.md"), ("readings", betas.readings_table, "tables.md")],
+)
+def test_a_page_has_the_kept_runs(name: str, table: Callable[[list[Run]], str], page: str) -> None:
+    runs = runs_of(EVIDENCE / name)
     assert len(runs) == 7
-    assert betas.trained_table(runs) in BETAS.read_text()
+    assert table(runs) in (BETAS.parent / page).read_text()
 
 
 @pytest.mark.parametrize(("dim", "ratio", "normalize"), [(128, 0.5, False), (2048, 0.01, True)])
