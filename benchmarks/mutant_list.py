@@ -1576,14 +1576,6 @@ _TRIAL = (
         "most > 1",
         ("test_try.py",),
     ),
-    Mutant(
-        "trial/a-method-of-the-user-is-replaced",
-        "`try method=simclr` trains the three methods without a word",
-        "_read",
-        "if key in _FIXED:",
-        "if key is None:",
-        ("test_cli.py",),
-    ),
 )
 
 _SURVEY = (
