@@ -1506,7 +1506,7 @@ _GAUSSIANITY = (
 _TRIAL = (
     Mutant(
         "trial/nothing-is-held-out",
-        "the probe of one's own images is judged on training images",
+        "the probe of a person's images is measured on the images it was trained on",
         "_named",
         '"val" if label is not None and index % _HELD_OUT == _HELD_OUT - 1 else "train"',
         '"train"',
