@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 import torchvision
 from celeba_copy import write_copy
 from helpers import composed, read_results, type_rows
+from hosts_fixtures import quiet_trainer  # noqa: F401
 from omegaconf import OmegaConf
 from PIL import Image
 
@@ -113,7 +115,12 @@ def test_every_build_of_the_tables_is_trained_on_both_hosts() -> None:
     ],
 )
 def test_a_cell_takes_two_steps(
-    cell: str, host: str, paths: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cell: str,
+    host: str,
+    paths: dict[str, list[str]],
+    quiet_trainer: Callable[..., pl.Trainer],  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torchvision.datasets.CIFAR100, "_check_integrity", lambda self: True)
     monkeypatch.setattr("torchvision.datasets.cifar.check_integrity", lambda *args: True)
@@ -125,18 +132,7 @@ def test_a_cell_takes_two_steps(
     val_loader = build_val_loader(config, data)
     run.model.results_folder = str(tmp_path)  # type: ignore[assignment]
     before = {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        devices=1,
-        max_epochs=1,
-        limit_train_batches=2,
-        limit_val_batches=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=str(tmp_path),
-    )
+    trainer = quiet_trainer(max_epochs=1, limit_train_batches=2, limit_val_batches=1)
     trainer.fit(run.model, run.train_loader, val_loader)
     assert trainer.global_step == 2
     moved = {name for name, now in run.model.named_parameters() if not torch.equal(now.detach(), before[name])}
